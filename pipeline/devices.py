@@ -1,0 +1,33 @@
+"""The device and the threads torch works with."""
+
+from __future__ import annotations
+
+import logging
+
+import torch
+
+from pipeline.errors import SetupError
+from pipeline.machine import Machine
+
+log = logging.getLogger(__name__)
+
+
+def use(machine: Machine) -> torch.device:
+    """Set torch's thread count and return the device to work on.
+
+    Raises:
+        SetupError: CUDA was asked for by name and is not there.
+    """
+    torch.set_num_threads(machine.threads)
+    if machine.device == "auto":
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        if device.type == "cpu":
+            log.info("no CUDA device: working on the CPU with %d threads", machine.threads)
+        return device
+    device = torch.device(machine.device)
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise SetupError(
+            f"SIGHTWORD_DEVICE={machine.device}: no such device here ({torch.cuda.device_count()} CUDA devices)",
+            todo="Set SIGHTWORD_DEVICE=cpu, or install a torch built for this machine's driver.",
+        )
+    return device

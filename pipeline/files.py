@@ -1,0 +1,225 @@
+"""Files that appear whole or not at all, and the two plain formats: JSON and Parquet.
+
+Everything is written to a temporary name in the same folder, flushed, synced and
+renamed, so that a killed process or a full disk leaves the earlier file in place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.errors import FileFormatError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Pathish = str | os.PathLike[str]
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_file(path: Path) -> None:
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _open_mode(folder: bool) -> int:
+    """The mode a plain ``open`` or ``mkdir`` would give: temporary names are private by default."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return (0o777 if folder else 0o666) & ~mask
+
+
+@contextlib.contextmanager
+def atomic_file(path: Pathish) -> Iterator[Path]:
+    """Yield a temporary path beside ``path``; rename it to ``path`` when the block succeeds.
+
+    Args:
+        path: the final name; its folder is created.
+
+    Yields:
+        The temporary path, not yet existing as a finished file. Whoever writes
+        it closes it before the block ends.
+
+    Raises:
+        OSError: what the file system says; ``path`` is then as it was before.
+    """
+    final = Path(path)
+    final.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=final.parent, prefix=f".{final.name[:40]}.", suffix=".tmp")
+    os.close(descriptor)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(_open_mode(folder=False))
+        _sync_file(temporary)
+        os.replace(temporary, final)
+        _sync_folder(final.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def atomic_folder(path: Pathish) -> Iterator[Path]:
+    """Yield an empty temporary folder beside ``path``; put it in the place of ``path`` on success.
+
+    A folder cannot replace a full one in a single step: the earlier one is moved
+    aside first and deleted last, and is moved back if the second rename fails.
+
+    Args:
+        path: the final name; its parent is created.
+    """
+    final = Path(path)
+    final.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=final.parent, prefix=f".{final.name[:40]}.", suffix=".tmp"))
+    try:
+        yield temporary
+        temporary.chmod(_open_mode(folder=True))
+        for file in sorted(temporary.rglob("*")):
+            if file.is_file() and not file.is_symlink():
+                _sync_file(file)
+        _sync_folder(temporary)
+        aside = Path(tempfile.mkdtemp(dir=final.parent, prefix=f".{final.name[:40]}.", suffix=".old"))
+        try:
+            had_one = final.is_dir()
+            if had_one:
+                os.replace(final, aside / "folder")
+            try:
+                os.replace(temporary, final)
+            except OSError:
+                if had_one:
+                    os.replace(aside / "folder", final)
+                raise
+            _sync_folder(final.parent)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def canonical_json(value: Any) -> str:
+    """One spelling for one value: sorted keys, no spaces, plain ASCII, no NaN."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def write_json(path: Pathish, value: Any) -> None:
+    """Write ``value`` as indented JSON, keys in the order given, atomically.
+
+    Raises:
+        ValueError: for NaN or an infinity, which JSON does not have.
+    """
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    write_text(path, text + "\n")
+
+
+def write_text(path: Pathish, text: str) -> None:
+    """Write ``text`` as UTF-8 with the line ends it has, atomically."""
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(text.encode("utf-8"))
+
+
+def read_text(path: Pathish, *, todo: str | None = None) -> str:
+    """Read a UTF-8 file (a byte order mark is taken off).
+
+    Raises:
+        FileFormatError: missing, unreadable, or not UTF-8 (with the offset).
+    """
+    try:
+        return Path(path).read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileFormatError(
+            f"is not UTF-8 text (byte {error.start})", where=path, todo=todo or "Save it as UTF-8."
+        ) from None
+    except OSError as error:
+        raise _unreadable(path, error, todo) from None
+
+
+def _unreadable(path: Pathish, error: OSError, todo: str | None) -> FileFormatError:
+    if isinstance(error, FileNotFoundError):
+        return FileFormatError("does not exist", where=path, todo=todo)
+    return FileFormatError(f"cannot be read ({error.strerror or error})", where=path, todo=todo)
+
+
+def read_json(path: Pathish, *, todo: str | None = None) -> Any:
+    """Read a JSON file.
+
+    Raises:
+        FileFormatError: missing, or not JSON (with line and column).
+    """
+    text = read_text(path, todo=todo)
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        what = "is empty" if not text.strip() else f"is not valid JSON ({error.msg})"
+        raise FileFormatError(
+            what,
+            where=f"{path}, line {error.lineno}, column {error.colno}",
+            todo=todo or "It may have been cut off: fetch or make it again.",
+        ) from None
+
+
+def sha256_file(path: Pathish) -> str:
+    """The sha256 of a file's bytes, in hex.
+
+    Raises:
+        FileFormatError: the file is missing or unreadable.
+    """
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise _unreadable(path, error, None) from None
+
+
+def write_table(path: Pathish, table: pa.Table) -> None:
+    """Write a Parquet file: the same table gives the same bytes, with one pyarrow version."""
+    import pyarrow.parquet as pq
+
+    with atomic_file(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd", write_statistics=False, store_schema=False)
+
+
+def read_table(path: Pathish, columns: Sequence[str] | Mapping[str, str], *, todo: str | None = None) -> pa.Table:
+    """Read some columns of a Parquet file.
+
+    Args:
+        path: the file.
+        columns: the columns that must be there, in the order wanted.
+        todo: what to do when it cannot be read.
+
+    Raises:
+        FileFormatError: missing, not Parquet, or without one of the columns.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    names = list(columns)
+    try:
+        with pq.ParquetFile(os.fspath(path)) as file:
+            have = file.schema_arrow.names
+            missing = [name for name in names if name not in have]
+            if missing:
+                raise FileFormatError(
+                    f"has no column {', '.join(missing)} (it has: {', '.join(have) or 'none'})", where=path, todo=todo
+                )
+            return file.read(columns=names).select(names)
+    except pa.ArrowInvalid as error:
+        raise FileFormatError(
+            f"is not a whole Parquet file ({str(error).splitlines()[0]})", where=path, todo=todo
+        ) from None
+    except OSError as error:
+        raise _unreadable(path, error, todo) from None

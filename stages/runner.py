@@ -1,0 +1,69 @@
+"""What all stages share: arguments, parameters, logging, and errors a user can read."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import logging
+import os
+import sys
+from collections.abc import Callable
+from typing import TypeVar
+
+from pipeline import params
+from pipeline.errors import SightwordError
+from pipeline.settings import Settings
+
+SettingsT = TypeVar("SettingsT", bound=Settings)
+
+log = logging.getLogger("sightword")
+
+
+def run(name: str, settings_class: type[SettingsT], work: Callable[[SettingsT], None]) -> None:
+    """Run one stage as a program: read its section, do its work, exit.
+
+    Exit codes: 0 done, 1 a mistake that the message explains, 2 wrong arguments,
+    130 interrupted.
+    """
+    parser = argparse.ArgumentParser(
+        prog=f"python -m stages.{name}", description=f"The stage {name} of dvc.yaml. {work.__doc__ or ''}"
+    )
+    parser.add_argument("--params", default="params.yaml", help="the parameter file (default: %(default)s)")
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="log more; twice for debugging")
+    parser.add_argument("-q", "--quiet", action="store_true", help="log only warnings and errors")
+    arguments = parser.parse_args()
+    start_logging(verbose=arguments.verbose, quiet=arguments.quiet)
+    try:
+        work(params.section(arguments.params, settings_class))
+    except SightwordError as error:
+        _fail(name, str(error), debug=arguments.verbose > 1)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS):
+            raise
+        place = f" ({error.filename})" if error.filename else ""
+        _fail(name, f"{os.strerror(error.errno)}{place}. Nothing half-written is left.", debug=arguments.verbose > 1)
+    except KeyboardInterrupt:
+        log.error("%s: interrupted", name)
+        sys.exit(130)
+
+
+def start_logging(*, verbose: int = 0, quiet: bool = False) -> None:
+    """Log to standard error, plainly: this package at INFO, others at WARNING, more with ``verbose``."""
+    logging.basicConfig(
+        level=logging.DEBUG if verbose > 1 else logging.WARNING, format="%(message)s", stream=sys.stderr, force=True
+    )
+    level = logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO
+    for ours in ("sightword", "pipeline", "stages"):
+        logging.getLogger(ours).setLevel(level)
+    logging.captureWarnings(True)
+
+
+def _fail(name: str, message: str, *, debug: bool) -> None:
+    log.error("%s: %s", name, message, exc_info=debug)
+    if os.environ.get("DVC_STAGE"):
+        log.error(
+            "%s: DVC removed this stage's earlier outputs before it ran it. `dvc checkout` brings the cached ones back, "
+            "`git checkout -- metrics plots report dvc.lock` those kept in git.",
+            name,
+        )
+    sys.exit(1)
