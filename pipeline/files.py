@@ -190,7 +190,7 @@ def write_table(path: Pathish, table: pa.Table) -> None:
     import pyarrow.parquet as pq
 
     with atomic_file(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd", write_statistics=False, store_schema=False)
+        pq.write_table(table, temporary, compression="zstd", write_statistics=False)
 
 
 def read_table(path: Pathish, columns: Sequence[str] | Mapping[str, str], *, todo: str | None = None) -> pa.Table:

@@ -53,7 +53,7 @@ def start_logging(*, verbose: int = 0, quiet: bool = False) -> None:
         level=logging.DEBUG if verbose > 1 else logging.WARNING, format="%(message)s", stream=sys.stderr, force=True
     )
     level = logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO
-    for ours in ("sightword", "pipeline", "stages"):
+    for ours in ("__main__", "sightword", "pipeline", "stages"):
         logging.getLogger(ours).setLevel(level)
     logging.captureWarnings(True)
 
@@ -62,7 +62,7 @@ def _fail(name: str, message: str, *, debug: bool) -> None:
     log.error("%s: %s", name, message, exc_info=debug)
     if os.environ.get("DVC_STAGE"):
         log.error(
-            "%s: DVC removed this stage's earlier outputs before it ran it. `dvc checkout` brings the cached ones back, "
+            "%s: DVC removed this stage's earlier outputs before it ran. `dvc checkout` brings the cached ones back, "
             "`git checkout -- metrics plots report dvc.lock` those kept in git.",
             name,
         )

@@ -1,0 +1,65 @@
+"""The files below the folder of pictures: listed once, so that no picture costs a look of its own."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.errors import CorpusError
+from pipeline.files import Pathish
+
+PICTURE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
+"""What a file that no corpus names must end in to be reported as a picture without captions."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The relative POSIX paths of all files below ``folder``."""
+
+    folder: Path
+    files: frozenset[str]
+
+
+def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
+    """List the files below ``folder``; linked folders are entered, each once.
+
+    Args:
+        folder: the folder of pictures.
+        required: whether there must be one.
+
+    Returns:
+        The listing; none where there is no folder and none is required.
+
+    Raises:
+        CorpusError: there is no such folder although it is required, or it cannot be read.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        if not required:
+            return None
+        raise CorpusError(
+            "the folder of pictures does not exist",
+            where=root,
+            todo="Put the pictures there or mend corpus.pictures; set corpus.require_pictures to false when the "
+            "features come precomputed.",
+        )
+    files: set[str] = set()
+    entered: set[str] = set()
+    waiting = [""]
+    while waiting:
+        inner = waiting.pop()
+        real = os.path.realpath(root / inner)
+        if real in entered:
+            continue
+        entered.add(real)
+        try:
+            with os.scandir(root / inner) as entries:
+                for entry in entries:
+                    if entry.is_dir():
+                        waiting.append(f"{inner}{entry.name}/")
+                    else:
+                        files.add(inner + entry.name)
+        except OSError as error:
+            raise CorpusError(f"cannot be listed ({error.strerror})", where=root / inner) from None
+    return Listing(root, frozenset(files))

@@ -1,0 +1,233 @@
+"""``features.h5``: written whole, checked when read."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import h5py
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.errors import FeaturesError, FileFormatError
+from pipeline.files import Pathish, atomic_file
+
+SCHEMA = 1
+SHA256_LENGTH = 64
+ROWS_AT_A_TIME = 1024
+
+_TEXTS = ("backbone", "feature_point", "weights", "weights_sha256", "transform", "precision", "origin")
+_AGAIN = "Run the stage features again."
+
+Array = npt.NDArray[np.float32]
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The root attributes of ``features.h5`` that tell how its features were made."""
+
+    backbone: str
+    feature_point: str
+    weights: str
+    weights_sha256: str
+    transform: str
+    """JSON with sorted keys."""
+    precision: str
+    origin: str
+    """``extracted``, or ``precomputed`` and the file with its sha256."""
+
+
+@dataclass(frozen=True)
+class FeatureTable:
+    """Features with the pictures they belong to, sorted by picture id."""
+
+    features: Array
+    """float32 (N, D)."""
+    image_ids: list[str]
+    sha256: list[str]
+    """Of each source picture; empty where it is not known."""
+    attributes: dict[str, Any]
+    """The root attributes of the file."""
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {image_id: row for row, image_id in enumerate(self.image_ids)}
+
+    def rows(self, image_ids: Iterable[str]) -> Rows:
+        """The rows of some pictures, int64, in the order asked for.
+
+        Raises:
+            FeaturesError: pictures without features, how many and the first few.
+        """
+        wanted = list(image_ids)
+        places = self._places
+        missing = sorted({image_id for image_id in wanted if image_id not in places})
+        if missing:
+            raise missing_features(missing, len(set(wanted)))
+        return np.fromiter((places[image_id] for image_id in wanted), np.int64, len(wanted))
+
+
+def missing_features(missing: Sequence[str], wanted: int, *, where: object | None = None) -> FeaturesError:
+    """The error for pictures without features."""
+    more = ", ..." if len(missing) > 5 else ""
+    return FeaturesError(
+        f"{len(missing)} of {wanted} pictures have no features: {', '.join(missing[:5])}{more}",
+        where=where,
+        expected="a row for each picture of the corpus",
+        todo="Add the rows, or take the pictures out of the corpus.",
+    )
+
+
+def write_features(
+    path: Pathish,
+    image_ids: Sequence[str],
+    sha256: Sequence[str],
+    dimension: int,
+    blocks: Iterable[tuple[Rows, Array]],
+    origin: Origin,
+) -> None:
+    """Write ``features.h5``, which appears whole or not at all.
+
+    The bytes depend on the content only, not on the order or size of the blocks.
+
+    Args:
+        path: the file.
+        image_ids: N picture ids, sorted, without duplicates.
+        sha256: N sha256 of source pictures in hex, or empty texts.
+        dimension: D.
+        blocks: row numbers (n,) and their features (n, D), in any order, each row once.
+        origin: how the features were made.
+
+    Raises:
+        FeaturesError: ids not sorted or not unique, rows missing, repeated or outside,
+            or values that are not finite.
+    """
+    count = len(image_ids)
+    if len(sha256) != count:
+        raise FeaturesError(f"{len(sha256)} sha256 for {count} pictures", where=path)
+    if any(not one < other for one, other in itertools.pairwise(image_ids)):
+        raise FeaturesError("picture ids must be sorted, each once", where=path)
+    names = [image_id.encode() for image_id in image_ids]
+    width = max((len(name) for name in names), default=1)
+    seen = np.zeros(count, bool)
+    with atomic_file(path) as temporary, h5py.File(temporary, "w", track_order=True) as file:
+        features = file.create_dataset("features", (count, dimension), "<f4")
+        for rows, values in blocks:
+            _check_block(rows, values, seen, dimension, path)
+            seen[rows] = True
+            _write_rows(features, rows, values)
+        if not seen.all():
+            raise FeaturesError(f"{np.count_nonzero(~seen)} of {count} rows were never written", where=path)
+        _write_strings(file, "image_id", names, max(width, 1))
+        _write_strings(file, "sha256", [text.encode() for text in sha256], SHA256_LENGTH)
+        file.attrs["schema"] = SCHEMA
+        for key in _TEXTS:
+            file.attrs[key] = getattr(origin, key)
+        file.attrs["rows"] = count
+        file.attrs["checksum"] = _checksum(file)
+        file.attrs["complete"] = True  # last
+
+
+def read_features(path: Pathish) -> FeatureTable:
+    """Read and check ``features.h5``.
+
+    Raises:
+        FileFormatError: missing, not HDF5, of another schema, not complete, or damaged.
+        FeaturesError: ids not sorted, or values that are not finite.
+    """
+    try:
+        with h5py.File(path, "r") as file:
+            _check_file(file, path)
+            features = np.ascontiguousarray(file["features"][:], np.float32)
+            image_ids = [name.decode() for name in file["image_id"][:].tolist()]
+            sha256 = [text.decode() for text in file["sha256"][:].tolist()]
+            attributes = {key: _plain(value) for key, value in sorted(file.attrs.items())}
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    if any(not one < other for one, other in itertools.pairwise(image_ids)):
+        raise FeaturesError("its picture ids are not sorted, each once", where=path, todo=_AGAIN)
+    bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
+    if len(bad):
+        raise FeaturesError(
+            f"{len(bad)} rows have values that are not finite, the first is {image_ids[bad[0]]}", where=path
+        )
+    return FeatureTable(features, image_ids, sha256, attributes)
+
+
+def transform_of(attributes: dict[str, Any]) -> dict[str, Any]:
+    """The transform in the attributes of a table, as a dict; empty where it is not known."""
+    found: dict[str, Any] = json.loads(attributes["transform"])
+    return found
+
+
+def _check_block(rows: Rows, values: Array, seen: npt.NDArray[np.bool_], dimension: int, path: Pathish) -> None:
+    if values.shape != (len(rows), dimension):
+        raise FeaturesError(f"a block of {values.shape} for {len(rows)} rows of {dimension} features", where=path)
+    if len(rows) and (rows.min() < 0 or rows.max() >= len(seen)):
+        raise FeaturesError(f"a row number outside 0 to {len(seen) - 1}", where=path)
+    if len(np.unique(rows)) != len(rows) or seen[rows].any():
+        raise FeaturesError("a row is written twice", where=path)
+    if not np.isfinite(values).all():
+        raise FeaturesError("a block has values that are not finite", where=path)
+
+
+def _write_rows(features: h5py.Dataset, rows: Rows, values: Array) -> None:
+    """Neighbouring rows go in one write: h5py's own fancy indexing writes them one by one, slowly."""
+    order = np.argsort(rows)
+    rows, values = rows[order], values[order]
+    starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
+    for start, end in zip(starts, [*starts[1:], len(rows)], strict=True):
+        features[rows[start] : rows[start] + (end - start)] = values[start:end]
+
+
+def _write_strings(file: h5py.File, name: str, values: Sequence[bytes], length: int) -> None:
+    if any(b"\0" in value or len(value) > length for value in values):
+        raise FeaturesError(f"a {name} holds a NUL or is longer than {length} bytes", where=file.filename)
+    kind = h5py.string_dtype("utf-8", length)
+    file.create_dataset(name, data=np.array(values, kind), dtype=kind)
+
+
+def _checksum(file: h5py.File) -> str:
+    """sha256 over the little-endian features, then every NUL-padded id, then every sha256."""
+    digest = hashlib.sha256()
+    for start in range(0, len(file["features"]), ROWS_AT_A_TIME):
+        digest.update(file["features"][start : start + ROWS_AT_A_TIME].astype("<f4").tobytes())
+    for name in ("image_id", "sha256"):
+        digest.update(file[name][:].tobytes())
+    return digest.hexdigest()
+
+
+def _check_file(file: h5py.File, path: Pathish) -> None:
+    absent = [name for name in ("features", "image_id", "sha256") if name not in file]
+    absent += [key for key in ("schema", "rows", "checksum", *_TEXTS) if key not in file.attrs]
+    if absent:
+        raise FileFormatError(
+            f"lacks {', '.join(absent)}", where=path, expected="a whole features file of this pipeline", todo=_AGAIN
+        )
+    if not bool(file.attrs.get("complete", False)):
+        raise FileFormatError("was not written to its end", where=path, todo=_AGAIN)
+    if int(file.attrs["schema"]) != SCHEMA:
+        raise FileFormatError(f"has the schema {file.attrs['schema']}", where=path, expected=str(SCHEMA), todo=_AGAIN)
+    rows = int(file.attrs["rows"])
+    shapes = {name: file[name].shape for name in ("features", "image_id", "sha256")}
+    if file["features"].ndim != 2 or any(shape[0] != rows for shape in shapes.values()):
+        raise FileFormatError(f"has {rows} rows by its attribute but the shapes {shapes}", where=path, todo=_AGAIN)
+    if _checksum(file) != file.attrs["checksum"]:
+        raise FileFormatError("is damaged: its checksum does not fit its content", where=path, todo=_AGAIN)
+
+
+def _unreadable(path: Pathish, error: OSError) -> FileFormatError:
+    if isinstance(error, FileNotFoundError):
+        return FileFormatError("does not exist", where=path, todo="Run the stage features first.")
+    return FileFormatError("is not a whole HDF5 file", where=path, todo=_AGAIN)
+
+
+def _plain(value: Any) -> Any:
+    """An HDF5 attribute as a plain Python value."""
+    return value.item() if isinstance(value, np.generic) else value

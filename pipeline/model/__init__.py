@@ -1,0 +1,1 @@
+"""The two encoders, their losses, and the sentence encoder made of them."""

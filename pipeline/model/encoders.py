@@ -1,0 +1,100 @@
+"""The caption side and the picture side of the common space."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from pipeline.model.pooling import pooling
+from pipeline.model.recurrent import Bidirectional
+from pipeline.model.settings import ModelSettings
+
+PAD = 0
+"""The id of padding, never a character's."""
+
+
+class CaptionEncoder(nn.Module):
+    """Character ids to a unit vector (Merkx & Frank 2019, section 3.2).
+
+    Args:
+        tokens: ids in use, padding and unknown included.
+        settings: the shape of the network.
+    """
+
+    def __init__(self, tokens: int, settings: ModelSettings) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(tokens, settings.embedding, padding_idx=PAD)
+        self.recurrent = Bidirectional(settings.embedding, settings.hidden, settings.cell)
+        self.pooling = pooling(settings)
+
+    def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """Int64 (B, T) padded with 0, and int64 (B,), to float32 unit vectors (B, 2 * hidden)."""
+        states = self.recurrent(self.embedding(ids), lengths)
+        return F.normalize(self.pooling(states, lengths).float(), dim=1)
+
+
+class ImageEncoder(nn.Module):
+    """Picture features to a unit vector: a linear map, then L2 (Merkx & Frank 2019, section 3.1).
+
+    Args:
+        features: numbers in a picture's feature vector.
+        settings: the shape of the network.
+    """
+
+    mean: torch.Tensor
+    deviation: torch.Tensor
+
+    def __init__(self, features: int, settings: ModelSettings) -> None:
+        super().__init__()
+        self.linear = nn.Linear(features, 2 * settings.hidden)
+        nn.init.xavier_uniform_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+        self.register_buffer("mean", torch.zeros(features))
+        self.register_buffer("deviation", torch.ones(features))
+
+    def standardise_by(self, features: npt.NDArray[np.float32]) -> None:
+        """Take mean and standard deviation from training features (N, D).
+
+        A feature that hardly varies would be blown up to noise: its deviation is
+        set to infinity, so that it contributes nothing.
+        """
+        exact = features.astype(np.float64)
+        deviation = exact.std(axis=0)
+        deviation[deviation <= 1e-6 * max(float(deviation.max(initial=0.0)), 1e-30)] = np.inf
+        self.mean.copy_(torch.from_numpy(exact.mean(axis=0)))
+        self.deviation.copy_(torch.from_numpy(deviation))
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Float (B, D) raw features to float32 unit vectors (B, 2 * hidden)."""
+        return F.normalize(self.linear((features - self.mean) / self.deviation).float(), dim=1)
+
+
+class Encoders(nn.Module):
+    """Both sides; what a snapshot holds."""
+
+    def __init__(self, tokens: int, features: int, settings: ModelSettings) -> None:
+        super().__init__()
+        self.captions = CaptionEncoder(tokens, settings)
+        self.images = ImageEncoder(features, settings)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.images.linear.weight.device
+
+
+def pad(rows: Sequence[npt.NDArray[np.int64]]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows of ids to a padded matrix int64 (B, T) and their lengths int64 (B,).
+
+    An empty row becomes one padding, so that every row has a state.
+    """
+    lengths = [max(len(row), 1) for row in rows]
+    ids = np.full((len(rows), max(lengths, default=1)), PAD, np.int64)
+    for matrix_row, row in zip(ids, rows, strict=True):
+        matrix_row[: len(row)] = row
+    return torch.from_numpy(ids), torch.tensor(lengths, dtype=torch.int64)

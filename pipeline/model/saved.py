@@ -1,0 +1,45 @@
+"""Weights on disk: safetensors, read back only into the network they belong to."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import safetensors
+import safetensors.torch
+
+from pipeline.errors import EncoderError
+from pipeline.files import Pathish, atomic_file
+from pipeline.model.encoders import Encoders
+
+
+def save_weights(path: Pathish, encoders: Encoders) -> None:
+    """Write all weights and buffers; the same values give the same bytes."""
+    state = {name: value.detach().cpu().contiguous() for name, value in encoders.state_dict().items()}
+    with atomic_file(path) as temporary:
+        safetensors.torch.save_file(state, os.fspath(temporary))
+
+
+def load_weights(path: Pathish, encoders: Encoders) -> None:
+    """Read weights into a network of the same shape.
+
+    Raises:
+        EncoderError: the file is missing, damaged, or of another network (which tensor, which shapes).
+    """
+    if not Path(path).is_file():
+        raise EncoderError("weights are missing", where=path, todo="Run `dvc checkout` or `dvc repro`.")
+    try:
+        found = safetensors.torch.load_file(os.fspath(path))
+    except safetensors.SafetensorError as error:
+        raise EncoderError(f"is not a whole safetensors file ({error})", where=path) from None
+    wanted = encoders.state_dict()
+    for name in sorted(wanted.keys() | found.keys()):
+        have = tuple(found[name].shape) if name in found else "nothing"
+        want = tuple(wanted[name].shape) if name in wanted else "nothing"
+        if have != want:
+            raise EncoderError(
+                f"belongs to another network: {name} is {have}, this network has {want}",
+                where=path,
+                todo="Use the encoder.json or snapshots.json it was written with.",
+            )
+    encoders.load_state_dict(found)

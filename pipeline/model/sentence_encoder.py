@@ -1,0 +1,166 @@
+"""The trained encoder as a library: sentences or picture features in, embeddings out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from pydantic import ValidationError
+
+from pipeline.captions.vocabulary import Vocabulary
+from pipeline.errors import EncoderError, FileFormatError
+from pipeline.files import Pathish, read_json, write_json
+from pipeline.model.embedding import Floats, embed_captions, embed_images
+from pipeline.model.encoders import Encoders
+from pipeline.model.saved import load_weights, save_weights
+from pipeline.model.settings import ModelSettings
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class SentenceEncoder:
+    """An ensemble of trained encoders; its embedding is the sum of its members' unit vectors.
+
+    Merkx & Frank (2019), section 3.4: the embeddings of the snapshots are summed; their
+    released code does not normalise the sum again, which ``renormalise`` decides.
+    """
+
+    members: list[Encoders]
+    vocabulary: Vocabulary
+    model: ModelSettings
+    renormalise: bool = False
+    notes: dict[str, Any] = field(default_factory=dict)
+    """What it was made from: the training parameters, the features, the epochs of the members."""
+
+    similarity_name = "cosine"
+
+    @property
+    def width(self) -> int:
+        """Numbers in an embedding."""
+        return 2 * self.model.hidden
+
+    @property
+    def features_width(self) -> int:
+        """Numbers in a picture's features."""
+        return self.members[0].images.linear.in_features
+
+    def encode(
+        self, sentences: Sequence[str], *, batch_size: int = 256, show_progress_bar: bool = False
+    ) -> npt.NDArray[np.float32]:
+        """Embed sentences.
+
+        Args:
+            sentences: N texts; characters that the vocabulary lacks count as unknown.
+            batch_size: sentences encoded together; it does not change the result.
+            show_progress_bar: show one on a terminal.
+
+        Returns:
+            float32 (N, width), in the order given.
+
+        Raises:
+            EncoderError: a sentence is no text.
+        """
+        if isinstance(sentences, str):
+            raise EncoderError("encode takes a list of sentences, not one text", expected='["a text"]')
+        for place, sentence in enumerate(sentences):
+            if not isinstance(sentence, str):
+                raise EncoderError(f"sentence {place} is no text but {type(sentence).__name__}")
+        rows = [np.asarray(self.vocabulary.encode(sentence), np.int64) for sentence in sentences]
+        return self._sum(
+            [embed_captions(member, rows, batch=batch_size, progress=show_progress_bar) for member in self.members]
+        )
+
+    def encode_images(self, features: npt.NDArray[np.floating]) -> npt.NDArray[np.float32]:
+        """Embed pictures by their raw features (they are standardised inside where the training was).
+
+        Args:
+            features: float (N, features_width).
+
+        Returns:
+            float32 (N, width).
+
+        Raises:
+            EncoderError: the features have another shape.
+        """
+        if features.ndim != 2 or features.shape[1] != self.features_width:
+            raise EncoderError(
+                f"features have the shape {features.shape}", expected=f"(pictures, {self.features_width})"
+            )
+        return self._sum([embed_images(member, features.astype(np.float32, copy=False)) for member in self.members])
+
+    def _sum(self, parts: list[Floats]) -> Floats:
+        total: npt.NDArray[np.float32] = np.add.reduce(parts, axis=0, dtype=np.float32)
+        if self.renormalise:
+            total /= np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-12)
+        return total
+
+    def save(self, folder: Pathish) -> None:
+        """Write ``encoder.json``, ``vocabulary.json`` and one safetensors file a member into ``folder``."""
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        names = [f"member-{number}.safetensors" for number in range(1, len(self.members) + 1)]
+        for name, member in zip(names, self.members, strict=True):
+            save_weights(place / name, member)
+        self.vocabulary.save(place / "vocabulary.json")
+        write_json(
+            place / "encoder.json",
+            {
+                "schema": SCHEMA,
+                "similarity": self.similarity_name,
+                "width": self.width,
+                "features_width": self.features_width,
+                "renormalise": self.renormalise,
+                "model": self.model.model_dump(),
+                "members": names,
+                **self.notes,
+            },
+        )
+
+    @classmethod
+    def load(cls, folder: Pathish, *, device: torch.device | str = "cpu") -> SentenceEncoder:
+        """Read an encoder that :meth:`save` or the stage select wrote.
+
+        Raises:
+            EncoderError: the folder holds no encoder, one of a newer version, or a damaged one.
+            CaptionsError: its vocabulary is missing or damaged.
+        """
+        place = Path(folder)
+        if not (place / "encoder.json").is_file():
+            raise EncoderError(
+                "holds no encoder (encoder.json is missing)",
+                where=place,
+                todo="The stage select writes models/encoder.",
+            )
+        try:
+            about = read_json(place / "encoder.json")
+        except FileFormatError as error:
+            raise EncoderError(error.what, where=error.where, todo="Run `dvc checkout models/encoder`.") from None
+        vocabulary = Vocabulary.load(place / "vocabulary.json")
+        if not isinstance(about, dict) or about.get("schema") != SCHEMA:
+            version = about.get("schema") if isinstance(about, dict) else None
+            raise EncoderError(
+                f"has the format {version!r}",
+                where=place / "encoder.json",
+                expected=f"{SCHEMA}",
+                todo="Update Sightword if the encoder is newer.",
+            )
+        try:
+            model = ModelSettings.model_validate(about["model"])
+            names, features_width = list(about["members"]), int(about["features_width"])
+            renormalise = bool(about["renormalise"])
+        except (KeyError, TypeError, ValueError, ValidationError) as error:
+            raise EncoderError(f"is damaged ({error})", where=place / "encoder.json") from None
+        members = []
+        for name in names:
+            member = Encoders(len(vocabulary), features_width, model)
+            load_weights(place / Path(name).name, member)
+            members.append(member.to(device).eval())
+        known = {"schema", "similarity", "width", "features_width", "renormalise", "model", "members"}
+        notes = {key: value for key, value in about.items() if key not in known}
+        return cls(members, vocabulary, model, renormalise, notes)

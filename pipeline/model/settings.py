@@ -1,0 +1,30 @@
+"""The shape of the network: what must be known to build it again from saved weights."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from pipeline.settings import Settings
+
+
+class ModelSettings(Settings):
+    """The caption encoder of Merkx & Frank (2019), section 3.2, and the linear map of the pictures."""
+
+    embedding: int = Field(20, gt=0)
+    """Width of a character's embedding (Merkx & Frank: 20)."""
+    cell: Literal["gru", "lstm"] = "gru"
+    """Recurrent cell; the paper's Figure 2 compares both."""
+    hidden: int = Field(1024, gt=0)
+    """States of each direction; the sentence embedding has twice as many numbers (Merkx & Frank: 1024)."""
+    pooling: Literal["attention", "max", "mean", "last"] = "attention"
+    """How the states over time become one vector; the published model attends."""
+    attention: int = Field(128, gt=0)
+    """Hidden units of the attention (Merkx & Frank: 128); unused by the other poolings."""
+    mask_padding: bool = True
+    """Leave padding out of the attention. The released code does not (false), which lets a caption's
+    embedding depend on the longest caption of its batch."""
+    standardise: Literal["none", "training"] = "none"
+    """``training``: subtract each picture feature's mean over the training pictures and divide by its
+    standard deviation; the two are saved with the weights."""

@@ -1,0 +1,58 @@
+"""Pictures and captions of a split, matched by image id."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.captions.table import CaptionTable
+from pipeline.errors import FeaturesError
+from pipeline.features.table import FeatureTable
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """One split: N pictures, M captions, and which belongs to which."""
+
+    image_ids: list[str]
+    """Ids of the N pictures, sorted."""
+    features: npt.NDArray[np.float32]
+    """(N, D), row i of picture i."""
+    texts: list[str]
+    """The M captions, sorted by image id and number."""
+    ids: list[npt.NDArray[np.int64]]
+    """Each caption's token ids."""
+    numbers: npt.NDArray[np.int64]
+    """(M,) the caption's number within its picture."""
+    image_of_caption: npt.NDArray[np.int64]
+    """(M,) the row of each caption's picture."""
+
+
+def pair(features: FeatureTable, captions: CaptionTable, split: str) -> Pairs:
+    """The pictures of a split that have captions, with their features.
+
+    Raises:
+        FeaturesError: captioned pictures have no features (how many, which), or the split is empty.
+    """
+    part = captions.split(split)
+    if not part.image_ids:
+        have = ", ".join(sorted(set(captions.splits))) or "none"
+        raise FeaturesError(
+            f"the split {split!r} has no captions (there are captions for: {have})",
+            todo="Look at the split names of the corpus, and at data/corpus/dropped.parquet for what was left out.",
+        )
+    image_ids = sorted(set(part.image_ids))
+    row_of = {image_id: row for row, image_id in enumerate(image_ids)}
+    return Pairs(
+        image_ids=image_ids,
+        features=features.features[features.rows(image_ids)],
+        texts=list(part.texts),
+        ids=[np.asarray(ids, np.int64) for ids in part.ids],
+        numbers=np.asarray(part.captions, np.int64),
+        image_of_caption=np.asarray([row_of[image_id] for image_id in part.image_ids], np.int64),
+    )

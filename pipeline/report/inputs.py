@@ -1,0 +1,158 @@
+"""What the report is made of, read from files and checked: metrics, curves, the encoder's description."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import FileFormatError
+from pipeline.files import read_json, read_table, read_text
+
+TODO = "`dvc repro` makes it."
+
+Columns = dict[str, list[str]]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the stages before left their results."""
+
+    captions: Path
+    """The captions with their splits, a Parquet file."""
+    resized: Path
+    """The folder of resized pictures."""
+    top10: Path
+    """The ten best answers to each query, a Parquet file."""
+    metrics: Path
+    """The folder of train, select, retrieval and semantics.json."""
+    encoder: Path
+    """The encoder's folder."""
+    plots: Path
+    """The folder of plots, one folder for each stage."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """The numbers of one run.
+
+    Attributes:
+        description: ``encoder.json``: how the encoder was trained, on which features.
+        vocabulary: how many tokens it knows.
+        train: what the training says of itself, flat.
+        select: what the selection says of itself, flat.
+        retrieval: per split, protocol and direction, as in ``metrics/retrieval.json``.
+        semantics: per data set, as in ``metrics/semantics.json``.
+        curves: the columns of ``plots/train/NAME.tsv`` by NAME; those that are absent are left out.
+        rejects: the resized pictures' rejects, a count for each reason.
+    """
+
+    description: Mapping[str, Any]
+    vocabulary: int
+    train: Mapping[str, Any]
+    select: Mapping[str, Any]
+    retrieval: Mapping[str, Any]
+    semantics: Mapping[str, Any]
+    curves: Mapping[str, Columns] = field(default_factory=dict)
+    rejects: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def features(self) -> Mapping[str, Any]:
+        """The attributes of the features the encoder was trained on; JSON in them is opened."""
+        return {key: _opened(value) for key, value in _object(self.description.get("features")).items()}
+
+    @property
+    def training(self) -> Mapping[str, Any]:
+        """The parameters the encoder was trained with."""
+        return _object(self.description.get("training"))
+
+
+def read_run(places: Places) -> Run:
+    """Read a run's numbers.
+
+    Raises:
+        FileFormatError: a file is missing, damaged, or of another form; the message names it.
+    """
+    metrics = {
+        name: _read_object(places.metrics / f"{name}.json") for name in ("train", "select", "retrieval", "semantics")
+    }
+    curves = {}
+    for name in ("loss", "learning_rate", "recall"):
+        path = places.plots / "train" / f"{name}.tsv"
+        if path.exists():
+            curves[name] = read_tsv(path)
+    return Run(
+        description=_read_object(places.encoder / "encoder.json"),
+        vocabulary=len(_read_object(places.encoder / "vocabulary.json").get("tokens", ())),
+        curves=curves,
+        rejects=_read_rejects(places.resized / "rejects.parquet"),
+        **metrics,
+    )
+
+
+def read_tsv(path: Path) -> Columns:
+    """Read a table of tab-separated columns with a header row.
+
+    Raises:
+        FileFormatError: no header, or a row with more or fewer cells than it.
+    """
+    lines = read_text(path, todo=TODO).splitlines()
+    if not lines or not lines[0].strip():
+        raise FileFormatError("has no header row", where=path, todo=TODO)
+    names = lines[0].split("\t")
+    columns: Columns = {name: [] for name in names}
+    for number, line in enumerate(lines[1:], start=2):
+        cells = line.split("\t")
+        if len(cells) != len(names):
+            raise FileFormatError(
+                f"has {len(cells)} cells", where=f"{path}, line {number}", expected=f"{len(names)}: {', '.join(names)}"
+            )
+        for name, cell in zip(names, cells, strict=True):
+            columns[name].append(cell)
+    return columns
+
+
+def numbers(columns: Columns, name: str, *, where: str) -> list[float]:
+    """A column as floats.
+
+    Raises:
+        FileFormatError: no such column, or a cell that is no number.
+    """
+    if name not in columns:
+        raise FileFormatError(f"has no column {name}", where=where, expected=", ".join(columns), todo=TODO)
+    try:
+        return [float(cell) for cell in columns[name]]
+    except ValueError as error:
+        raise FileFormatError(f"column {name}: {error}", where=where, todo=TODO) from None
+
+
+def _read_object(path: Path) -> Mapping[str, Any]:
+    value = read_json(path, todo=TODO)
+    if not isinstance(value, dict):
+        raise FileFormatError(f"holds a {type(value).__name__}", where=path, expected="an object", todo=TODO)
+    return value
+
+
+def _read_rejects(path: Path) -> dict[str, int]:
+    """How many pictures were rejected for each reason; none where there is no such table."""
+    if not path.exists():
+        return {}
+    counts: dict[str, int] = {}
+    for reason in read_table(path, ["reason"], todo=TODO).column("reason").to_pylist():
+        counts[str(reason)] = counts.get(str(reason), 0) + 1
+    return dict(sorted(counts.items()))
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _opened(value: object) -> object:
+    if isinstance(value, str) and value.startswith("{"):
+        try:
+            return json.loads(value)
+        except json.JSONDecodeError:
+            return value
+    return value

@@ -1,0 +1,91 @@
+"""What a reader must know first: every fall-back of the run, in plain sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.report import semantics_table
+from pipeline.report.gallery import Gallery
+from pipeline.report.inputs import Run
+
+
+@dataclass(frozen=True)
+class Note:
+    """One thing to know; ``serious`` where the numbers cannot be compared with published ones because of it."""
+
+    head: str
+    text: str
+    serious: bool = False
+
+
+def random_weights(features: Mapping[str, Any]) -> bool:
+    """Whether the image network had random weights."""
+    return any(str(features.get(key, "")).lower().startswith("random") for key in ("weights", "origin"))
+
+
+def notes(run: Run, gallery: Gallery) -> list[Note]:
+    """The fall-backs, the gravest first."""
+    found = []
+    features = run.features
+    if random_weights(features):
+        found.append(
+            Note(
+                "random weights: for demonstration",
+                "The image network was never trained, so its features are arbitrary though fixed. "
+                "The run shows that every part works; its numbers say nothing about the method.",
+                serious=True,
+            )
+        )
+    if is_precomputed(features):
+        found.append(
+            Note(
+                "Precomputed features",
+                "The features were made elsewhere and are taken as they are: " + origin(features),
+            )
+        )
+    if run.rejects:
+        total = sum(run.rejects.values())
+        reasons = ", ".join(f"{count} {reason}" for reason, count in run.rejects.items())
+        found.append(Note("Skipped pictures", f"{total} could not be used ({reasons}) and are in no number here."))
+    seen = semantics_table.much_seen(run.semantics)
+    if seen:
+        found.append(
+            Note(
+                "Seen in training",
+                f"A tenth or more of these sentences are verbatim training captions: {', '.join(seen)}.",
+            )
+        )
+    missing = semantics_table.missing(run.semantics)
+    if missing:
+        found.append(Note("Missing data sets", f"Not judged on {', '.join(missing)}."))
+    undefined = semantics_table.undefined(run.semantics)
+    if undefined:
+        found.append(Note("No correlation", ", ".join(undefined) + ": all pairs have the same score.", serious=True))
+    if gallery.without_thumbnails:
+        found.append(Note("No pictures to show", why_no_pictures(run, gallery)))
+    if run.train.get("device") == "cpu":
+        found.append(
+            Note("CPU", "Trained on a processor, not on a GPU; results differ from a GPU's in the last digits.")
+        )
+    return found
+
+
+def is_precomputed(features: Mapping[str, Any]) -> bool:
+    """Whether the features came from outside."""
+    return "precomputed" in f"{features.get('origin', '')} {features.get('weights', '')}".lower()
+
+
+def origin(features: Mapping[str, Any]) -> str:
+    """Where precomputed features came from, in their own words."""
+    words = str(features.get("origin") or "of unknown origin").removeprefix("precomputed").lstrip(": ")
+    return (words or "of unknown origin").rstrip(".") + "."
+
+
+def why_no_pictures(run: Run, gallery: Gallery) -> str:
+    """Why the gallery shows words where pictures should be."""
+    total = gallery.with_thumbnails + gallery.without_thumbnails
+    share = "none" if not gallery.with_thumbnails else f"{gallery.with_thumbnails} of the {total}"
+    why = "the features came precomputed, without pictures" if is_precomputed(run.features) else "not resized"
+    return f"The resized pictures hold {share} of those in the gallery ({why}): ids and captions stand for them."

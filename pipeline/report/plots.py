@@ -1,0 +1,229 @@
+"""The report's drawings, as SVG that stands inside the page.
+
+Text, axes and grid take the page's own text colour, and the data colours that the page
+may lighten, so that one drawing reads well on a light and on a dark page. They are
+those of Okabe and Ito (Color Universal Design, 2008), which colour-blind readers tell
+apart. The same numbers give the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib import style
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+BLUE, ORANGE, GREEN = "#0072b2", "#d55e00", "#009e73"
+INK = "#010203"
+"""Stands for the page's text colour until the drawing is finished."""
+WIDTH = 4.6
+"""Inches; about the width of a phone, so that letters stay readable there."""
+POINTS = 300
+"""A curve with more points is drawn by the mean and the range of this many parts."""
+
+STYLE = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": INK,
+    "axes.grid": True,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.6,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "font.family": "DejaVu Sans",
+    "font.size": 9.0,
+    "grid.alpha": 0.15,
+    "grid.color": INK,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+    "svg.fonttype": "none",
+    "text.color": INK,
+    "text.parse_math": False,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+
+
+@dataclass(frozen=True)
+class Interval:
+    """One row of the drawing of correlations.
+
+    Attributes:
+        label: the row's name.
+        group: the data set it belongs to.
+        value: the correlation.
+        low: lower end of its 95 % interval.
+        high: upper end.
+        seen: whether much of its text was seen in training.
+    """
+
+    label: str
+    group: str
+    value: float
+    low: float
+    high: float
+    seen: bool = False
+
+
+def curve(
+    name: str,
+    x: Sequence[float],
+    y: Sequence[float],
+    *,
+    xlabel: str,
+    ylabel: str,
+    title: str,
+    marks: Sequence[float] = (),
+) -> str:
+    """One line over steps or epochs; long ones by the mean and the range of their parts.
+
+    Args:
+        name: tells this drawing's ids from the others' in the page.
+        x: positions, ascending.
+        y: values, as many.
+        xlabel: what ``x`` counts.
+        ylabel: what ``y`` is.
+        title: what a screen reader says.
+        marks: positions to mark by a vertical line.
+    """
+    with _style(name):
+        figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
+        axes = figure.add_subplot()
+        middle_x, middle, low, high = _parts(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
+        if len(middle) < len(y):
+            axes.fill_between(middle_x, low, high, color=BLUE, alpha=0.25, linewidth=0)
+        axes.plot(middle_x, middle, color=BLUE, marker="o" if len(middle) == 1 else None)
+        _mark(axes, marks)
+        axes.set_xlabel(xlabel)
+        axes.set_ylabel(ylabel)
+        axes.set_ylim(bottom=0)
+        return _svg(figure, name, title)
+
+
+def recall_curve(
+    name: str,
+    epochs: Sequence[float],
+    recalls: Mapping[str, Sequence[float]],
+    *,
+    title: str,
+    marks: Sequence[float] = (),
+) -> str:
+    """Recall at several depths over the epochs.
+
+    Args:
+        name: as for :func:`curve`.
+        epochs: the epochs.
+        recalls: percent at each epoch, by label.
+        title: what a screen reader says.
+        marks: epochs to mark by a vertical line.
+    """
+    with _style(name):
+        figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
+        axes = figure.add_subplot()
+        looks = zip((BLUE, ORANGE, GREEN), ("o", "s", "^"), strict=True)
+        for (label, values), (colour, marker) in zip(recalls.items(), looks, strict=False):
+            axes.plot(epochs, values, color=colour, marker=marker, markersize=4, label=label)
+        _mark(axes, marks)
+        axes.set_xlabel("epoch")
+        axes.set_ylabel("recall on dev (%)")
+        axes.set_ylim(bottom=0)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.legend(loc="upper left", ncols=len(recalls), bbox_to_anchor=(0, 1.16), borderaxespad=0, handlelength=1.4)
+        return _svg(figure, name, title)
+
+
+def intervals(name: str, rows: Sequence[Interval], *, title: str) -> str:
+    """Correlations as points with their 95 % intervals, grouped by data set.
+
+    Args:
+        name: as for :func:`curve`.
+        rows: from top to bottom.
+        title: what a screen reader says.
+    """
+    with _style(name):
+        places, position, group = [], 0.0, None
+        for row in rows:
+            position += 1.6 if group not in (None, row.group) else 1.0
+            group = row.group
+            places.append(position)
+        figure = Figure(figsize=(WIDTH, 0.75 + 0.21 * (position + 1)), layout="constrained")
+        axes = figure.add_subplot()
+        for seen, colour, marker, label in (
+            (False, BLUE, "o", "little or nothing seen in training"),
+            (True, ORANGE, "s", "a tenth or more seen in training"),
+        ):
+            chosen = [(row, place) for row, place in zip(rows, places, strict=True) if row.seen == seen]
+            if not chosen:
+                continue
+            values = np.array([row.value for row, _ in chosen])
+            spans = np.array([(row.value - row.low, row.high - row.value) for row, _ in chosen]).T
+            axes.errorbar(
+                values,
+                [place for _, place in chosen],
+                xerr=np.maximum(spans, 0),
+                fmt=marker,
+                color=colour,
+                markersize=4.5,
+                elinewidth=1.3,
+                label=label,
+            )
+        axes.set_yticks(places, [f"{row.group} {row.label}".strip() for row in rows])
+        axes.tick_params(axis="y", length=0, labelsize=8)
+        axes.set_ylim(position + 0.8, 0.2)
+        axes.set_xlim(min(0.0, *(row.low for row in rows)), 1.0)
+        axes.grid(axis="y", visible=False)
+        axes.set_xlabel("Pearson r, with its 95 % interval")
+        if any(row.seen for row in rows):
+            figure.legend(loc="outside upper center", ncols=1, fontsize=8)
+        return _svg(figure, name, title)
+
+
+def _style(name: str) -> Any:
+    """Matplotlib's defaults with :data:`STYLE`, whatever the user's own settings are."""
+    return style.context(["default", {**STYLE, "svg.hashsalt": f"sightword {name}"}])
+
+
+def _mark(axes: Any, marks: Sequence[float]) -> None:
+    for place in marks:
+        axes.axvline(place, color=INK, alpha=0.45, linewidth=0.9, linestyle=(0, (3, 3)))
+
+
+def _parts(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Mean position, mean, least and largest value of at most ``POINTS`` parts of a curve."""
+    if len(y) <= POINTS:
+        return x, y, y, y
+    cuts = np.linspace(0, len(y), POINTS + 1).astype(int)
+    pairs = list(itertools.pairwise(cuts))
+    return (
+        np.array([x[a:b].mean() for a, b in pairs]),
+        np.array([y[a:b].mean() for a, b in pairs]),
+        np.array([y[a:b].min() for a, b in pairs]),
+        np.array([y[a:b].max() for a, b in pairs]),
+    )
+
+
+def _svg(figure: Figure, name: str, title: str) -> str:
+    """Render to the markup of one ``svg`` element that fits any page and any width."""
+    buffer = io.StringIO()
+    nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
+    figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :].strip()
+    text = re.sub(r"\s*<(metadata|style)\b.*?</\1>", "", text, flags=re.DOTALL)
+    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
+    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    text = re.sub(r'(href="#|url\(#)', rf"\1{name}-", text)
+    text = text.replace(INK, "currentColor")
+    for colour, variable in ((BLUE, "--plot-blue"), (ORANGE, "--plot-orange"), (GREEN, "--plot-green")):
+        text = text.replace(colour, f"var({variable}, {colour})")
+    text = re.sub(r"'DejaVu Sans'", "inherit", text)
+    escaped = title.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+    return text.replace("<svg", f'<svg role="img" aria-label="{escaped}"', 1)

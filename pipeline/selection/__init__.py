@@ -1,0 +1,1 @@
+"""Choosing snapshots on dev, and the ensemble of the best."""

@@ -1,0 +1,20 @@
+"""The section ``select`` of the parameters."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from pipeline.settings import Settings
+
+
+class SelectSettings(Settings):
+    """How snapshots are chosen; defaults are those of Merkx & Frank (2019), section 3.4."""
+
+    split: Literal["dev", "train"] = "dev"
+    """The split they are compared on; never test (``train`` only for a corpus without dev)."""
+    members: int = Field(2, ge=1)
+    """Snapshots in the ensemble, the best ones by mean recall@10 of both directions (the paper: two)."""
+    renormalise: bool = False
+    """Bring the sum of the members' embeddings back to length 1 (the released code does not)."""

@@ -1,0 +1,22 @@
+"""Semantics: does an encoder put sentences that mean the same close to each other?
+
+``evaluate`` is the door: a function from sentences to vectors in, the dictionary of
+``metrics/semantics.json`` out, by SentEval's protocol.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pipeline.semantics.evaluation import evaluate as evaluate
+
+__all__ = ["evaluate"]
+
+_DOORS = {"evaluate": "pipeline.semantics.evaluation"}
+
+
+def __getattr__(name: str) -> Any:
+    from pipeline.doors import open_door
+
+    return open_door(__name__, _DOORS, name)

@@ -1,0 +1,27 @@
+"""How much of a test set the encoder has read while it was trained.
+
+The rule: a sentence was seen when, after case folding, with every character that is
+neither a letter nor a digit turned into a space, and runs of spaces into one, it
+equals a training caption treated the same. A sentence with neither letter nor digit
+was never seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+class Seen:
+    """The training captions, ready for look-ups."""
+
+    def __init__(self, training_captions: Iterable[str]) -> None:
+        self._known = {bare(caption) for caption in training_captions} - {""}
+
+    def share(self, sentences: Sequence[str]) -> float:
+        """The share of these sentences that are verbatim training captions, 0 to 1; repeated ones count each time."""
+        return sum(bare(sentence) in self._known for sentence in sentences) / len(sentences)
+
+
+def bare(sentence: str) -> str:
+    """The sentence without case and punctuation."""
+    return " ".join("".join(c if c.isalnum() else " " for c in sentence.casefold()).split())

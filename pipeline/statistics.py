@@ -1,0 +1,135 @@
+"""Correlations, and the intervals that belong to them and to recalls.
+
+A number without a definite value (the correlation with a constant) is ``None``
+here, never 0 and never NaN: whoever asked decides what it means.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Z95 = 1.96
+"""The standard normal's 97.5 % point as the papers round it."""
+
+_FLAT = 1e-13
+"""A series whose spread is below this share of its mean is rounding noise around a constant (as SciPy warns)."""
+
+
+def wald_half_width(percent: float, queries: int) -> float:
+    """Half the width of the 95 % interval of a recall, ``1.96 sqrt(p (1 - p) / n)``.
+
+    Args:
+        percent: the recall in percent, 0 to 100.
+        queries: how many queries it is the share of.
+
+    Returns:
+        The half-width in percent; 0 for a recall of 0 or 100, where Wald's
+        approximation says nothing.
+
+    Raises:
+        ValueError: no queries, or no percentage.
+    """
+    if queries < 1 or not 0.0 <= percent <= 100.0:
+        raise ValueError(f"no recall: {percent} percent of {queries} queries")
+    share = percent / 100.0
+    return 100.0 * Z95 * math.sqrt(share * (1.0 - share) / queries)
+
+
+def fisher_interval(r: float, pairs: int) -> tuple[float, float] | None:
+    """The 95 % interval of a Pearson correlation by Fisher's z, ``tanh(atanh(r) -+ 1.96 / sqrt(n - 3))``.
+
+    Args:
+        r: the correlation, -1 to 1.
+        pairs: how many pairs it is from.
+
+    Returns:
+        Lower and upper end; None for three pairs or fewer, which have no interval.
+        A perfect correlation gives itself twice.
+
+    Raises:
+        ValueError: ``r`` is no correlation.
+    """
+    if not -1.0 <= r <= 1.0:
+        raise ValueError(f"{r} is no correlation")
+    if pairs <= 3:
+        return None
+    if abs(r) == 1.0:
+        return r, r
+    middle, half = math.atanh(r), Z95 / math.sqrt(pairs - 3)
+    return math.tanh(middle - half), math.tanh(middle + half)
+
+
+def pearson(x: ArrayLike, y: ArrayLike) -> float | None:
+    """Pearson's product-moment correlation, in float64.
+
+    Args:
+        x: (N,) values.
+        y: (N,) values.
+
+    Returns:
+        The correlation, within -1 and 1; None where it is not defined: fewer than
+        two pairs, or a series that is constant up to rounding.
+
+    Raises:
+        ValueError: other shapes, or values that are not finite.
+    """
+    a, b = _centred(x), _centred(y)
+    if len(a) != len(b):
+        raise ValueError(f"{len(a)} and {len(b)} values do not pair up")
+    if not a.any() or not b.any():
+        return None
+    r = float(np.dot(a / np.linalg.norm(a), b / np.linalg.norm(b)))
+    return min(1.0, max(-1.0, r))
+
+
+def spearman(x: ArrayLike, y: ArrayLike) -> float | None:
+    """Spearman's rank correlation: Pearson's of the ranks, tied values sharing their mean rank.
+
+    Args:
+        x: (N,) values.
+        y: (N,) values.
+
+    Returns:
+        As :func:`pearson`. A series that is constant up to rounding has no ranks
+        worth the name, and gives None too.
+
+    Raises:
+        ValueError: other shapes, or values that are not finite.
+    """
+    if not _centred(x).any() or not _centred(y).any():
+        if np.shape(x) != np.shape(y):
+            raise ValueError(f"{np.size(x)} and {np.size(y)} values do not pair up")
+        return None
+    return pearson(mean_ranks(x), mean_ranks(y))
+
+
+def mean_ranks(x: ArrayLike) -> NDArray[np.float64]:
+    """The rank of each value from 1, tied values sharing the mean of their places. (N,) to (N,)."""
+    _, place, counts = np.unique(_series(x), return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    ranks: NDArray[np.float64] = ((last - counts + 1 + last) / 2.0)[place]
+    return ranks
+
+
+def _series(x: ArrayLike) -> NDArray[np.float64]:
+    values = np.asarray(x, dtype=np.float64)
+    if values.ndim != 1:
+        raise ValueError(f"expected a plain series of numbers, got an array of shape {values.shape}")
+    if not np.isfinite(values).all():
+        raise ValueError("the series has values that are not finite")
+    return values
+
+
+def _centred(x: ArrayLike) -> NDArray[np.float64]:
+    """The series less its mean; all zero where it is constant up to rounding."""
+    values = _series(x)
+    if len(values) < 2:
+        return np.zeros_like(values)
+    mean = values.mean()
+    centred: NDArray[np.float64] = values - mean
+    if np.linalg.norm(centred) <= _FLAT * abs(mean):
+        return np.zeros_like(values)
+    return centred

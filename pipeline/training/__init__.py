@@ -1,0 +1,1 @@
+"""Training: batches, learning rate, the loop, and the snapshots it keeps."""

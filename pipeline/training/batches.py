@@ -1,0 +1,62 @@
+"""The order in which captions are seen."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.pairs import Pairs
+
+Rows = npt.NDArray[np.int64]
+
+
+def batches(pairs: Pairs, *, size: int, bucket: int, seed: int, epoch: int) -> list[Rows]:
+    """Rows of captions for each minibatch of an epoch.
+
+    Pass i takes caption i of every picture that has so many (five passes on Flickr8k), so
+    no picture is twice in a batch. A pass is cut into batches of nearly equal size, so no
+    caption is left out and none stands alone.
+
+    Args:
+        pairs: the training split.
+        size: the most captions in a batch.
+        bucket: batches of a pass that are sorted by length together, against padding.
+        seed: with the epoch it determines the order, on every machine.
+        epoch: counted from 0.
+
+    Returns:
+        One int64 array of rows into the captions for each batch.
+    """
+    random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch])))
+    lengths = np.asarray([len(ids) for ids in pairs.ids])
+    found: list[Rows] = []
+    for number in _numbers(pairs):
+        rows = random.permutation(np.flatnonzero(number == _order_of(pairs)))
+        count = -(-len(rows) // size)
+        if bucket > 1:
+            pools = np.array_split(rows, -(-count // bucket))
+            rows = np.concatenate([pool[np.argsort(lengths[pool], kind="stable")] for pool in pools])
+        cut = np.array_split(rows, count)
+        found += [cut[place] for place in random.permutation(count)] if bucket > 1 else cut
+    return found
+
+
+def per_epoch(pairs: Pairs, size: int) -> int:
+    """How many batches an epoch has."""
+    counts = np.bincount(_order_of(pairs))
+    return int(sum(-(-int(count) // size) for count in counts))
+
+
+def _numbers(pairs: Pairs) -> range:
+    return range(int(_order_of(pairs).max()) + 1)
+
+
+def _order_of(pairs: Pairs) -> npt.NDArray[np.int64]:
+    """Each caption's place among its picture's captions: 0, 1, .. without gaps, whatever their numbers are."""
+    order = np.zeros(len(pairs.image_of_caption), np.int64)
+    by_picture = np.lexsort((pairs.numbers, pairs.image_of_caption))
+    sorted_pictures = pairs.image_of_caption[by_picture]
+    starts = np.flatnonzero(np.r_[True, sorted_pictures[1:] != sorted_pictures[:-1]])
+    counts = np.diff(np.r_[starts, len(sorted_pictures)])
+    order[by_picture] = np.arange(len(sorted_pictures)) - np.repeat(starts, counts)
+    return order

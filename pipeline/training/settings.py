@@ -1,0 +1,54 @@
+"""The section ``train`` of the parameters."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from pipeline.model.settings import ModelSettings
+
+
+class TrainSettings(ModelSettings):
+    """How the encoders are trained; defaults are the published char-GRU on Flickr8k (Merkx & Frank 2019)."""
+
+    seed: int = Field(0, ge=0)
+    """Seed of the initial weights and of the order of the batches."""
+    loss: Literal["hinge"] = "hinge"
+    """The objective: the hinge loss over all mismatched pairs of the minibatch."""
+    reduction: Literal["mean", "sum"] = "mean"
+    """``mean`` over batch x batch (the released code; clipping depends on this scale) or ``sum`` (the paper)."""
+    margin: float = Field(0.2, ge=0)
+    """Margin of the hinge loss, in cosine."""
+    batch: int = Field(32, ge=2)
+    """Pairs in a minibatch, at most; an epoch's passes are cut into batches of nearly equal size.
+    No picture is twice in a batch: pass i of an epoch takes caption i of every picture."""
+    bucket: int = Field(1, ge=1)
+    """Batches that are sorted by length together, which saves padding; 1 leaves the order to chance, as published."""
+    epochs: int = Field(32, ge=1)
+    """Passes through all captions."""
+    cycle: int = Field(4, ge=1)
+    """Epochs in a cycle of the learning rate; a snapshot is kept at each cycle's end."""
+    rate_min: float = Field(1e-6, gt=0)
+    """Learning rate at both ends of a cycle."""
+    rate_max: float = Field(1e-3, gt=0)
+    """Learning rate in the middle of a cycle (Flickr8k 1e-3, COCO 1e-4)."""
+    clip_images: float | None = Field(0.0025, gt=0)
+    """Largest gradient norm of the picture side; null for none (the released code clips on Flickr8k only)."""
+    clip_captions: float | None = Field(0.05, gt=0)
+    """Largest gradient norm of the caption side; null for none."""
+    snapshots: Literal["cycle", "epoch"] = "cycle"
+    """Keep a snapshot at each cycle's end, or at every epoch."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """``bf16``: bfloat16 autocast around the recurrent layer; faster, other last digits."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.rate_min > self.rate_max:
+            raise ValueError(f"rate_min ({self.rate_min}) is above rate_max ({self.rate_max})")
+        if self.epochs % self.cycle and self.snapshots == "cycle":
+            raise ValueError(
+                f"epochs ({self.epochs}) is no multiple of cycle ({self.cycle}): the last cycle would not end, "
+                "and its snapshot would be missing"
+            )
+        return self

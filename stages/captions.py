@@ -1,0 +1,41 @@
+"""The stage captions: reads ``data/corpus/captions.parquet``; writes the folder ``data/captions`` with
+``captions.parquet`` (the same captions with the ids of their characters) and ``vocabulary.json``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+
+import numpy as np
+
+from pipeline.captions.encoding import encode_captions
+from pipeline.captions.settings import CaptionsSettings
+from pipeline.captions.table import read_texts, write_captions
+from pipeline.captions.vocabulary import UNKNOWN
+from pipeline.files import atomic_folder
+from stages.runner import run
+
+log = logging.getLogger(__name__)
+
+
+def work(settings: CaptionsSettings) -> None:
+    """Normalise the captions and turn them into character ids."""
+    table, vocabulary = encode_captions(read_texts("data/corpus/captions.parquet"), settings)
+    with atomic_folder("data/captions") as folder:
+        write_captions(folder / "captions.parquet", table)
+        vocabulary.save(folder / "vocabulary.json")
+    unknown: Counter[str] = Counter()
+    for split, ids in zip(table.splits, table.ids, strict=True):
+        unknown[split] += int(np.count_nonzero(ids == UNKNOWN))
+    log.info(
+        "captions: %d captions, %d characters in the vocabulary (of %d training captions); unknown characters: %s",
+        len(table),
+        len(vocabulary.tokens),
+        table.splits.count("train"),
+        ", ".join(f"{unknown[split]} in {split}" for split in ("train", "dev", "test")),
+    )
+
+
+if __name__ == "__main__":
+    run("captions", CaptionsSettings, work)

@@ -1,0 +1,59 @@
+"""The stage corpus: reads a corpus as its publishers ship it, or draws the sample; writes the folder ``data/corpus``
+with ``images.parquet``, ``captions.parquet``, ``dropped.parquet``, ``pictures/`` and ``senteval/`` (the last two hold
+something for the sample only).
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from pipeline.corpus.reading import read_corpus
+from pipeline.corpus.records import Corpus
+from pipeline.corpus.sample.making import make_sample
+from pipeline.corpus.sample.sentences import write_senteval
+from pipeline.corpus.sample.world import load_world
+from pipeline.corpus.settings import CorpusSettings
+from pipeline.corpus.tables import report, write_tables
+from pipeline.errors import ParamsError
+from pipeline.files import atomic_folder, write_text
+from stages.runner import run
+
+log = logging.getLogger(__name__)
+
+FOLDER = Path("data/corpus")
+PICTURES = FOLDER / "pictures"
+
+
+def work(settings: CorpusSettings) -> None:
+    """Read a corpus (or draw the sample) into tables of pictures and captions."""
+    corpus = _sample(settings) if settings.format == "sample" else _published(settings)
+    report("corpus", corpus)
+
+
+def _sample(settings: CorpusSettings) -> Corpus:
+    if Path(settings.pictures) != PICTURES:
+        raise ParamsError(
+            f"corpus.pictures = {settings.pictures}", expected=f"{PICTURES} for the sample, whose pictures are drawn"
+        )
+    world = load_world(settings.path)
+    with atomic_folder(FOLDER) as folder:
+        (folder / PICTURES.name).mkdir()
+        corpus = make_sample(world, folder / PICTURES.name, progress=True)
+        write_senteval(folder / "senteval", world)
+        write_tables(folder, corpus)
+    return corpus
+
+
+def _published(settings: CorpusSettings) -> Corpus:
+    corpus = read_corpus(settings)
+    with atomic_folder(FOLDER) as folder:
+        write_tables(folder, corpus)
+        for name, kind in (("pictures", "pictures"), ("senteval", "sentence pairs")):
+            text = f"Empty: only the sample's {kind} are made by the stage corpus.\n"
+            write_text(folder / name / "README.txt", text)
+    return corpus
+
+
+if __name__ == "__main__":
+    run("corpus", CorpusSettings, work)

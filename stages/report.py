@@ -1,0 +1,36 @@
+"""The stage report: reads all metrics and curves, the ten best answers to each query,
+the resized pictures and the encoder's description, writes one page.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from pipeline.report import page
+from pipeline.report.inputs import Places
+from pipeline.report.settings import ReportSettings
+from stages.runner import run
+
+log = logging.getLogger("stages.report")
+
+PLACES = Places(
+    captions=Path("data/captions/captions.parquet"),
+    resized=Path("data/resized"),
+    top10=Path("data/retrieval/top10.parquet"),
+    metrics=Path("metrics"),
+    encoder=Path("models/encoder"),
+    plots=Path("plots"),
+)
+
+
+def work(settings: ReportSettings) -> None:
+    """Make one page with all tables, curves and a gallery."""
+    made = page.write(PLACES, settings, Path("report/index.html"))
+    for note in made.notes:
+        log.warning("report: %s", note)
+    log.info("report: report/index.html, %d kB with %d pictures", made.size // 1000, made.pictures)
+
+
+if __name__ == "__main__":
+    run("report", ReportSettings, work)

@@ -1,0 +1,31 @@
+"""Reads the pictures and ``data/corpus/images.parquet``; writes ``data/resized/``: shards and ``rejects.parquet``."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from pipeline.images.settings import ResizeSettings
+from stages.runner import run
+
+log = logging.getLogger(__name__)
+
+IMAGES = Path("data/corpus/images.parquet")
+RESIZED = Path("data/resized")
+
+
+def work(settings: ResizeSettings) -> None:
+    """Decode the pictures, scale the smaller side, keep them without loss in a few shards."""
+    from pipeline import machine, params
+    from pipeline.images.resized import corpus_sources, write_resized
+
+    pictures = params.load()["corpus"].model_dump()["pictures"]
+    sources = corpus_sources(IMAGES, pictures)
+    summary = write_resized(RESIZED, sources, settings, workers=machine.current().workers, progress=True)
+    if not any(source.path for source in sources):
+        log.info("resize: the corpus came without pictures, so the %d shards are empty", settings.shards)
+    log.info("resize: %d pictures in %d shards, %d rejected", summary.pictures, settings.shards, len(summary.rejects))
+
+
+if __name__ == "__main__":
+    run("resize", ResizeSettings, work)

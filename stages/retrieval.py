@@ -1,0 +1,87 @@
+"""Recall@k and ranks: reads the encoder, the features and the captions of a split; writes ``metrics/retrieval.json``,
+``plots/retrieval/`` and the best candidates of each query to ``data/retrieval/top10.parquet``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pipeline import devices, machine
+from pipeline.captions.table import read_captions
+from pipeline.features.table import read_features
+from pipeline.files import atomic_folder, write_json, write_table
+from pipeline.model.sentence_encoder import SentenceEncoder
+from pipeline.pairs import pair
+from pipeline.retrieval.protocols import FOLD_SIZE, FOLDS, entry, fold_rows, rank_folds
+from pipeline.retrieval.ranks import rank
+from pipeline.retrieval.settings import RetrievalSettings
+from pipeline.retrieval.tables import rank_rows, recall_rows, top_table
+from stages.runner import run
+
+log = logging.getLogger(__name__)
+
+ENCODER = Path("models/encoder")
+FEATURES = Path("data/features/features.h5")
+CAPTIONS = Path("data/captions/captions.parquet")
+METRICS = Path("metrics/retrieval.json")
+PLOTS = Path("plots/retrieval")
+LISTS = Path("data/retrieval")
+
+
+def work(settings: RetrievalSettings) -> None:
+    """Score the chosen encoder by retrieval on the test split."""
+    device = devices.use(machine.current())
+    split = pair(read_features(FEATURES), read_captions(CAPTIONS), settings.split)
+    owners = split.image_of_caption
+    encoder = SentenceEncoder.load(ENCODER, device=device)
+    images = encoder.encode_images(split.features)
+    sentences = encoder.encode(split.texts, batch_size=settings.batch_size, show_progress_bar=True)
+    similarity = encoder.similarity_name
+
+    ranks = rank(images, sentences, owners, similarity, top=settings.top, device=device, progress=True)
+    found: dict[str, Any] = {}
+    for protocol in settings.protocols:
+        if protocol == "full":
+            found[protocol] = entry([ranks])
+        elif len(images) < FOLDS * FOLD_SIZE:
+            log.info("protocol %s left out: %d pictures, it needs %d", protocol, len(images), FOLDS * FOLD_SIZE)
+        else:
+            folds = fold_rows(len(images), settings.folds, settings.fold_seed)
+            found[protocol] = entry(rank_folds(images, sentences, owners, folds, similarity, device=device))
+
+    table = top_table(
+        ranks,
+        split=settings.split,
+        image_ids=split.image_ids,
+        image_of_caption=owners,
+        caption_numbers=split.numbers,
+    )
+    with atomic_folder(LISTS) as folder:
+        write_table(folder / "top10.parquet", table)
+    with atomic_folder(PLOTS) as folder:
+        _tsv(folder / "recall.tsv", ("k", "caption_to_image", "image_to_caption"), recall_rows(ranks))
+        _tsv(folder / "ranks.tsv", ("rank", "caption_to_image", "image_to_caption"), rank_rows(ranks))
+    write_json(METRICS, {settings.split: found})
+    everything = entry([ranks])
+    log.info(
+        "retrieval: %s, %d captions x %d pictures; R@1/5/10 caption to image %s, image to caption %s",
+        settings.split,
+        len(sentences),
+        len(images),
+        *(
+            "/".join(f"{everything[direction][recall]:.1f}" for recall in ("r1", "r5", "r10"))
+            for direction in ("caption_to_image", "image_to_caption")
+        ),
+    )
+
+
+def _tsv(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    lines = ["\t".join(f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row) for row in rows]
+    path.write_text("\n".join(["\t".join(header), *lines]) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    run("retrieval", RetrievalSettings, work)

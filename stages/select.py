@@ -1,0 +1,50 @@
+"""The stage select: reads the snapshots and the dev split, writes the encoder made of
+the best snapshots, loadable by itself, and what they reached on dev.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from pipeline import devices, machine
+from pipeline.captions.table import read_captions
+from pipeline.features.origin import describe
+from pipeline.features.table import read_features
+from pipeline.files import atomic_folder, write_json
+from pipeline.pairs import pair
+from pipeline.selection.choice import choose, mean_r10
+from pipeline.selection.settings import SelectSettings
+from pipeline.training.snapshots import read_snapshots
+from stages.runner import run
+
+log = logging.getLogger(__name__)
+
+
+def work(settings: SelectSettings) -> None:
+    """Choose the snapshots that are best on dev, make the encoder of them."""
+    snapshots = read_snapshots("models/snapshots")
+    captions = read_captions("data/captions/captions.parquet")
+    features = read_features("data/features/features.h5")
+    dev = pair(features, captions, settings.split)
+    choice = choose(snapshots, dev, settings, device=devices.use(machine.current()), progress=True)
+    with atomic_folder("models/encoder") as folder:
+        choice.encoder.save(folder)
+    chosen = "+".join(str(epoch) for epoch in choice.epochs)
+    write_json(
+        "metrics/select.json",
+        {
+            "features": describe(features.attributes),
+            "snapshots": len(snapshots.epochs),
+            "members": len(choice.epochs),
+            "chosen_epochs": chosen,
+            "best_r10": choice.recall[choice.epochs[0]],
+            "ensemble_r10": mean_r10(choice.ensemble),
+            "ensemble_r10_caption_to_image": choice.ensemble["caption_to_image"]["r10"],
+            "ensemble_r10_image_to_caption": choice.ensemble["image_to_caption"]["r10"],
+        },
+    )
+    log.info("select: epochs %s of %d snapshots in models/encoder", chosen, len(snapshots.epochs))
+
+
+if __name__ == "__main__":
+    run("select", SelectSettings, work)

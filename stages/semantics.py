@@ -1,0 +1,71 @@
+"""Sentence similarity by SentEval's protocol: reads the encoder, the STS and SICK files and the training captions;
+writes ``metrics/semantics.json``, ``metrics/semantics.csv`` and ``plots/semantics/``.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from pipeline import devices, machine
+from pipeline.captions.table import read_captions
+from pipeline.files import atomic_folder, write_json, write_text
+from pipeline.model.sentence_encoder import SentenceEncoder
+from pipeline.semantics.evaluation import judge
+from pipeline.semantics.settings import SemanticsSettings
+from pipeline.semantics.tables import pair_tsv, score_csv, score_tsv
+from stages.runner import run
+
+log = logging.getLogger(__name__)
+
+ENCODER = Path("models/encoder")
+CAPTIONS = Path("data/captions/captions.parquet")
+METRICS = Path("metrics/semantics.json")
+TABLE = Path("metrics/semantics.csv")
+PLOTS = Path("plots/semantics")
+
+
+def work(settings: SemanticsSettings) -> None:
+    """Score the chosen encoder against people's judgements of sentence pairs."""
+    device = devices.use(machine.current())
+    captions = read_captions(CAPTIONS)
+    training = [text for text, split in zip(captions.texts, captions.splits, strict=True) if split == "train"]
+    encoder = SentenceEncoder.load(ENCODER, device=device)
+
+    def encode(sentences: list[str]) -> Any:
+        return encoder.encode(sentences, batch_size=settings.batch_size)
+
+    found = judge(
+        encode,
+        settings.tasks,
+        settings.data,
+        training,
+        trained_head=settings.trained_head,
+        seed=settings.seed,
+        missing=settings.missing,
+        progress=True,
+    )
+    for task, reason in found.metrics.get("skipped", {}).items():
+        log.warning("%s left out: %s", task, reason)
+    for row in found.judged:
+        if "undefined" in row.entry:
+            log.warning("%s %s: %s", row.task, row.subtask, row.entry["undefined"])
+
+    with atomic_folder(PLOTS) as folder:
+        write_text(folder / "scores.tsv", score_tsv(found.judged))
+        write_text(folder / "pairs.tsv", pair_tsv(found.judged, settings.plot_pairs))
+    write_text(TABLE, score_csv(found.judged))
+    write_json(METRICS, found.metrics)
+    scores = [row.entry["pearson"] for row in found.judged if row.entry["pearson"] is not None]
+    log.info(
+        "semantics: %d tasks, %d scores over %d pairs; mean Pearson %s",
+        len(found.metrics) - ("skipped" in found.metrics),
+        len(found.judged),
+        sum(len(row.pairs) for row in found.judged),
+        f"{sum(scores) / len(scores):.3f}" if scores else "undefined",
+    )
+
+
+if __name__ == "__main__":
+    run("semantics", SemanticsSettings, work)

@@ -1,0 +1,104 @@
+"""The stage train: reads features and captions, trains both encoders, writes the
+snapshots, the small numbers of the training and its curves.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pipeline import devices, machine
+from pipeline.captions.table import read_captions
+from pipeline.captions.vocabulary import Vocabulary
+from pipeline.features.origin import describe
+from pipeline.features.table import read_features
+from pipeline.files import atomic_folder, write_json, write_text
+from pipeline.model.encoders import Encoders
+from pipeline.model.saved import save_weights
+from pipeline.pairs import pair
+from pipeline.retrieval.protocols import DIRECTIONS
+from pipeline.training.loop import History, check_sizes, train
+from pipeline.training.settings import TrainSettings
+from pipeline.training.snapshots import file_name, write_index
+from stages.runner import run
+
+log = logging.getLogger(__name__)
+
+
+def work(settings: TrainSettings) -> None:
+    """Train the caption and image encoders, keep snapshots."""
+    features = read_features("data/features/features.h5")
+    captions = read_captions("data/captions/captions.parquet")
+    vocabulary = Vocabulary.load("data/captions/vocabulary.json")
+    training, dev = pair(features, captions, "train"), pair(features, captions, "dev")
+    check_sizes(settings, training)
+    device = devices.use(machine.current())
+    log.info(
+        "train: %d pictures, %d captions, %d tokens, %d features (%s)",
+        *(len(training.image_ids), len(training.texts), len(vocabulary), training.features.shape[1]),
+        describe(features.attributes),
+    )
+    epochs: list[int] = []
+    with atomic_folder("models/snapshots") as folder:
+
+        def keep(epoch: int, encoders: Encoders) -> None:
+            save_weights(folder / file_name(epoch), encoders)
+            epochs.append(epoch)
+
+        encoders, history = train(
+            settings, training, dev, tokens=len(vocabulary), device=device, keep=keep, progress=True
+        )
+        write_index(
+            folder,
+            epochs,
+            settings=settings,
+            vocabulary=vocabulary,
+            features=features.attributes,
+            features_width=training.features.shape[1],
+        )
+    _write_curves(history)
+    last = history.recall[-1][1]
+    write_json(
+        "metrics/train.json",
+        {
+            "pictures": len(training.image_ids),
+            "captions": len(training.texts),
+            "features": describe(features.attributes),
+            "device": device.type,
+            "parameters": sum(weights.numel() for weights in encoders.parameters()),
+            "epochs": settings.epochs,
+            "snapshots": len(epochs),
+            "loss": round(history.loss[-1][1], 6),
+            "dev_r10_caption_to_image": last["caption_to_image"]["r10"],
+            "dev_r10_image_to_caption": last["image_to_caption"]["r10"],
+        },
+    )
+    log.info("train: %d epochs, %d snapshots in models/snapshots", settings.epochs, len(epochs))
+
+
+def _write_curves(history: History) -> None:
+    """Three tables that DVC plots; the folder appears whole."""
+    with atomic_folder("plots/train") as folder:
+        _write_tsv(folder / "loss.tsv", ("step", "loss"), history.loss)
+        _write_tsv(folder / "learning_rate.tsv", ("step", "learning_rate"), history.rate)
+        _write_tsv(
+            folder / "recall.tsv",
+            ("epoch", *(f"{direction}_r{k}" for direction in DIRECTIONS for k in (1, 5, 10))),
+            (
+                (epoch, *(entry[direction][f"r{k}"] for direction in DIRECTIONS for k in (1, 5, 10)))
+                for epoch, entry in history.recall
+            ),
+        )
+
+
+def _write_tsv(path: Path, header: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:
+    lines = ["\t".join(header)]
+    lines += ["\t".join(value if isinstance(value, str) else json.dumps(value) for value in row) for row in rows]
+    write_text(path, "\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    run("train", TrainSettings, work)

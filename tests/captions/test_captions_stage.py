@@ -1,0 +1,141 @@
+"""The table of captions and the stage that makes it."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pipeline.captions.encoding import encode_captions
+from pipeline.captions.settings import CaptionsSettings
+from pipeline.captions.table import CaptionTable, read_captions, read_texts, write_captions
+from pipeline.captions.vocabulary import Vocabulary
+from pipeline.corpus.records import Caption, Image, clean
+from pipeline.corpus.tables import write_tables
+from pipeline.errors import CaptionsError, FileFormatError
+from pipeline.files import write_table
+from stages.captions import work
+
+TEXTS = {"a.jpg": ("train", ["A dog .", "Zwei Hunde ."]), "b.jpg": ("dev", ["a cat !"]), "c.jpg": ("test", ["É"])}
+
+
+def corpus(folder: Path) -> None:
+    images = [Image(name, name, split) for name, (split, _) in TEXTS.items()]
+    captions = [Caption(name, str(key), text) for name, (_, own) in TEXTS.items() for key, text in enumerate(own)]
+    write_tables(folder, clean(images, captions, None, require_pictures=False))
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    corpus(tmp_path / "data/corpus")
+    return tmp_path
+
+
+def test_the_vocabulary_is_from_the_training_captions_only(workspace: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        work(CaptionsSettings())
+    table = read_captions("data/captions/captions.parquet")
+    vocabulary = Vocabulary.load("data/captions/vocabulary.json")
+    assert set(vocabulary.tokens) == set("A dog .Zwei Hunde .")
+    assert table.texts == ["A dog .", "Zwei Hunde .", "a cat !", "É"]
+    assert [vocabulary.encode(text) for text in table.texts] == [ids.tolist() for ids in table.ids]
+    assert (table.image_ids, table.captions) == (["a.jpg", "a.jpg", "b.jpg", "c.jpg"], [0, 1, 0, 0])
+    assert caplog.messages[-1].endswith("unknown characters: 0 in train, 5 in dev, 1 in test")
+
+
+def test_the_stage_gives_the_same_bytes_again_and_keeps_the_earlier_output_on_a_mistake(workspace: Path) -> None:
+    work(CaptionsSettings())
+    before = {path.name: path.read_bytes() for path in Path("data/captions").iterdir()}
+    work(CaptionsSettings())
+    assert {path.name: path.read_bytes() for path in Path("data/captions").iterdir()} == before
+    Path("data/corpus/captions.parquet").write_bytes(b"PAR1")
+    with pytest.raises(FileFormatError):
+        work(CaptionsSettings())
+    assert {path.name: path.read_bytes() for path in Path("data/captions").iterdir()} == before
+
+
+def test_one_split_is_taken_in_order_and_an_empty_one_is_refused(workspace: Path) -> None:
+    work(CaptionsSettings(case="lower"))
+    table = read_captions("data/captions/captions.parquet")
+    train = table.split("train")
+    assert len(train) == 2
+    assert train.texts == ["A dog .", "Zwei Hunde ."]
+    assert len(train.ids[0]) == 7
+    assert train.ids[0].dtype == np.int32
+    with pytest.raises(CaptionsError, match="no split is called 'val'"):
+        table.split("val")
+    with pytest.raises(CaptionsError, match="the split 'dev' has no captions"):
+        train.split("dev")
+
+
+rows = st.lists(st.tuples(st.text(max_size=3), st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=9)), min_size=1)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+@given(rows)
+def test_a_written_table_is_read_back_as_it_was(tmp_path: Path, content: list[tuple[str, list[int]]]) -> None:
+    count = len(content)
+    table = CaptionTable(
+        [name for name, _ in content],
+        list(range(count)),
+        ["train"] * count,
+        [name * 2 for name, _ in content],
+        [np.array(ids, np.int32) for _, ids in content],
+    )
+    write_captions(tmp_path / "captions.parquet", table)
+    again = read_captions(tmp_path / "captions.parquet")
+    assert (again.image_ids, again.captions, again.splits, again.texts) == (
+        table.image_ids,
+        table.captions,
+        table.splits,
+        table.texts,
+    )
+    assert [ids.tolist() for ids in again.ids] == [ids for _, ids in content]
+
+
+def test_many_row_groups_are_read_as_one(tmp_path: Path) -> None:
+    count = 1_100_000
+    table = CaptionTable(["a"] * count, [0] * count, ["train"] * count, ["x"] * count,
+                         np.split(np.arange(count, dtype=np.int32), count)[:1] * count)  # fmt: skip
+    write_captions(tmp_path / "captions.parquet", table)
+    again = read_captions(tmp_path / "captions.parquet")
+    assert len(again.ids) == count
+    assert again.ids[-1].tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("ids", pa.array([[]], pa.list_(pa.int32())), r"1 captions have no ids, first a\.jpg#0"),
+        ("ids", pa.array([[2.5]], pa.list_(pa.float32())), "the column ids is list"),
+        ("ids", pa.array([2], pa.int32()), "the column ids is int32; expected list"),
+        ("caption", pa.array(["0"]), "the column caption is string; expected int32"),
+        ("text", pa.array([None], pa.string()), "the column text has empty cells"),
+    ],
+)
+def test_a_table_with_a_wrong_column_is_refused(tmp_path: Path, column: str, values: Any, message: str) -> None:
+    good = {
+        "image_id": pa.array(["a.jpg"]),
+        "caption": pa.array([0], pa.int32()),
+        "split": pa.array(["train"]),
+        "text": pa.array(["A"]),
+        "ids": pa.array([[2]], pa.list_(pa.int32())),
+    }
+    write_table(tmp_path / "captions.parquet", pa.table(good | {column: values}))
+    with pytest.raises(CaptionsError, match=message):
+        read_captions(tmp_path / "captions.parquet")
+    if column == "ids":
+        assert len(read_texts(tmp_path / "captions.parquet")) == 1
+
+
+def test_no_training_captions_is_said(tmp_path: Path) -> None:
+    table = CaptionTable(["a"], [0], ["test"], ["x"], [])
+    with pytest.raises(CaptionsError, match="training captions"):
+        encode_captions(table, CaptionsSettings())

@@ -1,0 +1,126 @@
+"""Normalisation and the vocabulary of characters."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.captions.normalise import Normalisation
+from pipeline.captions.vocabulary import PAD, UNKNOWN, Vocabulary
+from pipeline.errors import CaptionsError
+
+texts = st.lists(st.text(min_size=1), min_size=1)
+
+
+@given(texts)
+def test_encode_and_decode_are_each_others_inverse_on_known_characters(known: list[str]) -> None:
+    vocabulary = Vocabulary.build(known)
+    for text in known:
+        assert vocabulary.decode(vocabulary.encode(text)) == text
+
+
+@given(texts, st.text())
+def test_ids_are_dense_sorted_and_never_padding(known: list[str], text: str) -> None:
+    vocabulary = Vocabulary.build(known)
+    assert list(vocabulary.tokens) == sorted(set("".join(known)))
+    for character, number in zip(text, vocabulary.encode(text), strict=True):
+        assert number == (vocabulary.tokens.index(character) + 2 if character in vocabulary.tokens else UNKNOWN)
+        assert number != PAD
+
+
+@given(texts)
+def test_a_saved_vocabulary_is_the_same_one(known: list[str]) -> None:
+    vocabulary = Vocabulary.build(known, normalise=Normalisation(case="lower", full_stop="add"))
+    again = Vocabulary.from_json(json.loads(json.dumps(vocabulary.to_json())))
+    assert again == vocabulary
+    assert again.fingerprint == vocabulary.fingerprint
+
+
+def test_the_fingerprint_tells_vocabularies_apart() -> None:
+    prints = {
+        Vocabulary.build(["ab"]).fingerprint,
+        Vocabulary.build(["ac"]).fingerprint,
+        Vocabulary.build(["ab"], normalise=Normalisation(case="lower")).fingerprint,
+        Vocabulary.build(["ab"], normalise=Normalisation(full_stop="add")).fingerprint,
+    }
+    assert len(prints) == 4
+
+
+def test_the_digit_zero_has_an_id_of_its_own() -> None:
+    assert Vocabulary.build(["0"]).encode("0") == [2]
+
+
+def test_rare_characters_become_unknown() -> None:
+    vocabulary = Vocabulary.build(["aab", "ac"], min_count=2)
+    assert vocabulary.tokens == ("a",)
+    assert vocabulary.encode("abc") == [2, UNKNOWN, UNKNOWN]
+    assert vocabulary.decode([0, 2, 1]) == "a\N{REPLACEMENT CHARACTER}"
+    with pytest.raises(CaptionsError, match="no character occurs 9 times"):
+        Vocabulary.build(["aab"], min_count=9)
+    with pytest.raises(CaptionsError, match="the id 3 is not of this vocabulary; expected 0 to 2"):
+        vocabulary.decode([3])
+
+
+@pytest.mark.parametrize(
+    ("normalise", "text", "expected"),
+    [
+        (Normalisation(), " A  Dog\n", " A  Dog\n"),
+        (Normalisation(case="lower"), "A Dog .", "a dog ."),
+        (Normalisation(whitespace="collapse"), " A \t dog\n", "A dog"),
+        (Normalisation(full_stop="add"), "A dog", "A dog ."),
+        (Normalisation(full_stop="add"), "A dog.", "A dog."),
+        (Normalisation(full_stop="add"), "A dog . ", "A dog .  ."),
+        (Normalisation(whitespace="collapse", full_stop="add"), "A dog . ", "A dog ."),
+        (Normalisation(unicode="NFC"), "cafe\u0301", "caf\u00e9"),
+        (Normalisation(unicode="NFKC"), "\ufb01n", "fin"),
+    ],
+)
+def test_normalisation(normalise: Normalisation, text: str, expected: str) -> None:
+    assert normalise(text) == expected
+
+
+def test_a_vocabulary_normalises_before_it_encodes() -> None:
+    vocabulary = Vocabulary.build(["AB"], normalise=Normalisation(case="lower", full_stop="add"))
+    assert vocabulary.tokens == (" ", ".", "a", "b")
+    assert vocabulary.decode(vocabulary.encode("Ba")) == "ba ."
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"schema": 2}, r"schema = 2; expected 1"),
+        ({"unit": "word"}, "unit = 'word'"),
+        ({"pad": 1}, "pad = 1"),
+        ({"unknown": None}, "unknown = None"),
+        ({"tokens": ["b", "a"]}, "not sorted"),
+        ({"tokens": ["a", "a"]}, "not sorted"),
+        ({"tokens": []}, "at least one"),
+        ({"tokens": ["ab"]}, "not a list of single characters"),
+        ({"tokens": "ab"}, "not a list of single characters"),
+        ({"normalise": None}, "normalise is not whole"),
+        (
+            {"normalise": {"unicode": "NFD", "case": "keep", "whitespace": "keep", "full_stop": "add"}},
+            "unicode = 'NFD'",
+        ),
+    ],
+)
+def test_a_damaged_vocabulary_is_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    path = tmp_path / "vocabulary.json"
+    path.write_text(json.dumps(Vocabulary.build(["ab"]).to_json() | change))
+    with pytest.raises(CaptionsError, match=f"vocabulary.json: .*{message}"):
+        Vocabulary.load(path)
+
+
+def test_a_vocabulary_that_is_missing_or_cut_off_is_said(tmp_path: Path) -> None:
+    with pytest.raises(CaptionsError, match="does not exist"):
+        Vocabulary.load(tmp_path / "vocabulary.json")
+    Vocabulary.build(["ab"]).save(tmp_path / "vocabulary.json")
+    assert Vocabulary.load(tmp_path / "vocabulary.json").tokens == ("a", "b")
+    (tmp_path / "vocabulary.json").write_text('{"schema": 1,')
+    with pytest.raises(CaptionsError, match="not valid JSON"):
+        Vocabulary.load(tmp_path / "vocabulary.json")

@@ -1,0 +1,34 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder with real photographs, captions and STS files."""
+    folder = Path(os.environ.get("SIGHTWORD_TEST_DATA") or REPOSITORY.parent / "shared" / "data")
+    if not folder.is_dir():
+        pytest.skip(f"no real data: {folder} does not exist (SIGHTWORD_TEST_DATA names another folder)")
+    return folder
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Where nothing may be skipped (on a continuous integration machine), a skip is a failure."""
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("SIGHTWORD_TEST_NO_SKIP"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, which SIGHTWORD_TEST_NO_SKIP forbids: {report.longrepr}"
+    return report

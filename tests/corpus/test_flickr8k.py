@@ -1,0 +1,121 @@
+"""Flickr8k's own text files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.corpus.reading import read_corpus
+from pipeline.corpus.records import Corpus
+from pipeline.corpus.settings import CorpusSettings
+from pipeline.errors import CorpusError, FileFormatError
+
+CAPTIONS = """a.jpg#1\tSecond of a .
+a.jpg#0\tFirst of a .
+b.jpg#0\tA dog .
+c.jpg.1#0\tpeople waiting for the subway
+c.jpg.1#1\tSome people .
+"""
+
+
+def write(folder: Path, **files: str) -> None:
+    texts = {"token": CAPTIONS, "train": "a.jpg\n", "dev": "b.jpg\n", "test": "c.jpg.1\n"} | files
+    names = {"token": "Flickr8k.token.txt"} | {s: f"Flickr_8k.{s}Images.txt" for s in ("train", "dev", "test")}
+    for key, text in texts.items():
+        (folder / names[key]).write_bytes(text.encode())
+
+
+def read(folder: Path, *, require: bool = False) -> Corpus:
+    return read_corpus(
+        CorpusSettings(format="flickr8k", path=str(folder), pictures=str(folder / "images"), require_pictures=require)
+    )
+
+
+def test_captions_are_ordered_by_their_number_and_names_may_end_strangely(tmp_path: Path) -> None:
+    write(tmp_path)
+    corpus = read(tmp_path)
+    assert [(image.image_id, image.split) for image in corpus.images] == [
+        ("a.jpg", "train"),
+        ("b.jpg", "dev"),
+        ("c.jpg.1", "test"),
+    ]
+    assert [caption.text for caption in corpus.captions][:2] == ["First of a .", "Second of a ."]
+    assert corpus.dropped == []
+
+
+def test_names_in_no_split_without_captions_or_without_a_file_are_dropped_with_the_reason(tmp_path: Path) -> None:
+    write(tmp_path, test="b2.jpg\n", train="a.jpg\nd.jpg\n")
+    (tmp_path / "images").mkdir()
+    for name in ("a.jpg", "d.jpg", "stray.PNG", "notes.txt"):
+        (tmp_path / "images" / name).touch()
+    corpus = read(tmp_path, require=True)
+    assert [image.image_id for image in corpus.images] == ["a.jpg"]
+    assert {(row.kind, row.item, row.reason) for row in corpus.dropped} == {
+        ("picture", "b.jpg", "no picture file"),
+        ("picture", "b2.jpg", "no picture file"),
+        ("picture", "c.jpg.1", "in no split"),
+        ("picture", "d.jpg", "no captions"),
+        ("picture", "stray.PNG", "no captions"),
+    }
+
+
+def test_windows_line_ends_and_blank_lines_change_nothing(tmp_path: Path) -> None:
+    write(tmp_path)
+    expected = read(tmp_path)
+    write(tmp_path, token=CAPTIONS.replace("\n", "\r\n") + "\r\n", train="\r\na.jpg\r\n")
+    assert read(tmp_path) == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"token": ""}, r"Flickr8k\.token\.txt: holds no captions"),
+        ({"token": "a.jpg#0\tA .\na.jpg#1 A dog\n"}, r"token\.txt, line 2: .*no tab.*expected name\.jpg#0<TAB>caption"),
+        ({"token": "a.jpg\tA .\n"}, "line 1: .*no caption number"),
+        ({"token": "../a.jpg#0\tA .\n"}, "leaves the folder"),
+        ({"token": "/etc/a.jpg#0\tA .\n"}, "leaves the folder"),
+        ({"dev": "\n"}, "devImages.txt: holds no names"),
+        ({"dev": "a.jpg\n"}, "'a.jpg' is in two splits: train and dev"),
+        ({"token": CAPTIONS + "a.jpg#0\tSomething else\n"}, "a.jpg#0 is there twice with different texts"),
+    ],
+)
+def test_a_wrong_file_is_named_with_its_line(tmp_path: Path, files: dict[str, str], message: str) -> None:
+    write(tmp_path, **files)
+    with pytest.raises(CorpusError, match=message):
+        read(tmp_path)
+
+
+def test_a_missing_folder_list_or_folder_of_pictures_is_said(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="nowhere: does not exist"):
+        read(tmp_path / "nowhere")
+    write(tmp_path)
+    with pytest.raises(CorpusError, match="images: the folder of pictures does not exist"):
+        read(tmp_path, require=True)
+    (tmp_path / "Flickr_8k.testImages.txt").unlink()
+    with pytest.raises(FileFormatError, match=r"testImages\.txt: does not exist"):
+        read(tmp_path)
+
+
+def test_the_same_line_twice_is_a_duplicate(tmp_path: Path) -> None:
+    write(tmp_path, token=CAPTIONS + "a.jpg#0\tFirst of a .\n", dev="b.jpg\nb.jpg\n")
+    assert [(row.kind, row.item, row.reason) for row in read(tmp_path).dropped] == [
+        ("caption", "a.jpg#0", "duplicate"),
+        ("picture", "b.jpg", "duplicate"),
+    ]
+
+
+def test_the_official_lists_give_all_of_flickr8k(real_data: Path) -> None:
+    corpus = read(real_data / "flickr8k")
+    assert corpus.counts() == {"train": 6000, "dev": 1000, "test": 1000}
+    assert len(corpus.captions) == 40_000
+    assert sum(image.path is not None for image in corpus.images) == 300
+    assert len(corpus.dropped) == 92
+    assert {row.reason for row in corpus.dropped} == {"in no split"}
+    assert "2258277193_586949ec62.jpg.1" in {row.item for row in corpus.dropped}
+
+
+def test_the_real_pictures_at_hand_are_kept_when_pictures_are_required(real_data: Path) -> None:
+    corpus = read(real_data / "flickr8k", require=True)
+    assert corpus.counts() == {"train": 200, "dev": 50, "test": 50}
+    assert len(corpus.captions) == 1500

@@ -1,0 +1,122 @@
+"""What is kept, what is dropped, and in which order."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from pipeline.corpus.listing import Listing, list_pictures
+from pipeline.corpus.records import Caption, Image, check_path, clean, split_name
+from pipeline.corpus.settings import CorpusSettings
+from pipeline.corpus.tables import write_tables
+from pipeline.errors import CorpusError
+
+names = st.sampled_from(["a.jpg", "b.jpg", "c.jpg", "sub/d.jpg"])
+splits = {"a.jpg": "train", "b.jpg": "dev", "c.jpg": None, "sub/d.jpg": "test"}
+images = st.lists(names.map(lambda name: Image(name, name, splits[name])))
+captions = st.lists(
+    st.tuples(names, st.integers(0, 3), st.sampled_from(["x", "yy", " ", ""])), unique_by=lambda c: c[:2]
+)
+
+
+@given(images, captions, st.frozensets(names), st.booleans())
+def test_every_record_is_kept_or_dropped_and_what_is_kept_belongs_together(
+    named: list[Image], texts: list[tuple[str, int, str]], files: frozenset[str], require: bool
+) -> None:
+    anchor, caption = Image("z.jpg", "z.jpg", "train"), Caption("z.jpg", "0", "always there")
+    records = [Caption(name, str(number), text) for name, number, text in texts]
+    listing = Listing(Path("pictures"), files | {"z.jpg"})
+    corpus = clean([*named, anchor], [*records, caption], listing, require_pictures=require)
+
+    kept = {image.image_id for image in corpus.images}
+    assert [image.image_id for image in corpus.images] == sorted(kept)
+    assert {text.image_id for text in corpus.captions} == kept
+    assert all(text.text.strip() for text in corpus.captions)
+    assert all(image.split is not None for image in corpus.images)
+    assert all(image.path in listing.files if image.path else not require for image in corpus.images)
+    # Oracle: a picture is kept just when nothing speaks against it.
+    for image in set(named):
+        spoken = any(name == image.image_id and text.strip() for name, _, text in texts)
+        fine = image.split is not None and spoken and (not require or image.path in listing.files)
+        assert (image.image_id in kept) == fine
+    dropped = Counter(row.item for row in corpus.dropped if row.kind == "picture" and row.reason != "duplicate")
+    assert all(dropped[image.image_id] == (image.image_id not in kept) for image in set(named))
+
+
+def test_equal_captions_of_one_picture_stay(tmp_path: Path) -> None:
+    both = [Caption("a.jpg", "0", "A dog ."), Caption("a.jpg", "1", "A dog .")]
+    corpus = clean([Image("a.jpg", "a.jpg", "test")], both, None, require_pictures=False)
+    assert corpus.captions == both
+    assert corpus.images[0].path is None
+
+
+def test_nothing_left_says_what_was_dropped_and_where_it_was_looked_for() -> None:
+    image, caption = Image("a.jpg", "a.jpg", "train"), Caption("a.jpg", "0", "A .")
+    with pytest.raises(CorpusError, match=r"1 no picture file.*corpus\.pictures \(wrong/folder\)"):
+        clean([image], [caption], Listing(Path("wrong/folder"), frozenset()), require_pictures=True)
+
+
+@pytest.mark.parametrize(
+    "path", ["/a.jpg", "../a.jpg", "x/../../a.jpg", "", " ", "a//b.jpg", "./a.jpg", "a\n.jpg", "a\0"]
+)
+def test_paths_that_are_not_plain_are_refused(path: str) -> None:
+    with pytest.raises(CorpusError, match="somewhere"):
+        check_path(path, "somewhere")
+
+
+@pytest.mark.parametrize("path", ["a.jpg", "sub/ä b.jpg", "2258277193_586949ec62.jpg.1", "..a.jpg", "日本.png"])
+def test_plain_paths_are_taken_as_they_are(path: str) -> None:
+    assert check_path(path, "somewhere") == path
+
+
+def test_an_empty_split_is_none() -> None:
+    assert split_name(" ", "x") is None
+    assert split_name(None, "x") is None
+    assert split_name("Val", "x") == "dev"
+
+
+def test_pictures_are_listed_with_linked_folders_and_without_loops(tmp_path: Path) -> None:
+    (tmp_path / "pictures" / "sub").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    for name in ("pictures/a.jpg", "pictures/sub/b.jpg", "other/c.jpg"):
+        (tmp_path / name).touch()
+    os.symlink(tmp_path / "other", tmp_path / "pictures" / "linked")
+    os.symlink(tmp_path / "pictures", tmp_path / "pictures" / "sub" / "loop")
+    listing = list_pictures(tmp_path / "pictures", required=True)
+    assert listing is not None
+    assert listing.files == {"a.jpg", "sub/b.jpg", "linked/c.jpg"}
+
+
+def test_the_tables_have_their_columns_and_captions_count_from_zero(tmp_path: Path) -> None:
+    texts = [Caption("a.jpg", "7", "x"), Caption("a.jpg", "9", "y"), Caption("b.jpg", "1", "z"), Caption("c", "1", "w")]
+    pictures = [Image("b.jpg", "b.jpg", "dev"), Image("a.jpg", "a.jpg", "train")]
+    corpus = clean(pictures, texts, Listing(Path(), frozenset({"a.jpg"})), require_pictures=False)
+    write_tables(tmp_path, corpus)
+    assert pq.read_table(tmp_path / "images.parquet").to_pylist() == [
+        {"image_id": "a.jpg", "path": "a.jpg", "split": "train"},
+        {"image_id": "b.jpg", "path": None, "split": "dev"},
+    ]
+    assert pq.read_table(tmp_path / "captions.parquet").to_pylist() == [
+        {"image_id": "a.jpg", "caption": 0, "split": "train", "text": "x"},
+        {"image_id": "a.jpg", "caption": 1, "split": "train", "text": "y"},
+        {"image_id": "b.jpg", "caption": 0, "split": "dev", "text": "z"},
+    ]
+    assert str(pq.read_schema(tmp_path / "captions.parquet").field("caption").type) == "int32"
+    assert pq.read_table(tmp_path / "dropped.parquet").to_pylist() == [
+        {"kind": "caption", "item": "c#1", "reason": "unknown picture", "detail": "w"}
+    ]
+
+
+def test_pictures_must_lie_in_the_corpus_so_that_dvc_sees_them() -> None:
+    CorpusSettings(path="data/raw/mine", pictures="data/raw/mine/pictures")
+    CorpusSettings(format="sample", path="data/raw/sample/scenes.yaml", pictures="data/corpus/pictures")
+    for pictures in ("data/raw/minen", "elsewhere", "data/raw/mine/../other"):
+        with pytest.raises(ValidationError, match="must lie in path"):
+            CorpusSettings(path="data/raw/mine", pictures=pictures)

@@ -1,0 +1,201 @@
+"""The generated sample: its scenes, sentences, gold scores and pictures."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.corpus.sample.drawing import draw_scene
+from pipeline.corpus.sample.grammar import captions, converse, leave_out, sentence
+from pipeline.corpus.sample.likeness import follows, likeness
+from pipeline.corpus.sample.making import make_sample
+from pipeline.corpus.sample.scene import Group, Scene, random_scene, scenes_of, stream
+from pipeline.corpus.sample.sentences import sick_pair, sts_pair, write_senteval
+from pipeline.corpus.sample.world import World, load_world
+from pipeline.errors import CorpusError
+
+seeds = st.integers(0, 10**9)
+
+
+@pytest.fixture(scope="module")
+def world(repository: Path) -> World:
+    return load_world(repository / "data/raw/sample/scenes.yaml")
+
+
+@pytest.fixture(scope="module")
+def tiny(world: World) -> World:
+    pictures = world.pictures.model_copy(update={"train": 6, "dev": 2, "test": 2})
+    pairs = world.pairs.model_copy(update={"scenes": 20, "details": 20})
+    return world.model_copy(update={"pictures": pictures, "pairs": pairs})
+
+
+def test_no_split_shows_objects_and_background_of_another_and_none_shows_them_twice(world: World) -> None:
+    shown = {split: [scene.objects() for scene in scenes_of(world, split)] for split in ("train", "dev", "test")}
+    everything = [objects for split in shown.values() for objects in split]
+    assert len(everything) == len(set(everything)) == 480
+
+
+def test_one_more_picture_changes_no_other(world: World) -> None:
+    more = world.model_copy(update={"pictures": world.pictures.model_copy(update={"train": 321})})
+    assert scenes_of(more, "train")[:320] == scenes_of(world, "train")
+    assert scenes_of(more, "test") == scenes_of(world, "test")
+
+
+def test_captions_differ_say_no_more_than_there_is_and_end_in_a_full_stop(world: World) -> None:
+    for number, scene in enumerate(scenes_of(world, "test")):
+        told = captions(scene, world, stream(world, "test", number, "captions"))
+        assert len(set(told)) == 5
+        colours = {word for group in scene.groups for word in world.colours[group.colour].words}
+        others = {word for colour in world.colours.values() for word in colour.words} - colours
+        for caption in told:
+            assert caption[0].isupper()
+            assert caption.endswith(" .")
+            assert caption.split() == caption.split(" ")
+            assert colours & set(caption.lower().split())
+            # 'green hills', 'grey tiles' and 'pink stripes' are words for backgrounds.
+            assert not (others - {"green", "pink"}) & set(caption.lower().split())
+
+
+def test_articles_fit_the_next_word(world: World) -> None:
+    rng = random.Random(3)
+    scenes = [leave_out(random_scene(world, rng), world, rng) for _ in range(600)]
+    words = " ".join(sentence(scene, world, rng).lower() for scene in scenes).split()
+    pairs = set(itertools.pairwise(words))
+    assert ("an", "orange") in pairs or ("an", "azure") in pairs or ("an", "amber") in pairs
+    assert not [pair for pair in pairs if pair[0] == "a" and pair[1][0] in "aeiou"]
+    assert not [pair for pair in pairs if pair[0] == "an" and pair[1][0] not in "aeiou"]
+
+
+@given(seed=seeds)
+def test_likeness_is_one_for_the_same_scene_symmetric_and_blind_to_the_telling(world: World, seed: int) -> None:
+    rng = random.Random(seed)
+    one, other = random_scene(world, rng), leave_out(random_scene(world, rng), world, rng)
+    assert likeness(one, one, world) == pytest.approx(1)
+    assert likeness(one, converse(one, world), world) == pytest.approx(1)
+    assert 0 <= likeness(one, other, world) <= 1
+    assert likeness(one, other, world) == pytest.approx(likeness(other, one, world))
+    assert likeness(one, other, world) == pytest.approx(likeness(converse(one, world), other, world))
+
+
+@given(seed=seeds)
+def test_a_description_with_parts_left_out_follows_and_a_changed_one_does_not(world: World, seed: int) -> None:
+    rng = random.Random(seed)
+    scene = random_scene(world, rng)
+    assert follows(scene, scene, world)
+    assert follows(scene, leave_out(scene, world, rng), world)
+    assert follows(scene, converse(scene, world), world)
+    assert follows(scene, Scene(scene.groups[-1:], scene.background, None), world)
+    other = next(name for name in world.backgrounds if name != scene.background)
+    assert not follows(scene, replace(scene, background=other), world)
+    assert not follows(leave_out(replace(scene, layout=None), world, rng), scene, world)
+
+
+def test_likeness_by_hand(world: World) -> None:
+    red = Group("circle", "red", "large", 1)
+    blue = Group("square", "blue", "small", 2)
+    above = Scene((red, blue), "meadow", "above")
+    assert likeness(above, Scene((blue, red), "meadow", "below"), world) == pytest.approx(1)
+    assert likeness(above, Scene((blue, red), "meadow", "above"), world) == pytest.approx(1 - 0.12)
+    assert likeness(above, replace(above, background="sea"), world) == pytest.approx(1 - 0.28)
+    assert likeness(above, Scene((red,), "meadow", "top"), world) == pytest.approx(0.28 + 0.60 / 2)
+    green = replace(red, colour="green")
+    assert likeness(above, replace(above, groups=(green, blue)), world) == pytest.approx(1 - 0.60 * 0.45 / 2)
+
+
+def test_sentence_pairs_are_new_spread_over_all_scores_and_not_solved_by_shared_words(world: World) -> None:
+    known = {
+        caption.removesuffix(" .")
+        for split in ("train",)
+        for number, scene in enumerate(scenes_of(world, split))
+        for caption in captions(scene, world, stream(world, split, number, "captions"))
+    }
+    for subtask in ("scenes", "details"):
+        pairs = [sts_pair(world, subtask, number) for number in range(250)]
+        seen = sum(text in known for pair in pairs for text in (pair.first, pair.second))
+        assert seen < 0.05 * 2 * len(pairs)
+        gold = np.array([pair.likeness for pair in pairs])
+        assert gold.std() > 0.12
+        overlap = [
+            len(a & b) / len(a | b)
+            for a, b in ((set(pair.first.lower().split()), set(pair.second.lower().split())) for pair in pairs)
+        ]
+        assert np.corrcoef(gold, overlap)[0, 1] < 0.75
+
+
+def test_all_three_judgments_occur_and_the_denied_is_a_contradiction(world: World) -> None:
+    pairs = [sick_pair(world, "train", number) for number in range(300)]
+    assert {pair.judgment for pair in pairs} == {"ENTAILMENT", "CONTRADICTION", "NEUTRAL"}
+    assert all(pair.judgment == "CONTRADICTION" for pair in pairs if "there is no" in pair.second.lower())
+
+
+def test_the_sentence_files_have_senteval_layout(tiny: World, tmp_path: Path) -> None:
+    write_senteval(tmp_path, tiny)
+    sts = tmp_path / "downstream/STS/STSSample-en-test"
+    for subtask in ("scenes", "details"):
+        pairs = (sts / f"STS.input.{subtask}.txt").read_text().splitlines()
+        scores = (sts / f"STS.gs.{subtask}.txt").read_text().splitlines()
+        assert len(pairs) == len(scores) == 20
+        assert all(line.count("\t") == 1 for line in pairs)
+        assert all(0 <= float(score) <= 5 for score in scores)
+    for name, count in (("train", 300), ("trial", 100), ("test_annotated", 300)):
+        rows = [line.split("\t") for line in (tmp_path / f"downstream/SICK/SICK_{name}.txt").read_text().splitlines()]
+        assert rows[0] == ["pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment"]
+        assert len(rows) == count + 1
+        assert all(len(row) == 5 and 1 <= float(row[3]) <= 5 for row in rows[1:])
+
+
+def test_the_same_description_gives_the_same_bytes(tiny: World, tmp_path: Path) -> None:
+    made = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        corpus = make_sample(tiny, tmp_path / name)
+        made.append((corpus, {file.name: file.read_bytes() for file in (tmp_path / name).iterdir()}))
+    assert made[0] == made[1]
+    corpus, files = made[0]
+    assert {image.path for image in corpus.images} == set(files)
+    assert len(corpus.captions) == 5 * len(files) == 50
+    assert [image.image_id for image in corpus.images] == sorted(files)
+
+
+@settings(max_examples=12, deadline=None)
+@given(seed=seeds)
+def test_a_picture_shows_the_colours_it_should(world: World, seed: int) -> None:
+    rng = random.Random(seed)
+    scene = random_scene(world, rng)
+    picture = np.asarray(draw_scene(scene, (320, 240), world, rng)).astype(int)
+    assert picture.shape == (240, 320, 3)
+    for group in scene.groups:
+        paint = world.colours[group.colour].paint
+        wanted = np.array([int(paint[place : place + 2], 16) for place in (1, 3, 5)])
+        near = np.abs(picture - wanted).max(axis=2) < 60
+        assert near.mean() > 0.004
+
+
+def test_an_edited_description_is_checked_with_all_its_mistakes(repository: Path, tmp_path: Path) -> None:
+    text = (repository / "data/raw/sample/scenes.yaml").read_text()
+    wrong = text.replace("seed: 2019", "sed: 2019").replace('paint: "#e3202b"', "paint: red")
+    (tmp_path / "scenes.yaml").write_text(wrong)
+    with pytest.raises(CorpusError) as error:
+        load_world(tmp_path)
+    for key in ("seed: Field required", "sed: Extra inputs", "colours.red.paint"):
+        assert key in str(error.value)
+    (tmp_path / "scenes.yaml").write_text(text.replace("avoid: [green]", "avoid: [mauve]"))
+    with pytest.raises(CorpusError, match="names 'mauve', which is no colour"):
+        load_world(tmp_path)
+    (tmp_path / "scenes.yaml").write_text("seed: [1")
+    with pytest.raises(CorpusError, match="is not valid YAML"):
+        load_world(tmp_path)
+
+
+def test_more_pictures_than_scenes_are_refused(world: World) -> None:
+    few = dict(list(world.shapes.items())[:2]), dict(list(world.backgrounds.items())[:2])
+    small = world.model_copy(update={"shapes": few[0], "backgrounds": few[1], "two_groups": 0.0})
+    with pytest.raises(CorpusError, match="there are not 320 different scenes for the split train"):
+        scenes_of(small, "train")

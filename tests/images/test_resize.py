@@ -1,0 +1,44 @@
+"""The smaller side to 256 as torchvision's Resize does it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from pipeline.features.vision import torchvision
+from pipeline.images.decode import RejectError
+from pipeline.images.resize import resize, resized_size
+
+
+@given(st.integers(1, 6000), st.integers(1, 6000), st.sampled_from([64, 224, 256, 299]))
+def test_the_size_is_that_of_torchvision(width: int, height: int, side: int) -> None:
+    oracle = torchvision.transforms.functional._compute_resized_output_size((height, width), [side])
+    assert resized_size(width, height, side) == (oracle[1], oracle[0])
+
+
+@pytest.mark.parametrize("size", [(500, 375), (333, 500), (40, 30), (256, 256), (375, 256)])
+@pytest.mark.parametrize("name", ["lanczos", "bicubic", "bilinear"])
+def test_the_pixels_are_those_of_torchvision(size: tuple[int, int], name: str) -> None:
+    rng = np.random.default_rng(0)
+    picture = Image.fromarray(rng.integers(0, 256, (size[1], size[0], 3), np.uint8))
+    mode = torchvision.transforms.InterpolationMode[name.upper()]
+    oracle = torchvision.transforms.Resize(256, mode)(picture)
+    found = resize(picture, side=256, interpolation=name, max_pixels=10**6)
+    assert np.array_equal(np.asarray(found), np.asarray(oracle))
+
+
+def test_real_photographs_too(real_data) -> None:
+    oracle = torchvision.transforms.Resize(256, torchvision.transforms.InterpolationMode.LANCZOS)
+    for path in sorted((real_data / "flickr8k/images").glob("*.jpg"))[:10]:
+        with Image.open(path) as picture:
+            rgb = picture.convert("RGB")
+        found = resize(rgb, side=256, interpolation="lanczos", max_pixels=10**6)
+        assert np.array_equal(np.asarray(found), np.asarray(oracle(rgb)))
+
+
+def test_a_thread_of_pixels_would_fill_the_memory() -> None:
+    with pytest.raises(RejectError, match="256 x 1280000"):
+        resize(Image.new("RGB", (1, 5000)), side=256, interpolation="lanczos", max_pixels=10**8)

@@ -1,0 +1,98 @@
+"""A corpus of files becomes a folder of shards: whole or not at all, the same bytes however it was made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from PIL import Image
+
+from pipeline.errors import FileFormatError, PictureError
+from pipeline.files import write_table
+from pipeline.images.resized import Source, corpus_sources, read_rejects, write_resized
+from pipeline.images.settings import ResizeSettings
+from pipeline.images.shards import read_ids, read_pictures
+
+SMALL = ResizeSettings(side=16, shards=3)
+
+
+@pytest.fixture
+def sources(tmp_path) -> list[Source]:
+    rng = np.random.default_rng(0)
+    (tmp_path / "pictures").mkdir()
+    found = []
+    for number in range(20):
+        path = tmp_path / "pictures" / f"{number}.png"
+        Image.fromarray(rng.integers(0, 256, (20, 30 + number, 3), np.uint8)).save(path)
+        found.append(Source(f"id-{number}", str(path)))
+    return found
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def test_all_pictures_are_there_once(tmp_path, sources) -> None:
+    summary = write_resized(tmp_path / "out", sources, SMALL)
+    assert (summary.pictures, summary.rejects) == (20, [])
+    assert [image_id for image_id, _ in read_ids(tmp_path / "out")] == sorted(source.image_id for source in sources)
+    assert all(min(row.width, row.height) == 16 for row in read_pictures(tmp_path / "out"))
+    assert read_rejects(tmp_path / "out") == []
+
+
+@pytest.mark.slow
+def test_order_and_workers_do_not_change_the_bytes(tmp_path, sources) -> None:
+    write_resized(tmp_path / "one", sources, SMALL)
+    write_resized(tmp_path / "two", sources[::-1], SMALL, workers=2)
+    assert bytes_of(tmp_path / "one") == bytes_of(tmp_path / "two")
+
+
+def test_one_more_picture_changes_one_shard(tmp_path, sources) -> None:
+    write_resized(tmp_path / "one", sources[:-1], SMALL)
+    write_resized(tmp_path / "two", sources, SMALL)
+    before, after = bytes_of(tmp_path / "one"), bytes_of(tmp_path / "two")
+    assert len([name for name in before if before[name] != after[name]]) == 1
+
+
+def test_a_bad_picture_stops_the_stage_and_leaves_the_earlier_folder(tmp_path, sources) -> None:
+    write_resized(tmp_path / "out", sources, SMALL)
+    before = bytes_of(tmp_path / "out")
+    Path(sources[3].path).write_text("no picture")
+    with pytest.raises(PictureError, match=r"1 pictures cannot be used \(1 not_a_picture\): id-3 .* max_rejects = 0"):
+        write_resized(tmp_path / "out", sources, SMALL)
+    assert bytes_of(tmp_path / "out") == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "pictures"]
+
+
+def test_allowed_rejects_are_rows(tmp_path, sources) -> None:
+    Path(sources[3].path).write_text("no picture")
+    Path(sources[5].path).unlink()
+    write_resized(tmp_path / "out", sources, SMALL.model_copy(update={"max_rejects": 2}))
+    rejects = read_rejects(tmp_path / "out")
+    assert [(reject.image_id, reject.reason) for reject in rejects] == [("id-3", "not_a_picture"), ("id-5", "missing")]
+    assert len(read_ids(tmp_path / "out")) == 18
+
+
+def test_missing_files_are_found_before_any_is_decoded(tmp_path, sources, monkeypatch) -> None:
+    monkeypatch.setattr("pipeline.images.resized.decode", None)
+    gone = [Source(f"gone-{number}", str(tmp_path / f"{number}.jpg")) for number in range(7)]
+    with pytest.raises(PictureError, match=r"7 pictures .*7 missing.*gone-4.*and 2 more"):
+        write_resized(tmp_path / "out", sources + gone, SMALL)
+
+
+def test_a_corpus_without_pictures_gives_empty_shards(tmp_path) -> None:
+    summary = write_resized(tmp_path / "out", [Source("a", None), Source("b", None)], SMALL)
+    assert (summary.pictures, summary.rejects) == (0, [])
+    assert sorted(path.name for path in (tmp_path / "out").glob("shard-*")) == [f"shard-0{n}.parquet" for n in range(3)]
+    assert read_ids(tmp_path / "out") == []
+
+
+def test_the_pictures_folder_must_be_there(tmp_path) -> None:
+    ids, path = pa.array(["a"]), pa.array(["a.jpg"])
+    write_table(tmp_path / "images.parquet", pa.table({"image_id": ids, "path": path}))
+    with pytest.raises(FileFormatError, match=r"corpus\.pictures"):
+        corpus_sources(tmp_path / "images.parquet", tmp_path / "nowhere")
+    write_table(tmp_path / "images.parquet", pa.table({"image_id": ids, "path": pa.array([None], pa.string())}))
+    assert corpus_sources(tmp_path / "images.parquet", tmp_path / "nowhere") == [Source("a", None)]

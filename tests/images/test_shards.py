@@ -1,0 +1,93 @@
+"""Shards give back what was put in, say how it was made, and change little when little changes."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipeline.errors import FileFormatError
+from pipeline.images import shards
+from pipeline.images.encoding import encode
+from pipeline.images.shards import ResizedPicture
+
+TRANSFORM = {"resize": 8, "interpolation": "lanczos", "exif": False}
+
+
+def picture(image_id: str, encoding: str = "webp") -> tuple[ResizedPicture, np.ndarray]:
+    rng = np.random.default_rng(len(image_id))
+    values = rng.integers(0, 256, (8, 11, 3), np.uint8)
+    used, data = encode(Image.fromarray(values), encoding)
+    return ResizedPicture(image_id, hashlib.sha256(image_id.encode()).hexdigest(), 11, 8, used, data), values
+
+
+@pytest.mark.parametrize("encoding", ["webp", "png", "raw"])
+def test_every_encoding_is_lossless(encoding: str) -> None:
+    row, values = picture("a", encoding)
+    assert row.encoding == encoding
+    assert np.array_equal(row.array(), values)
+
+
+def test_a_picture_too_long_for_webp_becomes_png() -> None:
+    used, data = encode(Image.new("RGB", (16_384, 1), "red"), "webp")
+    assert used == "png"
+    assert ResizedPicture("x", "", 16_384, 1, used, data).array().shape == (1, 16_384, 3)
+
+
+def test_what_is_written_is_read(tmp_path) -> None:
+    rows = [picture(f"{number:04d}")[0] for number in range(70)]
+    assert shards.write_shard(shards.shard_path(tmp_path, 0), rows, TRANSFORM) == 70
+    assert list(shards.read_pictures(tmp_path)) == rows
+    assert [group.rows for group in shards.list_groups(tmp_path)] == [32, 32, 6]
+    assert shards.read_transform(tmp_path) == TRANSFORM
+    assert shards.read_ids(tmp_path) == [(row.image_id, row.sha256) for row in rows]
+
+
+def test_an_empty_shard_still_says_how_it_was_made(tmp_path) -> None:
+    shards.write_shard(shards.shard_path(tmp_path, 0), [], TRANSFORM)
+    assert shards.read_transform(tmp_path) == TRANSFORM
+    assert list(shards.read_pictures(tmp_path)) == []
+
+
+def test_pictures_are_found_by_id(tmp_path) -> None:
+    ids = [f"picture-{number}" for number in range(20)]
+    for shard in range(3):
+        rows = [picture(i)[0] for i in sorted(ids) if shards.shard_of(i, 3) == shard]
+        shards.write_shard(shards.shard_path(tmp_path, shard), rows, TRANSFORM)
+    found = shards.find_pictures(tmp_path, ["picture-7", "picture-13", "nowhere"])
+    assert {key: row.image_id for key, row in found.items()} == {"picture-7": "picture-7", "picture-13": "picture-13"}
+
+
+def test_the_shard_of_an_id_is_fixed() -> None:
+    digest = hashlib.sha256(b"1000268201_693b08cb0e.jpg").digest()
+    assert shards.shard_of("1000268201_693b08cb0e.jpg", 16) == int.from_bytes(digest[:8], "big") % 16
+    counts = np.bincount([shards.shard_of(str(number), 16) for number in range(8000)])
+    assert counts.min() > 400
+
+
+def test_shards_of_two_minds_are_refused(tmp_path) -> None:
+    shards.write_shard(shards.shard_path(tmp_path, 0), [], TRANSFORM)
+    shards.write_shard(shards.shard_path(tmp_path, 1), [], TRANSFORM | {"resize": 9})
+    with pytest.raises(FileFormatError, match="another way"):
+        shards.read_transform(tmp_path)
+
+
+def test_a_cut_shard_is_named(tmp_path) -> None:
+    path = shards.shard_path(tmp_path, 0)
+    shards.write_shard(path, [picture("a")[0]], TRANSFORM)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(FileFormatError, match="shard-00.parquet: is not a whole Parquet file"):
+        shards.list_groups(tmp_path)
+
+
+def test_a_folder_without_shards_is_named(tmp_path) -> None:
+    with pytest.raises(FileFormatError, match="stage resize"):
+        shards.read_transform(tmp_path)
+
+
+def test_the_same_picture_twice_is_refused(tmp_path) -> None:
+    shards.write_shard(shards.shard_path(tmp_path, 0), [picture("a")[0], picture("a")[0]], TRANSFORM)
+    with pytest.raises(FileFormatError, match="twice"):
+        shards.read_ids(tmp_path)

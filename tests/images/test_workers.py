@@ -1,0 +1,24 @@
+"""The map over processes keeps order, passes errors on, and says when a worker dies."""
+
+from __future__ import annotations
+
+import operator
+import os
+
+import pytest
+
+from pipeline.errors import SetupError
+from pipeline.images.workers import ordered_map
+
+
+def test_without_workers_it_is_map() -> None:
+    assert list(ordered_map(operator.neg, range(10), workers=0)) == [-n for n in range(10)]
+
+
+@pytest.mark.slow
+def test_order_errors_and_death(tmp_path) -> None:
+    assert list(ordered_map(operator.neg, range(100), workers=2, chunk=3)) == [-n for n in range(100)]
+    with pytest.raises(ZeroDivisionError):
+        list(ordered_map((1).__truediv__, [1, 2, 0], workers=1))
+    with pytest.raises(SetupError, match="SIGHTWORD_WORKERS"):
+        list(ordered_map(os._exit, [3], workers=1))

@@ -1,0 +1,215 @@
+"""The page as a whole: complete, self-contained, the same for the same run."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from finished_run import write_run
+
+from pipeline.errors import FileFormatError
+from pipeline.report import page
+from pipeline.report.inputs import Places
+from pipeline.report.settings import ReportSettings
+
+SETTINGS = ReportSettings(title="A run", gallery=6)
+VOID = {"meta", "img", "br", "path"}
+
+
+class Page(HTMLParser):
+    """Tags, links, ids and plain text of a page; unbalanced tags are an error."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.ids: list[str] = []
+        self.images: list[dict[str, str | None]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", " ".join(self.words))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_startendtag(tag, attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [value or "" for key, value in attrs if key in ("src", "href", "xlink:href", "srcset", "action")]
+        self.ids += [value or "" for key, value in attrs if key == "id"]
+        if tag == "img":
+            self.images.append(dict(attrs))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not self.open or self.open[-1] not in ("style", "script"):
+            self.words.append(data)
+
+
+def make(places: Places, tmp_path: Path, settings: ReportSettings = SETTINGS) -> str:
+    page.write(places, settings, tmp_path / "out" / "index.html")
+    return (tmp_path / "out" / "index.html").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of the run that nothing is wrong with."""
+    folder = tmp_path_factory.mktemp("run")
+    return make(write_run(folder), folder)
+
+
+def change(path: Path, **values: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def test_it_needs_nothing_else(text: str) -> None:
+    found = Page(text)
+    assert "script" not in found.tags
+    assert "link" not in found.tags
+    assert all(link.startswith(("data:image/", "#")) for link in found.links)
+    assert "url(http" not in text
+
+
+def test_ids_are_unique_and_inner_links_lead_somewhere(text: str) -> None:
+    found = Page(text)
+    assert len(found.ids) == len(set(found.ids))
+    assert {link[1:] for link in found.links if link.startswith("#")} <= set(found.ids)
+
+
+def test_clip_paths_of_each_drawing_are_its_own(text: str) -> None:
+    used = set(re.findall(r"url\(#([^)]+)\)", text))
+    assert used
+    assert used <= set(Page(text).ids)
+
+
+def test_the_same_run_gives_the_same_bytes_anywhere(text: str, run_folder: Places, tmp_path: Path) -> None:
+    assert make(run_folder, tmp_path) == text
+    assert str(tmp_path) not in text
+    assert "sha256" not in text
+
+
+def test_its_numbers_are_those_of_the_metrics(text: str) -> None:
+    words = Page(text).text
+    for number in ("33.3", "± 10.3", "66.7", "0.710", "0.650 to 0.760", "75.5 %", "1,379", "0.565"):
+        assert number in words, number
+    assert "1,500 captions of 300 pictures in 8 epochs" in words
+    assert "mobilenet_v3_small" in words
+
+
+def test_random_weights_are_said_first(text: str) -> None:
+    words = Page(text).text
+    assert "random weights: for demonstration" in words
+    assert words.index("random weights: for demonstration") < words.index("From a caption to its picture")
+
+
+def test_published_rows_are_marked_and_can_be_left_out(text: str, run_folder: Places, tmp_path: Path) -> None:
+    assert "Merkx & Frank 2019" in Page(text).text
+    without = Page(make(run_folder, tmp_path, SETTINGS.model_copy(update={"published": False}))).text
+    assert "Merkx" not in without
+    assert "published" not in without
+
+
+def test_every_picture_has_words_for_those_who_cannot_see_it(text: str) -> None:
+    images = Page(text).images
+    assert images
+    assert all(image["alt"] for image in images)
+
+
+def test_without_pictures_ids_stand_for_them_and_it_says_why(without_pictures: Places, tmp_path: Path) -> None:
+    found = Page(make(without_pictures, tmp_path))
+    assert found.images == []
+    assert "precomputed, without pictures" in found.text
+    assert "scene-0" in found.text
+    assert "random weights" not in found.text
+
+
+def test_hostile_captions_stay_text(run_folder: Places, tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(run_folder.captions).to_pydict()
+    table["text"] = ["<script>alert(1)</script>\"'><img src=x onerror=y> {{ 7*7 }}"] * len(table["text"])
+    pq.write_table(pa.table(table), run_folder.captions)
+    found = Page(make(run_folder, tmp_path))
+    assert "script" not in found.tags
+    assert "{{ 7*7 }}" in found.text
+    assert all((image["src"] or "").startswith("data:image/webp") for image in found.images)
+
+
+def test_a_run_without_semantic_scores_or_curves_has_a_page(run_folder: Places, tmp_path: Path) -> None:
+    (run_folder.metrics / "semantics.json").write_text("{}")
+    for path in (run_folder.plots / "train").iterdir():
+        path.unlink()
+    text = Page(make(run_folder, tmp_path)).text
+    assert "This run was not judged on sentence similarity" in text
+    assert "No curves were kept" in text
+    assert "Not judged on STS12, STS13, STS14, STS15, STS16, STSBenchmark, SICKRelatedness" in text
+
+
+def test_an_empty_gallery_is_left_out(run_folder: Places, tmp_path: Path) -> None:
+    found = Page(make(run_folder, tmp_path, SETTINGS.model_copy(update={"gallery": 0})))
+    assert found.images == []
+    assert "Gallery" not in found.text
+
+
+def test_five_folds_and_unknown_keys_are_shown(run_folder: Places, tmp_path: Path) -> None:
+    path = run_folder.metrics / "retrieval.json"
+    full = json.loads(path.read_text())["test"]["full"]
+    path.write_text(json.dumps({"test": {"full": full, "five_fold_1k": full}}))
+    change(run_folder.metrics / "train.json", seconds_of_joy=42)
+    text = Page(make(run_folder, tmp_path)).text
+    assert "five folds of 1,000 pictures" in text
+    assert "seconds_of_joy" in text
+
+
+def test_no_correlation_is_said_and_no_number_made_up(run_folder: Places, tmp_path: Path) -> None:
+    entry = {"pearson": None, "spearman": None, "pairs": 9, "pearson_ci95": None, "undefined": "constant"}
+    nothing = {"pearson": None, "spearman": None}
+    sts = {"MSRpar": entry, "mean": nothing, "weighted_mean": nothing, "all": nothing}
+    (run_folder.metrics / "semantics.json").write_text(json.dumps({"STS12": sts, "skipped": {"STSMine": "gone"}}))
+    text = Page(make(run_folder, tmp_path)).text
+    assert "STS12 MSRpar: all pairs have the same score" in text
+    assert "STSMine" in text
+    assert "None" not in text
+    assert "nan" not in text
+
+
+def test_rejected_pictures_are_said(run_folder: Places, tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = {"image_id": ["a", "b", "c"], "reason": ["truncated", "empty", "truncated"], "detail": ["", "", ""]}
+    pq.write_table(pa.table(rows), run_folder.resized / "rejects.parquet")
+    assert "3 could not be used (1 empty, 2 truncated)" in Page(make(run_folder, tmp_path)).text
+
+
+@pytest.mark.parametrize("name", ["train", "select", "retrieval", "semantics"])
+def test_missing_or_cut_metrics_are_named_and_no_page_is_made(run_folder: Places, tmp_path: Path, name: str) -> None:
+    path = run_folder.metrics / f"{name}.json"
+    for spoil in (lambda: path.write_text('{"a": '), lambda: path.write_text("[1]"), path.unlink):
+        spoil()
+        with pytest.raises(FileFormatError, match=f"{name}.json"):
+            make(run_folder, tmp_path)
+    assert not (tmp_path / "out" / "index.html").exists()
+
+
+def test_a_curve_with_a_short_row_is_named(run_folder: Places, tmp_path: Path) -> None:
+    (run_folder.plots / "train" / "loss.tsv").write_text("step\tloss\n1\n")
+    with pytest.raises(FileFormatError, match=r"loss\.tsv, line 2"):
+        make(run_folder, tmp_path)
+    (run_folder.plots / "train" / "loss.tsv").write_text("step\tloss\n1\tmuch\n")
+    with pytest.raises(FileFormatError, match="column loss"):
+        make(run_folder, tmp_path)

@@ -1,0 +1,73 @@
+"""Drawings: fixed bytes, no clashes between them, and fit for light and dark pages."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from pipeline.report import plots
+
+
+def drawn(name: str = "loss", points: int = 50, title: str = "Loss") -> str:
+    x = np.arange(1, points + 1, dtype=float)
+    return plots.curve(name, x.tolist(), (1 / x).tolist(), xlabel="step", ylabel="loss", title=title, marks=[3])
+
+
+def test_the_same_numbers_give_the_same_bytes_whatever_the_users_settings() -> None:
+    before = drawn()
+    with mpl.rc_context({"font.size": 30, "axes.facecolor": "red", "svg.hashsalt": "else"}):
+        assert drawn() == before
+
+
+def test_two_drawings_share_no_id() -> None:
+    def ids(text: str) -> set[str]:
+        return {element.get("id", "") for element in ET.fromstring(text).iter()} - {""}
+
+    assert ids(drawn("one"))
+    assert not ids(drawn("one")) & ids(drawn("two"))
+
+
+def test_ink_is_the_pages_own() -> None:
+    text = drawn()
+    assert "currentColor" in text
+    assert plots.INK not in text
+    assert "var(--plot-blue, #0072b2)" in text
+    assert "#000000" not in text
+
+
+def test_no_date_and_no_maker_inside() -> None:
+    assert "metadata" not in drawn()
+    assert "Matplotlib" not in drawn()
+
+
+def test_titles_are_escaped() -> None:
+    title = 'a "<&>" b'
+    assert ET.fromstring(drawn(title=title)).get("aria-label") == title
+
+
+def test_a_long_curve_stays_small_and_true() -> None:
+    assert len(drawn(points=100_000)) < 40_000
+    x = np.arange(10_000, dtype=float)
+    y = np.random.default_rng(0).normal(size=10_000)
+    middle_x, middle, low, high = plots._parts(x, y)
+    assert len(middle) == plots.POINTS
+    assert middle.mean() == pytest.approx(y.mean(), abs=1e-3)
+    assert low.min() == y.min()
+    assert high.max() == y.max()
+    assert np.all(np.diff(middle_x) > 0)
+
+
+def test_one_point_is_enough() -> None:
+    assert "<svg" in drawn(points=1)
+    assert "<svg" in plots.recall_curve("r", [1], {"R@1": [2.0], "R@5": [3.0], "R@10": [4.0]}, title="t")
+    assert "<svg" in plots.intervals("i", [plots.Interval("images", "STS15", 0.5, 0.4, 0.6)], title="t")
+
+
+def test_negative_correlations_are_inside_the_axes() -> None:
+    rows = [plots.Interval("a", "STS12", -0.4, -0.6, -0.1), plots.Interval("b", "STS12", 0.9, 0.8, 0.95, seen=True)]
+    text = plots.intervals("i", rows, title="t")
+    assert "−0.6" in text or "-0.6" in text
+    assert "a tenth or more" in text

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pipeline.retrieval
+from pipeline.errors import ScoringError
+from pipeline.retrieval.protocols import entry, fold_rows, rank_folds, score
+from pipeline.retrieval.ranks import Ranks, rank
+
+
+def made(to_image, to_caption):
+    return Ranks(np.array(to_image), np.array(to_caption), None, None)
+
+
+def test_an_entry_has_the_keys_of_the_metrics_file():
+    found = pipeline.retrieval.score(np.eye(3), np.eye(3)[[2, 0, 1, 1]], [2, 0, 1, 1])
+    assert list(found) == ["caption_to_image", "image_to_caption", "rsum"]
+    assert found["caption_to_image"] == {
+        "r1": 100.0,
+        "r5": 100.0,
+        "r10": 100.0,
+        "median_rank": 1.0,
+        "mean_rank": 1.0,
+        "queries": 4,
+        "r1_ci95": 0.0,
+        "r5_ci95": 0.0,
+        "r10_ci95": 0.0,
+    }
+    assert found["image_to_caption"]["queries"] == 3
+    assert found["rsum"] == 600.0
+
+
+def test_recalls_medians_and_means_are_of_the_ranks():
+    found = entry([made([1, 5, 6, 11], [2, 10])])
+    there, back = found["caption_to_image"], found["image_to_caption"]
+    assert (there["r1"], there["r5"], there["r10"]) == (25.0, 50.0, 75.0)
+    assert (there["median_rank"], there["mean_rank"]) == (5.5, 5.75)
+    assert there["r5_ci95"] == pytest.approx(49.0)
+    assert (back["r1"], back["r5"], back["r10"], back["queries"]) == (0.0, 50.0, 100.0, 2)
+    assert found["rsum"] == 300.0
+
+
+def test_folds_pool_their_queries_and_average_their_medians():
+    found = entry([made([1, 1, 1], [1]), made([4], [3])])["caption_to_image"]
+    assert (found["r1"], found["queries"], found["mean_rank"], found["median_rank"]) == (75.0, 4, 1.75, 2.5)
+
+
+def test_folds_are_blocks_or_drawn_with_a_seed():
+    blocks = fold_rows(5003, "contiguous", 1)
+    assert [(fold[0], fold[-1], len(fold)) for fold in blocks] == [(k * 1000, k * 1000 + 999, 1000) for k in range(5)]
+    drawn = fold_rows(5003, "random", 1)
+    assert len(set(np.concatenate(drawn).tolist())) == 5000
+    assert not np.array_equal(drawn[0], blocks[0])
+    assert np.array_equal(drawn, fold_rows(5003, "random", 1))
+    assert not np.array_equal(drawn, fold_rows(5003, "random", 2))
+
+
+def test_too_few_pictures_have_no_folds():
+    with pytest.raises(ScoringError, match="4999 pictures are too few for five folds; expected at least 5000"):
+        fold_rows(4999, "contiguous", 1)
+
+
+def test_a_fold_is_ranked_among_its_own_pictures_and_captions():
+    random = np.random.default_rng(5)
+    images, owner = random.standard_normal((12, 6)), random.permutation(np.repeat(np.arange(12), 2))
+    captions = images[owner] + random.standard_normal((24, 6))
+    folds = [np.array([1, 4, 7]), np.array([0, 2, 3, 11])]
+    for rows, found in zip(folds, rank_folds(images, captions, owner, folds), strict=True):
+        inside = np.isin(owner, rows)
+        alone = rank(images[rows], captions[inside], np.searchsorted(rows, owner[inside]))
+        np.testing.assert_array_equal(found.caption_to_image, alone.caption_to_image)
+        np.testing.assert_array_equal(found.image_to_caption, alone.image_to_caption)
+
+
+def test_the_order_of_the_captions_does_not_matter():
+    random = np.random.default_rng(6)
+    images, owner = random.standard_normal((20, 5)), np.repeat(np.arange(20), 3)
+    captions = images[owner] + random.standard_normal((60, 5))
+    shuffled = random.permutation(60)
+    assert score(images, captions, owner) == score(images, captions[shuffled], owner[shuffled])

@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from pipeline.retrieval.settings import RetrievalSettings
+
+
+def test_the_defaults_are_the_published_way():
+    settings = RetrievalSettings()
+    assert (settings.split, settings.protocols, settings.folds) == ("test", ["full", "five_fold_1k"], "contiguous")
+
+
+@pytest.mark.parametrize("protocols", [[], ["full", "full"], ["one_fold"]])
+def test_wrong_protocols_are_refused(protocols):
+    with pytest.raises(ValidationError):
+        RetrievalSettings(protocols=protocols)

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+import torch
+
+from pipeline.errors import SemanticsError
+from pipeline.semantics.encoding import embed
+
+
+def lengths(sentences):
+    return np.array([[len(sentence), 1.0] for sentence in sentences])
+
+
+def test_each_distinct_sentence_is_encoded_once_by_length():
+    calls = []
+
+    def encode(sentences):
+        calls.append(sentences)
+        return lengths(sentences)
+
+    found = embed(encode, ["bb", "a", "bb", "dddd", "ccc", "a"], chunk=3)
+    assert calls == [["dddd", "ccc", "bb"], ["a"]]
+    np.testing.assert_array_equal(found.of(["a", "ccc", "a"]), lengths(["a", "ccc", "a"]))
+
+
+def test_tensors_and_lists_and_whole_numbers_are_taken():
+    for convert in (torch.tensor, np.ndarray.tolist, lambda rows: rows.astype(int)):
+        np.testing.assert_array_equal(embed(lambda s, c=convert: c(lengths(s)), ["a", "bb"]).of(["bb"]), [[2.0, 1.0]])
+
+
+@pytest.mark.parametrize(
+    ("encode", "message"),
+    [
+        (
+            lambda s: np.ones((len(s) + 1, 3)),
+            r"3 sentences from 'ccc': .* shape \(4, 3\) of float64; expected numbers of shape \(3, width\)",
+        ),
+        (lambda s: np.ones(len(s)), r"shape \(3,\) of float64; expected numbers of shape \(3, width\)"),
+        (lambda s: np.ones((len(s), 0)), r"shape \(3, 0\)"),
+        (lambda s: [["a"]] * len(s), r"shape \(3, 1\) of <U1"),
+        (lambda s: [[1.0] * len(x) for x in s], "vectors differ in width"),
+        (
+            lambda s: np.where(lengths(s) == 2, np.nan, 1.0),
+            r"sentence 'bb': the encoder gave NaN or infinity for 1 of 3",
+        ),
+    ],
+)
+def test_an_answer_that_cannot_be_judged_is_told(encode, message):
+    with pytest.raises(SemanticsError, match=message):
+        embed(encode, ["a", "bb", "ccc"])
+
+
+def test_another_width_at_a_later_call_is_told():
+    with pytest.raises(SemanticsError, match="sentence 'a': the encoder gave vectors of width 4 after width 5"):
+        embed(lambda s: np.ones((len(s), 3 + len(s))), ["a", "bb", "ccc"], chunk=2)
+
+
+def test_no_sentences_are_told():
+    with pytest.raises(SemanticsError, match="no sentence"):
+        embed(lengths, [])
+
+
+def test_vectors_of_zeros_are_told(caplog):
+    with caplog.at_level(logging.WARNING):
+        embed(lambda s: lengths(s) * (lengths(s)[:, :1] > 1), ["a", "bb"])
+    assert "1 of 2 sentences have a vector of zeros" in caplog.text

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import numpy as np
+import pytest
+
+import pipeline.semantics
+from pipeline.errors import SemanticsError
+from pipeline.semantics.datasets import SUBTASKS, read_task
+from pipeline.semantics.evaluation import CONSTANT, evaluate, judge
+from pipeline.semantics.relatedness import cosine
+from pipeline.statistics import fisher_interval, pearson, spearman
+
+TASKS = ["STSOwn", "STSBenchmark", "SICKRelatedness"]
+
+
+def test_the_result_has_the_keys_of_the_metrics_file(data, bag_encoder):
+    found = pipeline.semantics.evaluate(bag_encoder, TASKS, data, ["a man"])
+    assert list(found) == TASKS
+    assert list(found["STSOwn"]) == ["park.life", "street", "mean", "weighted_mean", "all"]
+    keys = ["pearson", "spearman", "pairs", "pearson_ci95", "seen_in_training"]
+    assert list(found["STSOwn"]["street"]) == keys
+    for name in TASKS[1:]:
+        assert list(found[name]) == ["cosine", "trained"]
+        assert list(found[name]["cosine"]) == keys
+        assert list(found[name]["trained"]) == [*keys, "dev_pearson"]
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
+def test_scores_are_correlations_of_cosine_and_gold(data, bag_encoder):
+    found = evaluate(bag_encoder, ["STSOwn"], str(data))["STSOwn"]
+    parts = read_task("STSOwn", data).subtasks
+    scores = {name: cosine(bag_encoder(pairs.first), bag_encoder(pairs.second)) for name, pairs in parts.items()}
+    for name, pairs in parts.items():
+        assert found[name]["pearson"] == pytest.approx(pearson(scores[name], pairs.gold))
+        assert found[name]["spearman"] == pytest.approx(spearman(scores[name], pairs.gold))
+        assert found[name]["pearson_ci95"] == list(fisher_interval(found[name]["pearson"], len(pairs)))
+    assert found["street"]["pearson"] > 0.3
+    for kind in ("pearson", "spearman"):
+        one, two = found["park.life"][kind], found["street"][kind]
+        assert found["mean"][kind] == pytest.approx((one + two) / 2)
+        assert found["weighted_mean"][kind] == pytest.approx((30 * one + 28 * two) / 58)
+    together = np.concatenate([scores["park.life"], scores["street"]])
+    gold = np.concatenate([parts["park.life"].gold, parts["street"].gold])
+    assert found["all"] == {"pearson": pearson(together, gold), "spearman": spearman(together, gold)}
+
+
+def test_each_sentence_is_encoded_once_over_all_tasks(data, bag_encoder):
+    calls = []
+
+    def encode(sentences):
+        calls.extend(sentences)
+        return bag_encoder(sentences)
+
+    evaluate(encode, TASKS, data)
+    assert len(calls) == len(set(calls)) > 300
+    everything = set(calls)
+    calls.clear()
+    evaluate(encode, TASKS, data, trained_head=False)
+    assert set(calls) < everything  # training sentences are left alone when no head is trained
+
+
+def test_without_training_captions_nothing_is_said_of_them(data, bag_encoder):
+    found = evaluate(bag_encoder, ["STSOwn"], data)
+    assert "seen_in_training" not in found["STSOwn"]["street"]
+
+
+def test_seen_sentences_are_those_among_the_training_captions(data, bag_encoder):
+    street = read_task("STSOwn", data).subtasks["street"]
+    found = evaluate(bag_encoder, ["STSOwn"], data, [sentence.upper() + " ." for sentence in street.first])
+    assert found["STSOwn"]["street"]["seen_in_training"] >= 0.5
+    assert found["STSOwn"]["park.life"]["seen_in_training"] < 0.1
+
+
+def test_a_constant_encoder_has_no_correlation_and_says_so(data):
+    found = evaluate(lambda sentences: np.full((len(sentences), 333), 0.1), TASKS, data)
+    for entry in (found["STSOwn"]["street"], found["STSBenchmark"]["cosine"], found["SICKRelatedness"]["trained"]):
+        assert entry["pearson"] is entry["spearman"] is entry["pearson_ci95"] is None
+        assert entry["undefined"] == CONSTANT
+    for aggregate in ("mean", "weighted_mean", "all"):
+        assert found["STSOwn"][aggregate] == {"pearson": None, "spearman": None}
+
+
+def test_nan_is_an_error_that_names_the_sentence(data):
+    with pytest.raises(SemanticsError, match=r"sentence '.*': the encoder gave NaN or infinity"):
+        evaluate(lambda sentences: np.full((len(sentences), 2), np.nan), ["STSOwn"], data)
+
+
+def test_missing_sets_are_an_error_or_named(data, bag_encoder):
+    with pytest.raises(SemanticsError, match="task STS13: does not exist"):
+        evaluate(bag_encoder, ["STSOwn", "STS13"], data)
+    found = evaluate(bag_encoder, ["STSOwn", "STS13"], data, missing="skip")
+    assert list(found) == ["STSOwn", "skipped"]
+    assert found["skipped"] == {"STS13": "downstream/STS/STS13-en-test does not exist"}
+    with pytest.raises(SemanticsError, match="no task to judge: of 1 named, none has its files"):
+        evaluate(bag_encoder, ["STS13"], data, missing="skip")
+
+
+def test_wrong_arguments_are_told(data, bag_encoder):
+    with pytest.raises(SemanticsError, match="task STSOwn is named twice"):
+        evaluate(bag_encoder, ["STSOwn", "STSOwn"], data)
+    with pytest.raises(SemanticsError, match="the tasks are the text 'STSOwn'; expected a list of names"):
+        evaluate(bag_encoder, "STSOwn", data)
+    with pytest.raises(SemanticsError, match="the training captions are one text"):
+        evaluate(bag_encoder, ["STSOwn"], data, "a caption")
+
+
+@pytest.fixture(scope="module")
+def reference(real_data):
+    """(encode, SentEval's own scores with it)."""
+    path = real_data / "reference" / "hash_encoder.py"
+    spec = importlib.util.spec_from_file_location("hash_encoder", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    scores = json.loads((real_data / "reference/senteval_scores_hash_encoder.json").read_text())["tasks"]
+    return lambda sentences: module.encode_batch([sentence.split() for sentence in sentences]), scores
+
+
+def test_sts12_to_16_are_sentevals_own_scores(real_data, reference):
+    encode, scores = reference
+    found = evaluate(encode, list(SUBTASKS), real_data / "senteval")
+    for task, subtasks in SUBTASKS.items():
+        for subtask in subtasks:
+            ours, theirs = found[task][subtask], scores[task][subtask]
+            assert ours["pairs"] == theirs["nsamples"]
+            assert ours["pearson"] == pytest.approx(theirs["pearson"], abs=1e-9)
+            assert ours["spearman"] == pytest.approx(theirs["spearman"], abs=1e-3)
+        for ours, theirs in (("mean", "mean"), ("weighted_mean", "wmean")):
+            assert found[task][ours]["pearson"] == pytest.approx(scores[task]["all"]["pearson"][theirs], abs=1e-9)
+            assert found[task][ours]["spearman"] == pytest.approx(scores[task]["all"]["spearman"][theirs], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [pytest.param("STSBenchmark", marks=pytest.mark.slow), pytest.param("SICKRelatedness", marks=pytest.mark.full)],
+)
+def test_the_trained_head_gives_sentevals_own_scores(real_data, reference, task):
+    encode, scores = reference
+    found = judge(encode, [task], real_data / "senteval")
+    trained, theirs = found.metrics[task]["trained"], scores[task]
+    assert trained["pairs"] == theirs["ntest"]
+    assert trained["dev_pearson"] == pytest.approx(theirs["devpearson"], abs=5e-4)
+    assert trained["pearson"] == pytest.approx(theirs["pearson"], abs=5e-4)
+    assert trained["spearman"] == pytest.approx(theirs["spearman"], abs=1e-3)
+    row = found.judged[-1]
+    assert np.mean((row.scores - row.pairs.gold) ** 2) == pytest.approx(theirs["mse"], abs=2e-3)

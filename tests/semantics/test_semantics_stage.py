@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.captions.table import CaptionTable, write_captions
+from pipeline.errors import SemanticsError
+from pipeline.semantics.evaluation import evaluate
+from pipeline.semantics.settings import SemanticsSettings
+from stages import semantics
+
+
+@pytest.fixture
+def workplace(data, bag_encoder, monkeypatch):
+    class StandIn:
+        @classmethod
+        def load(cls, folder, *, device):
+            return cls()
+
+        def encode(self, sentences, *, batch_size):
+            return bag_encoder(sentences)
+
+    monkeypatch.chdir(data)
+    monkeypatch.setattr(semantics, "SentenceEncoder", StandIn)
+    texts = (data / "downstream/STS/STSOwn-en-test/STS.input.street.txt").read_text().splitlines()[0].split("\t")
+    ids = [np.array([2], np.int32)] * 2
+    write_captions("data/captions/captions.parquet", CaptionTable(["a", "b"], [0, 0], ["train", "test"], texts, ids))
+    return data
+
+
+def chosen(**changes):
+    return SemanticsSettings(**{"data": ".", "tasks": ["STSOwn", "SICKRelatedness"], **changes})
+
+
+def test_the_stage_writes_metrics_table_and_plots(workplace, bag_encoder, caplog):
+    with caplog.at_level(logging.INFO):
+        semantics.work(chosen(trained_head=False))
+    found = json.loads(Path("metrics/semantics.json").read_text())
+    plain = evaluate(bag_encoder, ["STSOwn", "SICKRelatedness"], ".", trained_head=False)
+    assert found["STSOwn"]["all"] == plain["STSOwn"]["all"]
+    assert found["STSOwn"]["street"]["seen_in_training"] == 1 / 56  # the test caption was not trained on
+    assert len(Path("metrics/semantics.csv").read_text().splitlines()) == 4
+    assert Path("plots/semantics/scores.tsv").read_text().startswith("name\tpearson\tlo\thi\tpairs\nSTSOwn park.life\t")
+    assert len(Path("plots/semantics/pairs.tsv").read_text().splitlines()) == 99
+    assert "semantics: 2 tasks, 3 scores over 98 pairs; mean Pearson" in caplog.text
+
+
+def test_what_was_left_out_is_said(workplace, caplog):
+    semantics.work(chosen(tasks=["STSOwn", "STS12"], missing="skip"))
+    assert "STS12 left out: downstream/STS/STS12-en-test does not exist" in caplog.text
+    assert json.loads(Path("metrics/semantics.json").read_text())["skipped"].keys() == {"STS12"}
+
+
+def test_a_wrong_file_leaves_nothing_behind(workplace):
+    (workplace / "downstream/STS/STSOwn-en-test/STS.gs.street.txt").write_text("1\n")
+    with pytest.raises(SemanticsError, match="has 1 line for the 30"):
+        semantics.work(chosen())
+    assert not Path("metrics").exists()
+    assert not Path("plots").exists()

@@ -1,0 +1,44 @@
+"""The stage report as a program."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from finished_run import write_run
+
+from pipeline import params
+from pipeline.report import page
+from pipeline.report.settings import ReportSettings
+
+
+def start(folder: Path, repository: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(repository)}
+    recipe = str(repository / "recipes" / "sample.yaml")
+    command = [sys.executable, "-m", "stages.report", "--params", recipe, *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_it_writes_the_librarys_page_and_says_the_fall_backs(tmp_path: Path, repository: Path) -> None:
+    places = write_run(tmp_path)
+    done = start(tmp_path, repository)
+    assert done.returncode == 0, done.stderr
+    assert "report: random weights: for demonstration" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("report: report/index.html")
+    page.write(places, params.section(repository / "recipes" / "sample.yaml", ReportSettings), tmp_path / "same.html")
+    assert (tmp_path / "report" / "index.html").read_bytes() == (tmp_path / "same.html").read_bytes()
+
+
+def test_damaged_input_leaves_the_earlier_page(tmp_path: Path, repository: Path) -> None:
+    places = write_run(tmp_path)
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "index.html").write_text("earlier")
+    places.top10.write_bytes(places.top10.read_bytes()[:100])
+    done = start(tmp_path, repository)
+    assert done.returncode == 1
+    assert done.stderr.startswith("report: data/retrieval/top10.parquet: is not a whole Parquet file")
+    assert "Traceback" not in done.stderr
+    assert (tmp_path / "report" / "index.html").read_text() == "earlier"
+    assert list((tmp_path / "report").iterdir()) == [tmp_path / "report" / "index.html"]

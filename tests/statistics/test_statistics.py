@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from pipeline.statistics import fisher_interval, mean_ranks, pearson, spearman, wald_half_width
+
+numbers = st.lists(st.integers(-5, 5), min_size=3, max_size=40)
+
+
+@pytest.mark.parametrize(("percent", "queries", "half"), [(27.5, 5000, 1.2), (38.5, 1000, 3.0)])
+def test_recall_intervals_are_the_published_ones(percent, queries, half):
+    assert round(wald_half_width(percent, queries), 1) == half
+
+
+def test_a_recall_of_all_or_none_has_no_width():
+    assert wald_half_width(0, 7) == wald_half_width(100, 7) == 0
+
+
+@pytest.mark.parametrize(("percent", "queries"), [(101, 5), (-1, 5), (50, 0)])
+def test_what_is_no_recall_is_refused(percent, queries):
+    with pytest.raises(ValueError, match="no recall"):
+        wald_half_width(percent, queries)
+
+
+def test_fisher_intervals_give_back_the_26_published_rows(real_data: Path):
+    scores = json.loads((real_data / "reference/senteval_scores_hash_encoder.json").read_text())["tasks"]
+    text = (real_data / "reference/merkx2019_supplement.csv").read_text()
+    rows = list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
+    assert len(rows) == 26
+    for row in rows:
+        task = scores[row["senteval_task"]]
+        pairs = task["ntest"] if "ntest" in task else task[row["senteval_dataset"]]["nsamples"]
+        for system in ("bow_glove", "infersent", "chargru_flickr8k", "chargru_mscoco"):
+            r = float(row[system])
+            interval = fisher_interval(r / 100, pairs)
+            assert interval is not None
+            up, down = round(100 * interval[1] - r, 1), round(r - 100 * interval[0], 1)
+            assert (up, down) == (float(row[f"{system}_ci_up"]), float(row[f"{system}_ci_down"])), (row, system)
+
+
+def test_an_interval_needs_four_pairs_and_a_perfect_correlation_has_no_width():
+    assert fisher_interval(0.5, 3) is None
+    assert fisher_interval(-1.0, 9) == (-1.0, -1.0)
+    with pytest.raises(ValueError, match="no correlation"):
+        fisher_interval(math.nan, 9)
+
+
+@given(numbers, st.data())
+def test_correlations_agree_with_scipy(x, data):
+    y = data.draw(st.lists(st.integers(-5, 5), min_size=len(x), max_size=len(x)))
+    if len(set(x)) == 1 or len(set(y)) == 1:
+        assert pearson(x, y) is None
+        assert spearman(x, y) is None
+        return
+    assert pearson(x, y) == pytest.approx(stats.pearsonr(x, y)[0], abs=1e-12)
+    assert spearman(x, y) == pytest.approx(stats.spearmanr(x, y)[0], abs=1e-12)
+
+
+@given(numbers)
+def test_tied_values_share_their_mean_rank(x):
+    np.testing.assert_array_equal(mean_ranks(x), stats.rankdata(x))
+
+
+def test_a_constant_up_to_rounding_has_no_correlation():
+    flat = 0.1 + 1e-17 * np.arange(9)
+    noise = np.where(np.arange(9) % 2, 1.0, 1.0 + 2**-52)
+    for x in (np.ones(9), flat, noise):
+        assert pearson(x, np.arange(9)) is None
+        assert spearman(np.arange(9), x) is None
+
+
+def test_one_pair_has_no_correlation():
+    assert pearson([1.0], [2.0]) is None
+
+
+@pytest.mark.parametrize("correlation", [pearson, spearman])
+def test_what_is_no_pair_of_series_is_refused(correlation):
+    with pytest.raises(ValueError, match="not finite"):
+        correlation([1, 2, math.nan], [1, 2, 3])
+    with pytest.raises(ValueError, match="do not pair up"):
+        correlation([1, 2, 3], [1, 2])
+    with pytest.raises(ValueError, match="shape"):
+        correlation([[1, 2]], [[1, 2]])

@@ -1,0 +1,81 @@
+"""A working copy of this project in another folder, as a fresh clone would be."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from ruamel.yaml import YAML
+
+
+class Checkout:
+    """A git repository with the tracked files of this one, in which commands can be run.
+
+    Args:
+        source: the repository.
+        folder: where the copy goes.
+        store: the feature store and scratch, of its own so that nothing comes from elsewhere.
+    """
+
+    def __init__(self, source: Path, folder: Path, store: Path) -> None:
+        self.folder = folder
+        listed = subprocess.run(
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            cwd=source,
+            check=True,
+            capture_output=True,
+        ).stdout.decode()
+        for name in filter(None, listed.split("\0")):
+            if (source / name).is_file():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source / name, folder / name)
+        programs = Path(sys.executable).parent
+        self.environment = {
+            **os.environ,
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "DVC_NO_ANALYTICS": "1",
+            "DVC_SITE_CACHE_DIR": str(store / "dvc"),
+            "SIGHTWORD_STORE": str(store / "store"),
+            "SIGHTWORD_SCRATCH": str(store / "scratch"),
+            "GIT_AUTHOR_NAME": "test",
+            "GIT_AUTHOR_EMAIL": "test@example.org",
+            "GIT_COMMITTER_NAME": "test",
+            "GIT_COMMITTER_EMAIL": "test@example.org",
+        }
+        self.run("git", "init", "-q")
+        self.run("git", "add", "-A")
+        self.run("git", "commit", "-qm", "start")
+
+    def run(self, *command: str, ok: bool = True, **extra: str) -> subprocess.CompletedProcess[str]:
+        """Run a command here; ``extra`` are environment variables."""
+        done = subprocess.run(
+            command, cwd=self.folder, env={**self.environment, **extra}, capture_output=True, text=True, check=False
+        )
+        if ok:
+            assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def change(self, file: str, **values: object) -> None:
+        """Change entries of a YAML file, named ``section__key``; its comments stay."""
+        yaml = YAML()
+        path = self.folder / file
+        document = yaml.load(path.read_text())
+        for name, value in values.items():
+            *places, key = name.split("__")
+            entry = document
+            for place in places:
+                entry = entry[place]
+            assert key in entry, name
+            entry[key] = value
+        with path.open("w") as stream:
+            yaml.dump(document, stream)
+
+    def locked(self) -> dict[str, dict[str, str]]:
+        """The hash of each output in dvc.lock, by stage and path."""
+        lock = YAML(typ="safe", pure=True).load((self.folder / "dvc.lock").read_text())
+        return {
+            name: {out["path"]: out["md5"] for out in stage.get("outs", [])} for name, stage in lock["stages"].items()
+        }

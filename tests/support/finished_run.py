@@ -1,0 +1,187 @@
+"""A finished run in a folder of its own, made without the stages before: what the stage report reads."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from PIL import Image, ImageDraw
+
+from pipeline.images.shards import ResizedPicture, shard_of, shard_path, write_shard
+from pipeline.report.inputs import Places
+
+COLOURS = {"red": "#c33", "blue": "#36c", "green": "#393", "yellow": "#db3"}
+SHAPES = ("circle", "square", "triangle")
+SHARDS = 2
+
+
+def drawn(number: int) -> tuple[bytes, str, str]:
+    """A picture as WebP, its colour and its shape."""
+    colour, shape = list(COLOURS)[number % 4], SHAPES[number % 3]
+    picture = Image.new("RGB", (341, 256) if number % 2 else (256, 256), "#eef")
+    brush = ImageDraw.Draw(picture)
+    corner, size = 30 + 7 * (number % 9), 70 + 5 * (number % 13)
+    box = (corner, corner, corner + size, corner + size)
+    if shape == "circle":
+        brush.ellipse(box, fill=COLOURS[colour])
+    elif shape == "square":
+        brush.rectangle(box, fill=COLOURS[colour])
+    else:
+        brush.polygon([(box[0], box[3]), (box[2], box[3]), ((box[0] + box[2]) // 2, box[1])], fill=COLOURS[colour])
+    buffer = io.BytesIO()
+    picture.save(buffer, "WEBP", lossless=True)
+    return buffer.getvalue(), colour, shape
+
+
+def write_run(folder: Path, *, pictures: int = 40, with_shards: bool = True) -> Places:
+    """Every input of the stage report, of a made-up run of ``pictures`` test pictures with two captions each."""
+    ids = [f"scene-{number:03d}.png" for number in range(pictures)]
+    made = {image_id: drawn(number) for number, image_id in enumerate(ids)}
+    captions = [
+        (image_id, caption, "test", f"a {colour} {shape}" if caption == 0 else f"there is one {shape} in {colour}")
+        for image_id, (_, colour, shape) in made.items()
+        for caption in (0, 1)
+    ]
+    captions.append(("train-0.png", 0, "train", "never shown"))
+    table(folder / "data/captions/captions.parquet", ["image_id", "caption", "split", "text"], captions)
+    for shard in range(SHARDS):
+        rows = [
+            ResizedPicture(i, hashlib.sha256(made[i][0]).hexdigest(), *size(made[i][0]), "webp", made[i][0])
+            for i in ids
+            if with_shards and shard_of(i, SHARDS) == shard
+        ]
+        (folder / "data/resized").mkdir(parents=True, exist_ok=True)
+        write_shard(shard_path(folder / "data/resized", shard), rows, {"resize": 256})
+    table(folder / "data/resized/rejects.parquet", ["image_id", "reason", "detail"], [])
+    table(
+        folder / "data/retrieval/top10.parquet",
+        ["split", "direction", "query_image", "query_caption", "position", "image_id", "caption", "score", "right"],
+        top10(ids),
+    )
+    write_metrics(folder, pictures)
+    return Places(
+        captions=folder / "data/captions/captions.parquet",
+        resized=folder / "data/resized",
+        top10=folder / "data/retrieval/top10.parquet",
+        metrics=folder / "metrics",
+        encoder=folder / "models/encoder",
+        plots=folder / "plots",
+    )
+
+
+def top10(ids: list[str]) -> list[tuple[object, ...]]:
+    """Answers in which a third of the queries is right at once, a third later, and a third never."""
+    draw = random.Random(0)
+    rows: list[tuple[object, ...]] = []
+    for direction in ("caption_to_image", "image_to_caption"):
+        for number, image_id in enumerate(ids):
+            for caption in (0, 1) if direction == "caption_to_image" else (-1,):
+                place = (1, 2 + number % 9, 0)[number % 3]
+                others = draw.sample([other for other in ids if other != image_id], 10)
+                if place:
+                    others[place - 1] = image_id
+                for position, answer in enumerate(others, start=1):
+                    which = -1 if direction == "caption_to_image" else position % 2
+                    score = 1 - position / 20
+                    rows.append(
+                        ("test", direction, image_id, caption, position, answer, which, score, answer == image_id)
+                    )
+    return rows
+
+
+def write_metrics(folder: Path, pictures: int) -> None:
+    def direction(queries: int, r1: float, r5: float, r10: float) -> dict[str, float]:
+        recalls = {"r1": r1, "r5": r5, "r10": r10}
+        widths = {
+            f"{key}_ci95": 196 * math.sqrt(value / 100 * (1 - value / 100) / queries) for key, value in recalls.items()
+        }
+        return {**recalls, "median_rank": 2.5, "mean_rank": 5.25, "queries": queries, **widths}
+
+    def scores(pearson: float, seen: float, pairs: int = 750) -> dict[str, object]:
+        ends = [pearson - 0.06, pearson + 0.05]
+        return {
+            "pearson": pearson,
+            "spearman": pearson - 0.02,
+            "pairs": pairs,
+            "pearson_ci95": ends,
+            "seen_in_training": seen,
+        }
+
+    full = {
+        "caption_to_image": direction(2 * pictures, 33.3, 50.0, 66.7),
+        "image_to_caption": direction(pictures, 33.3, 55.0, 66.7),
+        "rsum": 305.0,
+    }
+    files: dict[str, object] = {
+        "metrics/train.json": {"pictures": 300, "captions": 1500, "parameters": 123456, "epochs": 8, "loss": 0.0123},
+        "metrics/select.json": {"snapshots": 2, "members": 2, "chosen_epochs": "8+4", "ensemble_r10": 61.5},
+        "metrics/retrieval.json": {"test": {"full": full}},
+        "metrics/semantics.json": {
+            "STS15": {
+                "images": scores(0.71, 0.755),
+                "headlines": scores(0.42, 0.0),
+                "mean": {"pearson": 0.565, "spearman": 0.545},
+                "weighted_mean": {"pearson": 0.565, "spearman": 0.545},
+                "all": {"pearson": 0.55, "spearman": 0.53},
+            },
+            "STSBenchmark": {"cosine": scores(0.6, 0.07, 1379), "trained": scores(0.66, 0.07, 1379)},
+            "SICKRelatedness": {"cosine": scores(0.63, 0.025, 4927)},
+        },
+        "models/encoder/encoder.json": {
+            "schema": 1,
+            "similarity": "cosine",
+            "members": ["member-1.safetensors", "member-2.safetensors"],
+            "model": {"hidden": 64},
+            "epochs": [8, 4],
+            "training": {"cell": "gru", "hidden": 64, "margin": 0.2, "clip_images": None},
+            "features": {
+                "backbone": "mobilenet_v3_small",
+                "weights": "random (seed 0)",
+                "weights_sha256": "0" * 64,
+                "origin": "computed",
+                "transform": '{"crop":224,"crops":"ten"}',
+            },
+        },
+        "models/encoder/vocabulary.json": {"schema": 1, "unit": "character", "tokens": list("abc")},
+    }
+    for name, value in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(json.dumps(value))
+    steps = range(1, 401)
+    curves = {
+        "loss": ["step\tloss", *(f"{step}\t{0.2 * math.exp(-step / 100) + 0.01 * (step % 7)}" for step in steps)],
+        "learning_rate": [
+            "step\tlearning_rate",
+            *(f"{step}\t{0.0005 * (1 - math.cos(2 * math.pi * step / 200)) + 1e-6}" for step in steps),
+        ],
+        "recall": [
+            "\t".join(
+                ["epoch", *(f"{to}_r{k}" for to in ("caption_to_image", "image_to_caption") for k in (1, 5, 10))]
+            ),
+            *(
+                "\t".join(str(value) for value in (epoch, *(k * epoch + extra for extra in (0, 4) for k in (3, 5, 7))))
+                for epoch in range(1, 9)
+            ),
+        ],
+    }
+    for name, lines in curves.items():
+        path = folder / "plots/train" / f"{name}.tsv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(lines) + "\n")
+
+
+def table(path: Path, names: list[str], rows: list[tuple[object, ...]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    columns = zip(*rows, strict=True) if rows else [[] for _ in names]
+    pq.write_table(pa.table({name: pa.array(list(column)) for name, column in zip(names, columns, strict=True)}), path)
+
+
+def size(data: bytes) -> tuple[int, int]:
+    with Image.open(io.BytesIO(data)) as picture:
+        return picture.size

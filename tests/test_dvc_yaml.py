@@ -1,0 +1,79 @@
+"""dvc.yaml says what the code does: dependencies, parameters, outputs, names."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import first_party
+import pytest
+from ruamel.yaml import YAML
+
+from pipeline import params
+
+NAMES = list(params.SECTIONS)
+
+
+@pytest.fixture(scope="module")
+def dvc_yaml(repository):
+    return YAML(typ="safe", pure=True).load((repository / "dvc.yaml").read_text())
+
+
+def code_deps(stage):
+    return [dep for dep in stage["deps"] if dep.startswith(("pipeline", "stages"))]
+
+
+def test_one_name_per_stage_everywhere(repository, dvc_yaml):
+    assert list(dvc_yaml["stages"]) == NAMES
+    values = YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text())
+    assert list(values) == NAMES
+    for name in NAMES:
+        assert (repository / "stages" / f"{name}.py").is_file()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_deps_name_all_the_code_and_no_more(repository, dvc_yaml, name):
+    needed = first_party.needed_files(repository, f"stages.{name}")
+    deps = code_deps(dvc_yaml["stages"][name])
+    missing = sorted(path for path in needed if not any(path == dep or path.startswith(f"{dep}/") for dep in deps))
+    assert not missing, f"add to the deps of {name} in dvc.yaml:\n" + "\n".join(f"      - {path}" for path in missing)
+    idle = [dep for dep in deps if not any(path == dep or path.startswith(f"{dep}/") for path in needed)]
+    assert not idle, f"deps of {name} that its code never imports: {idle}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_stage_is_described_and_reads_its_own_section_only(dvc_yaml, name):
+    stage = dvc_yaml["stages"][name]
+    assert stage["cmd"] == f"python -m stages.{name}"
+    assert len(stage["desc"]) > 20
+    assert stage["params"] == [name]
+
+
+def test_nothing_persists_and_outputs_for_people_are_in_git(dvc_yaml):
+    for stage in dvc_yaml["stages"].values():
+        for out in [*stage.get("outs", []), *stage.get("metrics", []), *stage.get("plots", [])]:
+            path, options = next(iter(out.items())) if isinstance(out, dict) else (out, {})
+            assert not options.get("persist")
+            in_git = path.split("/")[0] in ("metrics", "plots", "report")
+            assert options.get("cache", True) is not in_git, path
+
+
+def test_the_lock_belongs_to_this_code_and_these_parameters(repository, dvc_yaml):
+    """A stale dvc.lock would make a fresh clone's first run rewrite it."""
+    lock = YAML(typ="safe", pure=True).load((repository / "dvc.lock").read_text())["stages"]
+    values = params.load(repository / "params.yaml")
+    from dvc_data.hashfile.hash import file_md5
+    from dvc_objects.fs.local import LocalFileSystem
+
+    for name in NAMES:
+        assert lock[name]["params"]["params.yaml"][name] == json.loads(values[name].model_dump_json())
+        for dep in lock[name]["deps"]:
+            if dep["path"].endswith(".py"):
+                assert file_md5(str(repository / dep["path"]), LocalFileSystem()) == dep["md5"], dep["path"]
+
+
+def test_no_output_of_a_stage_is_ever_added_to_git_by_mistake(repository):
+    for path in ("data/corpus/x", "data/features/features.h5", "models/encoder/encoder.json", "data/raw/flickr8k/x"):
+        assert subprocess.run(["git", "check-ignore", "-q", path], cwd=repository).returncode == 0, path
+    for path in ("metrics/train.json", "data/raw/flickr8k.dvc", "data/raw/sample/scenes.yaml", "dvc.lock"):
+        assert subprocess.run(["git", "check-ignore", "-q", path], cwd=repository).returncode == 1, path

@@ -1,0 +1,115 @@
+"""The whole pipeline through `dvc repro`, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from checkout import Checkout
+
+from pipeline import params
+
+NAMES = list(params.SECTIONS)
+DIRECTIONS = ("caption_to_image", "image_to_caption")
+
+
+def read(checkout, name):
+    return json.loads((checkout.folder / name).read_text())
+
+
+def assert_metrics_have_their_keys(checkout):
+    for direction in DIRECTIONS:
+        entry = read(checkout, "metrics/retrieval.json")["test"]["full"][direction]
+        wanted = {"r1", "r5", "r10", "median_rank", "mean_rank", "queries", "r1_ci95", "r5_ci95", "r10_ci95"}
+        assert wanted <= set(entry)
+    assert {"epochs", "snapshots", "loss", "features"} <= set(read(checkout, "metrics/train.json"))
+    assert {"members", "chosen_epochs", "ensemble_r10"} <= set(read(checkout, "metrics/select.json"))
+
+
+def nothing_to_do(done):
+    return "Data and pipelines are up to date." in done.stdout
+
+
+@pytest.mark.slow
+def test_a_small_sample_runs_is_idle_afterwards_and_reruns_only_what_changed(repository, tmp_path):
+    checkout = Checkout(repository, tmp_path / "clone", tmp_path / "store")
+    checkout.run("sightword", "recipe", "sample", "--force")
+    checkout.change("data/raw/sample/scenes.yaml", pictures__train=24, pictures__dev=8, pictures__test=8)
+    checkout.change("params.yaml", train__epochs=2, train__cycle=1, train__hidden=16, train__batch=8)
+    first = checkout.run("dvc", "repro")
+    assert "random weights: for demonstration" in first.stderr
+    assert_metrics_have_their_keys(checkout)
+    assert "random weights" in read(checkout, "metrics/train.json")["features"]
+    assert "random weights: for demonstration" in (checkout.folder / "report/index.html").read_text()
+    assert nothing_to_do(checkout.run("dvc", "repro"))
+
+    before = checkout.locked()
+    assert set(before) == set(NAMES)
+    checkout.change("params.yaml", train__margin=0.3)
+    again = checkout.run("dvc", "repro")
+    for name in NAMES[: NAMES.index("train")]:
+        assert f"Running stage '{name}'" not in again.stdout
+    after = checkout.locked()
+    assert next(name for name in NAMES if before[name] != after[name]) == "train"
+
+
+@pytest.mark.full
+def test_the_sample_learns_and_two_fresh_clones_give_the_same_bytes(repository, tmp_path):
+    clones = [Checkout(repository, tmp_path / name, tmp_path / f"{name}-store") for name in ("one", "two")]
+    for clone in clones:
+        clone.run("dvc", "repro")
+    assert clones[0].locked() == clones[1].locked()
+    clone = clones[0]
+    assert_metrics_have_their_keys(clone)
+
+    retrieval = read(clone, "metrics/retrieval.json")["test"]["full"]
+    captions, pictures = (retrieval[direction]["queries"] for direction in DIRECTIONS)
+    chance = {
+        "caption_to_image": 100 * 10 / pictures,
+        # A picture is found when one of its own five captions is among the first ten.
+        "image_to_caption": 100 * (1 - np.prod([(captions - 10 - k) / (captions - k) for k in range(5)])),
+    }
+    for direction in DIRECTIONS:
+        assert retrieval[direction]["r10"] >= 3 * chance[direction]
+
+    trained = read(clone, "metrics/semantics.json")["STSSample"]["mean"]["pearson"]
+    clone.change("params.yaml", train__rate_min=1e-30, train__rate_max=1e-30, train__epochs=2, train__cycle=1)
+    clone.run("dvc", "repro", "semantics")
+    untrained = read(clone, "metrics/semantics.json")["STSSample"]["mean"]["pearson"]
+    assert trained > untrained + 0.1
+    clone.run("git", "checkout", "--", "params.yaml")
+
+
+def link_real_data(real_data, checkout, pictures):
+    """Flickr8k's text files, some photographs, STS files and weights where the recipes expect them."""
+    corpus = checkout.folder / "data/raw/flickr8k"
+    (corpus / "images").mkdir(parents=True)
+    for path in (real_data / "flickr8k").glob("Flickr*.txt"):
+        (corpus / path.name).symlink_to(path)
+    for name in pictures:
+        (corpus / "images" / name).symlink_to(real_data / "flickr8k/images" / name)
+    (checkout.folder / "data/raw/senteval").symlink_to(real_data / "senteval")
+    weights = "densenet169_imagenet.safetensors"
+    (checkout.folder / "data/raw/features" / weights).symlink_to(real_data / "weights" / weights)
+
+
+@pytest.mark.slow
+def test_real_photographs_captions_and_sts_files(repository, tmp_path, real_data):
+    checkout = Checkout(repository, tmp_path / "clone", tmp_path / "store")
+    have = {path.name for path in (real_data / "flickr8k/images").iterdir()}
+    pictures = []
+    for split, count in (("train", 12), ("dev", 4), ("test", 4)):
+        listed = (real_data / f"flickr8k/Flickr_8k.{split}Images.txt").read_text().split()
+        pictures += sorted(have.intersection(listed))[:count]
+    link_real_data(real_data, checkout, pictures)
+    checkout.run("sightword", "recipe", "flickr8k-part", "--force")
+    checkout.change("params.yaml", train__epochs=2, train__cycle=1, train__hidden=16, train__batch=6)
+    checkout.change("params.yaml", semantics__tasks=["STS12", "STS15"])
+    done = checkout.run("dvc", "repro")
+    assert "20 pictures" in done.stderr
+    assert_metrics_have_their_keys(checkout)
+    semantics = read(checkout, "metrics/semantics.json")
+    assert set(semantics["STS15"]) >= {"answers-forums", "images", "mean", "weighted_mean", "all"}
+    assert semantics["STS15"]["images"]["pairs"] == 750
+    assert "random weights" not in (checkout.folder / "report/index.html").read_text()

@@ -1,0 +1,68 @@
+"""Every caption once an epoch, no picture twice in a batch."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.pairs import Pairs
+from pipeline.training.batches import batches, per_epoch
+
+
+def pairs_with(counts, *, gap=1):
+    """One picture for each count, with so many captions of growing length."""
+    image = np.repeat(np.arange(len(counts)), counts)
+    numbers = np.concatenate([np.arange(count) * gap for count in counts])
+    return Pairs(
+        image_ids=[f"{place}" for place in range(len(counts))],
+        features=np.zeros((len(counts), 2), np.float32),
+        texts=["x"] * len(image),
+        ids=[np.ones(1 + (row * 7) % 13, np.int64) for row in range(len(image))],
+        numbers=numbers,
+        image_of_caption=image,
+    )
+
+
+@given(
+    st.lists(st.integers(1, 7), min_size=2, max_size=40),
+    st.integers(2, 12),
+    st.integers(1, 4),
+    st.integers(0, 5),
+    st.integers(1, 3),
+)
+@settings(max_examples=80, deadline=None)
+def test_all_captions_once_and_no_picture_twice(counts, size, bucket, epoch, gap):
+    pairs = pairs_with(counts, gap=gap)
+    found = batches(pairs, size=size, bucket=bucket, seed=3, epoch=epoch)
+    assert sorted(np.concatenate(found).tolist()) == list(range(sum(counts)))
+    for rows in found:
+        assert len(rows) <= size
+        assert len(set(pairs.image_of_caption[rows].tolist())) == len(rows)
+    assert len(found) == per_epoch(pairs, size)
+
+
+def test_a_pass_takes_the_same_numbered_caption_of_every_picture():
+    pairs = pairs_with([5] * 20)
+    for rows in batches(pairs, size=10, bucket=1, seed=0, epoch=0):
+        assert len(set(pairs.numbers[rows].tolist())) == 1
+
+
+def test_the_order_depends_on_seed_and_epoch_and_on_nothing_else():
+    pairs = pairs_with([5] * 20)
+    orders = {
+        (seed, epoch): np.concatenate(batches(pairs, size=8, bucket=2, seed=seed, epoch=epoch)).tolist()
+        for seed in (0, 1)
+        for epoch in (0, 1)
+    }
+    assert len({tuple(order) for order in orders.values()}) == 4
+    again = np.concatenate(batches(pairs, size=8, bucket=2, seed=1, epoch=0)).tolist()
+    assert again == orders[1, 0]
+
+
+def test_buckets_save_padding():
+    pairs = pairs_with([5] * 100)
+
+    def padded(bucket):
+        found = batches(pairs, size=10, bucket=bucket, seed=0, epoch=0)
+        return sum(len(rows) * max(len(pairs.ids[row]) for row in rows) for rows in found)
+
+    assert padded(10) < 0.8 * padded(1)

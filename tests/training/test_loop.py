@@ -1,0 +1,111 @@
+"""Training learns, repeats itself exactly, and stops with a clear message."""
+
+import numpy as np
+import pytest
+import torch
+
+from pipeline.errors import TrainingError
+from pipeline.pairs import Pairs
+from pipeline.training.loop import train
+from pipeline.training.schedule import cyclic_rate
+from pipeline.training.settings import TrainSettings
+
+SETTINGS = TrainSettings(
+    embedding=6,
+    hidden=12,
+    attention=8,
+    batch=8,
+    bucket=2,
+    epochs=8,
+    cycle=4,
+    rate_max=0.02,
+    clip_images=None,
+    clip_captions=None,
+    reduction="sum",
+)
+TOKENS = 20
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    """24 pictures of three kinds of colour and eight of shape, two captions each that spell both."""
+    random = np.random.default_rng(0)
+    colours, shapes = random.normal(size=(3, 10)), random.normal(size=(8, 10))
+    features, ids, owner = [], [], []
+    for place in range(24):
+        features.append(np.r_[colours[place % 3], shapes[place // 3]])
+        for filler in (15, 16):
+            ids.append(np.array([2 + place % 3, filler, 6 + place // 3], np.int64))
+            owner.append(place)
+    return Pairs(
+        image_ids=[f"{place:02d}" for place in range(24)],
+        features=np.asarray(features, np.float32),
+        texts=[""] * 48,
+        ids=ids,
+        numbers=np.tile([0, 1], 24),
+        image_of_caption=np.asarray(owner),
+    )
+
+
+def run(settings, pairs):
+    kept = {}
+
+    def keep(epoch, encoders):
+        kept[epoch] = {name: value.clone() for name, value in encoders.state_dict().items()}
+
+    _, history = train(settings, pairs, pairs, tokens=TOKENS, device=torch.device("cpu"), keep=keep)
+    return kept, history
+
+
+def test_it_learns_and_keeps_a_snapshot_at_the_end_of_each_cycle(pairs):
+    kept, history = run(SETTINGS, pairs)
+    assert list(kept) == [4, 8]
+    first, last = history.loss[0][1], history.loss[-1][1]
+    assert last < first / 4
+    assert history.recall[-1][1]["caption_to_image"]["r1"] > 60
+    steps = 8 * 2 * 3
+    assert [step for step, _ in history.rate] == list(range(1, steps + 1))
+    assert [rate for _, rate in history.rate] == pytest.approx(
+        [cyclic_rate(step, steps // 2, 1e-6, 0.02) for step in range(steps)]
+    )
+
+
+def test_the_same_parameters_give_the_same_weights_and_another_seed_others(pairs):
+    short = SETTINGS.model_copy(update={"epochs": 4})
+    one, _ = run(short, pairs)
+    two, _ = run(short, pairs)
+    other, _ = run(short.model_copy(update={"seed": 1}), pairs)
+    for name, value in one[4].items():
+        assert torch.equal(value, two[4][name]), name
+    assert not torch.equal(one[4]["images.linear.weight"], other[4]["images.linear.weight"])
+
+
+@pytest.mark.parametrize(
+    "change", [{"cell": "lstm"}, {"pooling": "max"}, {"precision": "bf16"}, {"standardise": "training"}]
+)
+def test_each_variant_trains(pairs, change):
+    _, history = run(SETTINGS.model_copy(update={"epochs": 4, **change}), pairs)
+    assert history.loss[-1][1] < history.loss[0][1] / 2
+
+
+def test_clipping_limits_what_a_step_changes(pairs):
+    """Adam hides the scale of a gradient, so the limit is seen where one side's is taken to almost nothing."""
+    tiny = SETTINGS.model_copy(update={"epochs": 4, "clip_images": 1e-12})
+    clipped, _ = run(tiny, pairs)
+    free, _ = run(SETTINGS.model_copy(update={"epochs": 4}), pairs)
+    torch.manual_seed(0)
+    change = {name: (clipped[4][name] - free[4][name]).abs().max().item() for name in free[4]}
+    assert change["images.linear.weight"] > 1e-2
+
+
+def test_more_pictures_in_a_batch_than_there_are_is_refused(pairs):
+    with pytest.raises(TrainingError, match=r"train\.batch = 25 is more than the 24 training pictures"):
+        run(SETTINGS.model_copy(update={"batch": 25}), pairs)
+
+
+def test_a_loss_that_is_no_number_stops_the_training(pairs):
+    broken = pairs.features.copy()
+    broken[3, 2] = np.inf
+    wrong = Pairs(**{**pairs.__dict__, "features": broken})
+    with pytest.raises(TrainingError, match=r"the loss is no number at batch \d+ \(epoch 1\), learning rate"):
+        run(SETTINGS, wrong)
