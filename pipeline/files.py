@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -130,6 +130,19 @@ def write_text(path: Pathish, text: str) -> None:
     """Write ``text`` as UTF-8 with the line ends it has, atomically."""
     with atomic_file(path) as temporary:
         temporary.write_bytes(text.encode("utf-8"))
+
+
+def write_tsv(path: Pathish, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a table with tabs between its cells, as DVC plots read it; floats keep six digits, None is empty."""
+    lines = ["\t".join(header)]
+    lines += ["\t".join(_cell(value) for value in row) for row in rows]
+    write_text(path, "\n".join(lines) + "\n")
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def read_text(path: Pathish, *, todo: str | None = None) -> str:

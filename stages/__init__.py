@@ -4,13 +4,19 @@ This file is the first that an interpreter reads, so it says in one line when th
 interpreter is not the one Sightword is installed in.
 """
 
-import importlib.metadata
+import importlib.util
+import os
 import sys
 
-try:
-    importlib.metadata.version("sightword")
-except importlib.metadata.PackageNotFoundError:
+# Threads that spin while they wait slow each other down thirtyfold when another process has a core;
+# sleeping ones cost a few percent on an idle machine. It must be set before torch is loaded.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+_NEEDED = ("h5py", "jinja2", "matplotlib", "numpy", "pandas", "PIL", "pyarrow", "pydantic", "ruamel", "safetensors",
+           "scipy", "torch", "torchvision", "tqdm")  # fmt: skip
+_missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+if _missing:
     sys.exit(
-        f"{sys.executable} has no Sightword installed. Run `make install`, then put its environment first on PATH "
-        "(`. .venv/bin/activate`) before `dvc repro`; `make repro` does both."
+        f"{sys.executable} has no Sightword installed (it lacks {', '.join(_missing)}). Run `make install`, then put "
+        "its environment first on PATH (`. .venv/bin/activate`) before `dvc repro`; `make repro` does both."
     )

@@ -7,13 +7,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 
-import numpy as np
-
-from pipeline.captions.encoding import encode_captions
 from pipeline.captions.settings import CaptionsSettings
-from pipeline.captions.table import read_texts, write_captions
-from pipeline.captions.vocabulary import UNKNOWN
-from pipeline.files import atomic_folder
 from stages.runner import run
 
 log = logging.getLogger(__name__)
@@ -21,6 +15,13 @@ log = logging.getLogger(__name__)
 
 def work(settings: CaptionsSettings) -> None:
     """Normalise the captions and turn them into character ids."""
+    import numpy as np
+
+    from pipeline.captions.encoding import encode_captions
+    from pipeline.captions.table import read_texts, write_captions
+    from pipeline.captions.vocabulary import UNKNOWN
+    from pipeline.files import atomic_folder
+
     table, vocabulary = encode_captions(read_texts("data/corpus/captions.parquet"), settings)
     with atomic_folder("data/captions") as folder:
         write_captions(folder / "captions.parquet", table)

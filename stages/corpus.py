@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pipeline.corpus.reading import read_corpus
-from pipeline.corpus.records import Corpus
-from pipeline.corpus.sample.making import make_sample
-from pipeline.corpus.sample.sentences import write_senteval
-from pipeline.corpus.sample.world import load_world
 from pipeline.corpus.settings import CorpusSettings
-from pipeline.corpus.tables import report, write_tables
 from pipeline.errors import ParamsError
 from pipeline.files import atomic_folder, write_text
 from stages.runner import run
+
+if TYPE_CHECKING:
+    from pipeline.corpus.records import Corpus
 
 log = logging.getLogger(__name__)
 
@@ -27,11 +25,18 @@ PICTURES = FOLDER / "pictures"
 
 def work(settings: CorpusSettings) -> None:
     """Read a corpus (or draw the sample) into tables of pictures and captions."""
+    from pipeline.corpus.tables import report
+
     corpus = _sample(settings) if settings.format == "sample" else _published(settings)
     report("corpus", corpus)
 
 
 def _sample(settings: CorpusSettings) -> Corpus:
+    from pipeline.corpus.sample.making import make_sample
+    from pipeline.corpus.sample.sentences import write_senteval
+    from pipeline.corpus.sample.world import load_world
+    from pipeline.corpus.tables import write_tables
+
     if Path(settings.pictures) != PICTURES:
         raise ParamsError(
             f"corpus.pictures = {settings.pictures}", expected=f"{PICTURES} for the sample, whose pictures are drawn"
@@ -41,14 +46,17 @@ def _sample(settings: CorpusSettings) -> Corpus:
         (folder / PICTURES.name).mkdir()
         corpus = make_sample(world, folder / PICTURES.name, progress=True)
         write_senteval(folder / "senteval", world)
-        write_tables(folder, corpus)
+        write_tables(folder, corpus, settings.pictures)
     return corpus
 
 
 def _published(settings: CorpusSettings) -> Corpus:
+    from pipeline.corpus.reading import read_corpus
+    from pipeline.corpus.tables import write_tables
+
     corpus = read_corpus(settings)
     with atomic_folder(FOLDER) as folder:
-        write_tables(folder, corpus)
+        write_tables(folder, corpus, settings.pictures)
         for name, kind in (("pictures", "pictures"), ("senteval", "sentence pairs")):
             text = f"Empty: only the sample's {kind} are made by the stage corpus.\n"
             write_text(folder / name / "README.txt", text)

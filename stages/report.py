@@ -7,26 +7,26 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from pipeline.report import page
-from pipeline.report.inputs import Places
 from pipeline.report.settings import ReportSettings
 from stages.runner import run
 
-log = logging.getLogger("stages.report")
-
-PLACES = Places(
-    captions=Path("data/captions/captions.parquet"),
-    resized=Path("data/resized"),
-    top10=Path("data/retrieval/top10.parquet"),
-    metrics=Path("metrics"),
-    encoder=Path("models/encoder"),
-    plots=Path("plots"),
-)
+log = logging.getLogger(__name__)
 
 
 def work(settings: ReportSettings) -> None:
     """Make one page with all tables, curves and a gallery."""
-    made = page.write(PLACES, settings, Path("report/index.html"))
+    from pipeline.report import page
+    from pipeline.report.inputs import Places
+
+    places = Places(
+        captions=Path("data/captions/captions.parquet"),
+        resized=Path("data/resized"),
+        top10=Path("data/retrieval/top10.parquet"),
+        metrics=Path("metrics"),
+        encoder=Path("models/encoder"),
+        plots=Path("plots"),
+    )
+    made = page.write(places, settings, Path("report/index.html"))
     for note in made.notes:
         log.warning("report: %s", note)
     log.info("report: report/index.html, %d kB with %d pictures", made.size // 1000, made.pictures)

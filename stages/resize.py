@@ -16,11 +16,10 @@ RESIZED = Path("data/resized")
 
 def work(settings: ResizeSettings) -> None:
     """Decode the pictures, scale the smaller side, keep them without loss in a few shards."""
-    from pipeline import machine, params
+    from pipeline import machine
     from pipeline.images.resized import corpus_sources, write_resized
 
-    pictures = params.load()["corpus"].model_dump()["pictures"]
-    sources = corpus_sources(IMAGES, pictures)
+    sources = corpus_sources(IMAGES)
     summary = write_resized(RESIZED, sources, settings, workers=machine.current().workers, progress=True)
     if not any(source.path for source in sources):
         log.info("resize: the corpus came without pictures, so the %d shards are empty", settings.shards)

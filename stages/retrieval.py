@@ -5,20 +5,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline import devices, machine
-from pipeline.captions.table import read_captions
-from pipeline.features.table import read_features
-from pipeline.files import atomic_folder, write_json, write_table
-from pipeline.model.sentence_encoder import SentenceEncoder
-from pipeline.pairs import pair
-from pipeline.retrieval.protocols import FOLD_SIZE, FOLDS, entry, fold_rows, rank_folds
-from pipeline.retrieval.ranks import rank
 from pipeline.retrieval.settings import RetrievalSettings
-from pipeline.retrieval.tables import rank_rows, recall_rows, top_table
 from stages.runner import run
 
 log = logging.getLogger(__name__)
@@ -33,6 +23,16 @@ LISTS = Path("data/retrieval")
 
 def work(settings: RetrievalSettings) -> None:
     """Score the chosen encoder by retrieval on the test split."""
+    from pipeline import devices, machine
+    from pipeline.captions.table import read_captions
+    from pipeline.features.table import read_features
+    from pipeline.files import atomic_folder, write_json, write_table, write_tsv
+    from pipeline.model.sentence_encoder import SentenceEncoder
+    from pipeline.pairs import pair
+    from pipeline.retrieval.protocols import FOLD_SIZE, FOLDS, entry, fold_rows, rank_folds
+    from pipeline.retrieval.ranks import rank
+    from pipeline.retrieval.tables import rank_rows, recall_rows, top_table
+
     device = devices.use(machine.current())
     split = pair(read_features(FEATURES), read_captions(CAPTIONS), settings.split)
     owners = split.image_of_caption
@@ -62,8 +62,8 @@ def work(settings: RetrievalSettings) -> None:
     with atomic_folder(LISTS) as folder:
         write_table(folder / "top10.parquet", table)
     with atomic_folder(PLOTS) as folder:
-        _tsv(folder / "recall.tsv", ("k", "caption_to_image", "image_to_caption"), recall_rows(ranks))
-        _tsv(folder / "ranks.tsv", ("rank", "caption_to_image", "image_to_caption"), rank_rows(ranks))
+        write_tsv(folder / "recall.tsv", ("k", "caption_to_image", "image_to_caption"), recall_rows(ranks))
+        write_tsv(folder / "ranks.tsv", ("rank", "caption_to_image", "image_to_caption"), rank_rows(ranks))
     write_json(METRICS, {settings.split: found})
     everything = entry([ranks])
     log.info(
@@ -76,11 +76,6 @@ def work(settings: RetrievalSettings) -> None:
             for direction in ("caption_to_image", "image_to_caption")
         ),
     )
-
-
-def _tsv(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    lines = ["\t".join(f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row) for row in rows]
-    path.write_text("\n".join(["\t".join(header), *lines]) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import TypeVar
 
-from pipeline import params
+from pipeline import machine, params
 from pipeline.errors import SightwordError
 from pipeline.settings import Settings
 
@@ -34,6 +34,7 @@ def run(name: str, settings_class: type[SettingsT], work: Callable[[SettingsT], 
     arguments = parser.parse_args()
     start_logging(verbose=arguments.verbose, quiet=arguments.quiet)
     try:
+        machine.current()  # a wrong setting is told before any work
         work(params.section(arguments.params, settings_class))
     except SightwordError as error:
         _fail(name, str(error), debug=arguments.verbose > 1)

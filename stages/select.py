@@ -6,15 +6,7 @@ from __future__ import annotations
 
 import logging
 
-from pipeline import devices, machine
-from pipeline.captions.table import read_captions
-from pipeline.features.origin import describe
-from pipeline.features.table import read_features
-from pipeline.files import atomic_folder, write_json
-from pipeline.pairs import pair
-from pipeline.selection.choice import choose, mean_r10
 from pipeline.selection.settings import SelectSettings
-from pipeline.training.snapshots import read_snapshots
 from stages.runner import run
 
 log = logging.getLogger(__name__)
@@ -22,6 +14,15 @@ log = logging.getLogger(__name__)
 
 def work(settings: SelectSettings) -> None:
     """Choose the snapshots that are best on dev, make the encoder of them."""
+    from pipeline import devices, machine
+    from pipeline.captions.table import read_captions
+    from pipeline.features.origin import describe
+    from pipeline.features.table import read_features
+    from pipeline.files import atomic_folder, write_json
+    from pipeline.pairs import pair
+    from pipeline.selection.choice import choose, mean_r10
+    from pipeline.training.snapshots import read_snapshots
+
     snapshots = read_snapshots("models/snapshots")
     captions = read_captions("data/captions/captions.parquet")
     features = read_features("data/features/features.h5")

@@ -8,13 +8,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from pipeline import devices, machine
-from pipeline.captions.table import read_captions
-from pipeline.files import atomic_folder, write_json, write_text
-from pipeline.model.sentence_encoder import SentenceEncoder
-from pipeline.semantics.evaluation import judge
 from pipeline.semantics.settings import SemanticsSettings
-from pipeline.semantics.tables import pair_tsv, score_csv, score_tsv
 from stages.runner import run
 
 log = logging.getLogger(__name__)
@@ -28,6 +22,13 @@ PLOTS = Path("plots/semantics")
 
 def work(settings: SemanticsSettings) -> None:
     """Score the chosen encoder against people's judgements of sentence pairs."""
+    from pipeline import devices, machine
+    from pipeline.captions.table import read_captions
+    from pipeline.files import atomic_folder, write_json, write_text
+    from pipeline.model.sentence_encoder import SentenceEncoder
+    from pipeline.semantics.evaluation import judge
+    from pipeline.semantics.tables import pair_tsv, score_csv, score_tsv
+
     device = devices.use(machine.current())
     captions = read_captions(CAPTIONS)
     training = [text for text, split in zip(captions.texts, captions.splits, strict=True) if split == "train"]

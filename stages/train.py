@@ -4,32 +4,33 @@ snapshots, the small numbers of the training and its curves.
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from pipeline import devices, machine
-from pipeline.captions.table import read_captions
-from pipeline.captions.vocabulary import Vocabulary
-from pipeline.features.origin import describe
-from pipeline.features.table import read_features
-from pipeline.files import atomic_folder, write_json, write_text
-from pipeline.model.encoders import Encoders
-from pipeline.model.saved import save_weights
-from pipeline.pairs import pair
-from pipeline.retrieval.protocols import DIRECTIONS
-from pipeline.training.loop import History, check_sizes, train
+from pipeline.files import write_tsv
 from pipeline.training.settings import TrainSettings
-from pipeline.training.snapshots import file_name, write_index
 from stages.runner import run
+
+if TYPE_CHECKING:
+    from pipeline.model.encoders import Encoders
+    from pipeline.training.loop import History
 
 log = logging.getLogger(__name__)
 
 
 def work(settings: TrainSettings) -> None:
     """Train the caption and image encoders, keep snapshots."""
+    from pipeline import devices, machine
+    from pipeline.captions.table import read_captions
+    from pipeline.captions.vocabulary import Vocabulary
+    from pipeline.features.origin import describe
+    from pipeline.features.table import read_features
+    from pipeline.files import atomic_folder, write_json
+    from pipeline.model.saved import save_weights
+    from pipeline.pairs import pair
+    from pipeline.training.loop import check_sizes, train
+    from pipeline.training.snapshots import file_name, write_index
+
     features = read_features("data/features/features.h5")
     captions = read_captions("data/captions/captions.parquet")
     vocabulary = Vocabulary.load("data/captions/vocabulary.json")
@@ -81,10 +82,13 @@ def work(settings: TrainSettings) -> None:
 
 def _write_curves(history: History) -> None:
     """Three tables that DVC plots; the folder appears whole."""
+    from pipeline.files import atomic_folder
+    from pipeline.retrieval.protocols import DIRECTIONS
+
     with atomic_folder("plots/train") as folder:
-        _write_tsv(folder / "loss.tsv", ("step", "loss"), history.loss)
-        _write_tsv(folder / "learning_rate.tsv", ("step", "learning_rate"), history.rate)
-        _write_tsv(
+        write_tsv(folder / "loss.tsv", ("step", "loss"), history.loss)
+        write_tsv(folder / "learning_rate.tsv", ("step", "learning_rate"), history.rate)
+        write_tsv(
             folder / "recall.tsv",
             ("epoch", *(f"{direction}_r{k}" for direction in DIRECTIONS for k in (1, 5, 10))),
             (
@@ -92,12 +96,6 @@ def _write_curves(history: History) -> None:
                 for epoch, entry in history.recall
             ),
         )
-
-
-def _write_tsv(path: Path, header: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:
-    lines = ["\t".join(header)]
-    lines += ["\t".join(value if isinstance(value, str) else json.dumps(value) for value in row) for row in rows]
-    write_text(path, "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

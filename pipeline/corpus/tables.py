@@ -20,8 +20,14 @@ CAPTIONS = pa.schema(
 DROPPED = pa.schema([(name, pa.string()) for name in ("kind", "item", "reason", "detail")])
 
 
-def write_tables(folder: Pathish, corpus: Corpus) -> None:
-    """Write ``images.parquet``, ``captions.parquet`` and ``dropped.parquet``; captions are numbered from 0."""
+def write_tables(folder: Pathish, corpus: Corpus, pictures: str) -> None:
+    """Write ``images.parquet``, ``captions.parquet`` and ``dropped.parquet``; captions are numbered from 0.
+
+    Args:
+        folder: where they go.
+        corpus: what was read.
+        pictures: the folder of pictures; each picture's path in the table begins with it.
+    """
     split = {image.image_id: image.split for image in corpus.images}
     numbers: Counter[str] = Counter()
     captions = []
@@ -29,7 +35,14 @@ def write_tables(folder: Pathish, corpus: Corpus) -> None:
         own = caption.image_id
         captions.append({"image_id": own, "caption": numbers[own], "split": split[own], "text": caption.text})
         numbers[own] += 1
-    images = [{"image_id": image.image_id, "path": image.path, "split": image.split} for image in corpus.images]
+    images = [
+        {
+            "image_id": image.image_id,
+            "path": None if image.path is None else f"{pictures}/{image.path}",
+            "split": image.split,
+        }
+        for image in corpus.images
+    ]
     dropped = [
         {"kind": row.kind, "item": row.item, "reason": row.reason, "detail": row.detail} for row in corpus.dropped
     ]

@@ -6,7 +6,9 @@ import hashlib
 import logging
 import pickle
 import re
+import struct
 import urllib.error
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +29,19 @@ log = logging.getLogger(__name__)
 # torchvision's DenseNet files keep names from before 2017; its own loader renames them as here.
 _OLD_DENSENET = re.compile(
     r"^(.*denselayer\d+\.(?:norm|relu|conv))\.((?:[12])\.(?:weight|bias|running_mean|running_var))$"
+)
+
+# What torch's safe unpickler and safetensors raise on files that are something else.
+_UNREADABLE = (
+    SafetensorError,
+    pickle.UnpicklingError,
+    RuntimeError,
+    EOFError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    struct.error,
 )
 
 
@@ -136,8 +151,10 @@ def _read(path: Path) -> Mapping[str, torch.Tensor]:
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
-        found = torch.load(path, map_location="cpu", weights_only=True)
-    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
+        with warnings.catch_warnings():  # it warns before it refuses
+            warnings.simplefilter("ignore")
+            found = torch.load(path, map_location="cpu", weights_only=True)
+    except _UNREADABLE as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise WeightsError(
             f"holds no weights that can be read safely ({reason})",

@@ -19,7 +19,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from pipeline.errors import PictureError
 from pipeline.files import Pathish
 
-FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
+FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
 """Pillow's names of what is read. Not EPS: Pillow would start Ghostscript for it."""
 
 # What Pillow's decoders raise on damaged files, as found with cut and garbled ones.
@@ -121,7 +121,7 @@ def decode(data: bytes, *, exif: bool, max_pixels: int) -> Image.Image:
         except Image.DecompressionBombError:
             raise RejectError("too_large", f"more pixels than the {max_pixels} allowed") from None
         except UnidentifiedImageError:
-            raise RejectError("not_a_picture", f"none of {', '.join(_formats())}") from None
+            raise RejectError("not_a_picture", "it begins like no known format") from None
         except MemoryError:
             raise RejectError("too_large", "not enough memory to decode it") from None
         except _DECODER_ERRORS as error:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 from tqdm import tqdm
 
-from pipeline.errors import FileFormatError, PictureError
+from pipeline.errors import PictureError
 from pipeline.files import Pathish, atomic_folder, read_table, write_table
 from pipeline.images.decode import Reject, RejectError, decode, read_file
 from pipeline.images.encoding import Pixels, encode
@@ -134,33 +134,24 @@ def read_rejects(folder: Pathish) -> list[Reject]:
     return [Reject(*row.values()) for row in table.to_pylist()]
 
 
-def corpus_sources(images: Pathish, pictures: Pathish) -> list[Source]:
-    """The pictures of ``images.parquet`` with their files in the folder ``pictures``.
+def corpus_sources(images: Pathish) -> list[Source]:
+    """The pictures of ``images.parquet`` with their files.
 
     Raises:
-        FileFormatError: the table cannot be read, or the folder is missing though the
-            corpus names files in it.
+        FileFormatError: the table cannot be read.
     """
     table = read_table(images, ["image_id", "path"], todo="Run the stage corpus first.")
-    folder = Path(pictures)
-    paths: list[str | None] = table["path"].to_pylist()
-    if any(path is not None for path in paths) and not folder.is_dir():
-        raise FileFormatError(
-            "is not a folder, and the corpus names pictures in it",
-            where=folder,
-            todo="Put the pictures there, or set corpus.pictures to where they are.",
-        )
-    return [
-        Source(image_id, None if path is None else str(folder / path))
-        for image_id, path in zip(table["image_id"].to_pylist(), paths, strict=True)
-    ]
+    rows = zip(table["image_id"].to_pylist(), table["path"].to_pylist(), strict=True)
+    return [Source(image_id, path) for image_id, path in rows]
 
 
 def _check_present(sources: Sequence[Source], settings: ResizeSettings) -> None:
     """Missing files are found before the first picture is decoded."""
     missing = [source for source in sources if _is_missing(source.path)]
     if len(missing) > settings.max_rejects:
-        rejects = [Reject(source.image_id, "missing", "there is no such file") for source in missing]
+        rejects = [
+            Reject(source.image_id, "missing", f"there is no {source.path or 'file named'}") for source in missing
+        ]
         raise _too_many(sorted(rejects, key=lambda reject: reject.image_id), settings)
 
 
@@ -187,7 +178,7 @@ def _too_many(rejects: Sequence[Reject], settings: ResizeSettings) -> PictureErr
     first = "; ".join(f"{reject.image_id} ({reject.reason}: {reject.detail})" for reject in rejects[:SHOWN])
     more = "" if len(rejects) <= SHOWN else f"; and {len(rejects) - SHOWN} more"
     return PictureError(
-        f"{len(rejects)} pictures cannot be used ({reasons}): {first}{more}",
+        f"{len(rejects)} {'picture' if len(rejects) == 1 else 'pictures'} cannot be used ({reasons}): {first}{more}",
         expected=f"at most resize.max_rejects = {settings.max_rejects}",
         todo="Replace or remove these files, or allow more rejects.",
     )

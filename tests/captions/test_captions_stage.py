@@ -28,7 +28,7 @@ TEXTS = {"a.jpg": ("train", ["A dog .", "Zwei Hunde ."]), "b.jpg": ("dev", ["a c
 def corpus(folder: Path) -> None:
     images = [Image(name, name, split) for name, (split, _) in TEXTS.items()]
     captions = [Caption(name, str(key), text) for name, (_, own) in TEXTS.items() for key, text in enumerate(own)]
-    write_tables(folder, clean(images, captions, None, require_pictures=False))
+    write_tables(folder, clean(images, captions, None, require_pictures=False), "pictures")
 
 
 @pytest.fixture

@@ -98,9 +98,9 @@ def test_the_tables_have_their_columns_and_captions_count_from_zero(tmp_path: Pa
     texts = [Caption("a.jpg", "7", "x"), Caption("a.jpg", "9", "y"), Caption("b.jpg", "1", "z"), Caption("c", "1", "w")]
     pictures = [Image("b.jpg", "b.jpg", "dev"), Image("a.jpg", "a.jpg", "train")]
     corpus = clean(pictures, texts, Listing(Path(), frozenset({"a.jpg"})), require_pictures=False)
-    write_tables(tmp_path, corpus)
+    write_tables(tmp_path, corpus, "data/pictures")
     assert pq.read_table(tmp_path / "images.parquet").to_pylist() == [
-        {"image_id": "a.jpg", "path": "a.jpg", "split": "train"},
+        {"image_id": "a.jpg", "path": "data/pictures/a.jpg", "split": "train"},
         {"image_id": "b.jpg", "path": None, "split": "dev"},
     ]
     assert pq.read_table(tmp_path / "captions.parquet").to_pylist() == [

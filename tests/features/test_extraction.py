@@ -1,0 +1,193 @@
+"""Extraction: the published numbers, the same ones whatever is around a picture, and clear refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from PIL import Image
+
+import pipeline.features
+from pipeline.errors import FeaturesError, PictureError, WeightsError
+from pipeline.features import extraction
+from pipeline.features.extraction import extract, extract_resized
+from pipeline.features.settings import FeaturesSettings
+from pipeline.features.table import read_features
+from pipeline.features.vision import models, torchvision
+from pipeline.files import write_table
+from pipeline.images.resized import Source, write_resized
+from pipeline.images.settings import ResizeSettings
+
+SMALL = FeaturesSettings(backbone="squeezenet1_1", weights="random", weights_seed=1, crop=48)
+RESIZE = ResizeSettings(side=56, shards=3)
+CPU = torch.device("cpu")
+DENSENET_SHA256 = "40b3c33734bf54aa10661f2c5ff688964b68ac37ce0ba3f98a75a15b57a4a9aa"
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch):
+    monkeypatch.setenv("SIGHTWORD_THREADS", "1")
+    monkeypatch.setenv("SIGHTWORD_DEVICE", "cpu")
+
+
+@pytest.fixture
+def sources(tmp_path) -> list[Source]:
+    rng = np.random.default_rng(0)
+    found = []
+    for number in range(7):
+        path = tmp_path / f"{number}.png"
+        blocks = rng.integers(0, 256, (4, 4 + number, 3), np.uint8).repeat(20, 0).repeat(20, 1)
+        Image.fromarray(blocks).save(path)
+        found.append(Source(f"id-{number}", str(path)))
+    return found
+
+
+def run(folder: Path, sources: list[Source], settings: FeaturesSettings = SMALL, **options) -> bytes:
+    write_resized(folder / "resized", sources, RESIZE)
+    ids = [source.image_id for source in sources]
+    extract_resized(folder / "f.h5", ids, folder / "resized", settings, device=CPU, **options)
+    return (folder / "f.h5").read_bytes()
+
+
+def test_the_door_gives_the_numbers_that_the_stage_stores(tmp_path, sources) -> None:
+    run(tmp_path, sources)
+    found = pipeline.features.extract(
+        [source.path for source in sources], "squeezenet1_1", "random", weights_seed=1, resize=56, crop=48
+    )
+    stored = read_features(tmp_path / "f.h5")
+    assert found.dtype == np.float32
+    assert np.array_equal(found, stored.features[stored.rows(source.image_id for source in sources)])
+    assert stored.attributes["weights"] == "random:1"
+    assert '"interpolation":"lanczos"' in stored.attributes["transform"]
+    assert '"resize":56' in stored.attributes["transform"]
+
+
+def test_company_does_not_change_a_feature(tmp_path, sources, monkeypatch) -> None:
+    together = run(tmp_path, sources)
+    paths = [source.path for source in sources]
+    options = {"weights_seed": 1, "resize": 56, "crop": 48}
+    stored = read_features(tmp_path / "f.h5").features
+    assert np.array_equal(extract(paths[2:3], "squeezenet1_1", "random", **options)[0], stored[2])
+    assert np.array_equal(extract(paths[::-1], "squeezenet1_1", "random", **options)[::-1], stored)
+    assert run(tmp_path, sources[::-1]) == together
+
+
+def test_a_call_that_is_not_full_is_filled_up(sources, monkeypatch) -> None:
+    monkeypatch.setitem(extraction.Extractor.__init__.__globals__["PICTURES_A_CALL"], "cpu", 4)
+    options = {"weights_seed": 1, "resize": 56, "crop": 48}
+    paths = [source.path for source in sources]
+    full = extract(paths, "squeezenet1_1", "random", **options)
+    assert len(full) == 7
+    assert np.array_equal(extract(paths[:1], "squeezenet1_1", "random", **options)[0], full[0])
+
+
+@pytest.mark.slow
+def test_reading_processes_do_not_change_the_bytes(tmp_path, sources, monkeypatch) -> None:
+    alone = run(tmp_path, sources)
+    monkeypatch.setattr(extraction, "GROUPS_A_WORKER", 1)
+    assert run(tmp_path, sources, workers=2) == alone
+
+
+@pytest.mark.parametrize(("crops", "count"), [("five", 5), ("one", 1)])
+def test_fewer_crops_and_post_processing(sources, crops, count) -> None:
+    paths = [source.path for source in sources[:3]]
+    options = {"weights_seed": 1, "resize": 56, "crop": 48}
+    plain = extract(paths, "squeezenet1_1", "random", crops=crops, **options)
+    assert np.abs(plain - extract(paths, "squeezenet1_1", "random", **options)).max() > 0
+    scaled = extract(paths, "squeezenet1_1", "random", crops=crops, l2=True, **options)
+    np.testing.assert_allclose(scaled, plain / np.linalg.norm(plain, axis=1, keepdims=True), rtol=1e-5)
+    shifted = extract(paths, "mnasnet0_5", "random", crops=crops, relu=True, **options)
+    assert shifted.min() >= 0
+
+
+def test_no_pictures_is_an_error_and_not_an_empty_file(tmp_path) -> None:
+    with pytest.raises(FeaturesError, match="no pictures to extract features from"):
+        run(tmp_path, [Source("a", None)])
+    assert not (tmp_path / "f.h5").exists()
+
+
+def test_pictures_of_another_corpus_are_noticed(tmp_path, sources) -> None:
+    write_resized(tmp_path / "resized", sources, RESIZE)
+    ids = [source.image_id for source in sources]
+    for wrong, message in (
+        (ids[:-1], "1 pictures are not of the corpus: id-6"),
+        ([*ids, "x"], "1 pictures .* not there: x"),
+    ):
+        with pytest.raises(FeaturesError, match=message):
+            extract_resized(tmp_path / "f.h5", wrong, tmp_path / "resized", SMALL, device=CPU)
+
+
+def test_crops_larger_than_the_pictures(tmp_path, sources) -> None:
+    with pytest.raises(FeaturesError, match="crops of 224 pixels do not fit"):
+        run(tmp_path, sources, SMALL.model_copy(update={"crop": 224}))
+
+
+def test_the_door_refuses_by_name(tmp_path, sources) -> None:
+    (tmp_path / "text.jpg").write_text("no picture")
+    with pytest.raises(PictureError, match=r"text\.jpg: cannot be used \(not_a_picture"):
+        extract([sources[0].path, tmp_path / "text.jpg"], "squeezenet1_1", "random", resize=56, crop=48)
+    with pytest.raises(FeaturesError, match="expected fp32 or bf16"):
+        extract([], "squeezenet1_1", "random", precision="fp16")
+    with pytest.raises(WeightsError, match="does not exist"):
+        extract([], "squeezenet1_1", tmp_path / "weights")
+
+
+def reference(paths: list[Path], weights: Path) -> np.ndarray:
+    """The published way: Pillow, torchvision's TenCrop, the model as is, one picture at a time."""
+    from safetensors.torch import load_file
+
+    transforms = torchvision.transforms
+    network = models.densenet169(weights=None)
+    network.load_state_dict(load_file(weights), strict=False)
+    network.classifier = torch.nn.Identity()
+    network.eval()
+    resize = transforms.Resize(256, transforms.InterpolationMode.LANCZOS)
+    normal = transforms.Compose(
+        [transforms.ToTensor(), transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])]
+    )
+    rows = []
+    for path in paths:
+        with Image.open(path) as picture:
+            crops = transforms.TenCrop(224)(resize(picture.convert("RGB")))
+        with torch.no_grad():
+            rows.append(network(torch.stack([normal(crop) for crop in crops])).mean(0).numpy())
+    return np.stack(rows)
+
+
+def disagreement(one: np.ndarray, other: np.ndarray) -> float:
+    return float(np.abs(one - other).max())
+
+
+@pytest.mark.slow
+def test_real_photographs_agree_with_the_reference(real_data) -> None:
+    weights = real_data / "weights/densenet169_imagenet.safetensors"
+    paths = sorted((real_data / "flickr8k/images").glob("*.jpg"))[:3]
+    expected = reference(paths, weights)
+    found = extract(paths, "densenet169", weights, weights_sha256=DENSENET_SHA256)
+    assert disagreement(found, expected) < 1e-4
+    # The control: the same check must fail when features stand beside other pictures.
+    assert disagreement(found[[1, 2, 0]], expected) > 1
+    fast = extract(paths, "densenet169", weights, precision="bf16")
+    cosine = (fast * expected).sum(1) / np.linalg.norm(fast, axis=1) / np.linalg.norm(expected, axis=1)
+    assert cosine.min() >= 0.999
+    assert disagreement(fast, expected) > 0
+
+
+def test_the_stage_writes_its_folder_and_its_last_line(tmp_path, sources, monkeypatch, caplog) -> None:
+    from stages.features import work
+
+    monkeypatch.chdir(tmp_path)
+    caplog.set_level("INFO")
+    ids = pa.array([source.image_id for source in sources])
+    write_table("data/corpus/images.parquet", pa.table({"image_id": ids}))
+    write_resized("data/resized", sources, RESIZE)
+    work(SMALL)
+    assert [path.name for path in Path("data/features").iterdir()] == ["features.h5"]
+    assert caplog.messages[-1] == "features: 7 pictures, 7 computed, 0 rejected"
+    np.save("x.npy", np.zeros((7, 2), np.float32))
+    Path("x.txt").write_text("\n".join(source.image_id for source in sources))
+    work(FeaturesSettings(source="precomputed", inputs=".", precomputed="x.npy", precomputed_ids="x.txt"))
+    assert read_features("data/features/features.h5").features.shape == (7, 2)

@@ -1,0 +1,80 @@
+"""A stage as a program: help, errors, exit codes."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+NAMES = ("corpus", "resize", "features", "captions", "train", "select", "retrieval", "semantics", "report")
+
+
+def start(repository, folder, name, *arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", f"stages.{name}", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(repository), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def project(repository, tmp_path):
+    (tmp_path / "params.yaml").write_text((repository / "recipes/sample.yaml").read_text())
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_says_what_the_stage_does_and_loads_nothing_heavy(repository, project, name):
+    code = (
+        f"import runpy, sys; sys.argv = ['x', '--help']\n"
+        f"try: runpy.run_module('stages.{name}', run_name='__main__')\n"
+        f"except SystemExit as stop: assert stop.code == 0\n"
+        f"heavy = {{'torch', 'torchvision', 'pandas', 'pyarrow', 'h5py', 'matplotlib', 'dvc'}} & set(sys.modules)\n"
+        f"assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=repository, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"The stage {name} of dvc.yaml." in done.stdout
+
+
+def test_a_mistake_is_one_message_without_a_traceback(repository, project):
+    text = (project / "params.yaml").read_text()
+    (project / "params.yaml").write_text(text.replace("margin:", "margn:"))
+    done = start(repository, project, "captions")
+    assert done.returncode == 1
+    assert "captions: params.yaml: 2 entries are wrong" in done.stderr
+    assert "train.margn: no such key (did you mean 'margin'?)" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "dvc checkout" not in done.stderr
+
+
+def test_under_dvc_the_message_says_how_removed_outputs_come_back(repository, project):
+    done = start(repository, project, "captions", DVC_STAGE="captions")
+    assert done.returncode == 1
+    assert "captions: data/corpus/captions.parquet: does not exist" in done.stderr
+    assert "`dvc checkout`" in done.stderr
+    assert "`git checkout --" in done.stderr
+
+
+def test_another_interpreter_is_told_in_one_line(repository, tmp_path):
+    """-S leaves out site-packages: an interpreter in which nothing is installed."""
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", "stages.train"],
+        cwd=repository,
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "has no Sightword installed (it lacks h5py" in done.stderr
+
+
+def test_the_machine_settings_are_checked(repository, project):
+    done = start(repository, project, "resize", SIGHTWORD_WORKERS="many")
+    assert done.returncode == 1
+    assert "SIGHTWORD_WORKERS=many: not a usable number; expected a whole number of at least 0" in done.stderr

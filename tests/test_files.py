@@ -1,0 +1,116 @@
+"""Files appear whole or not at all, with the same bytes for the same content."""
+
+import json
+import os
+import stat
+
+import pyarrow as pa
+import pytest
+
+from pipeline import files
+from pipeline.errors import FileFormatError
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+class Stop(Exception):  # noqa: N818 - stands for a kill, not an error of ours
+    pass
+
+
+def test_a_file_replaces_the_earlier_one_only_when_the_block_succeeds(tmp_path):
+    path = tmp_path / "a" / "x.txt"
+    files.write_text(path, "one")
+    with pytest.raises(Stop), files.atomic_file(path) as temporary:
+        temporary.write_text("half")
+        raise Stop
+    assert path.read_text() == "one"
+    files.write_text(path, "two")
+    assert path.read_text() == "two"
+    assert names(path.parent) == ["x.txt"]
+
+
+def test_a_folder_replaces_the_earlier_one_whole(tmp_path):
+    final = tmp_path / "out"
+    with files.atomic_folder(final) as folder:
+        (folder / "old").write_text("1")
+    with pytest.raises(Stop), files.atomic_folder(final) as folder:
+        (folder / "half").write_text("2")
+        raise Stop
+    assert names(final) == ["old"]
+    with files.atomic_folder(final) as folder:
+        (folder / "new").write_text("3")
+    assert names(final) == ["new"]
+    assert names(tmp_path) == ["out"]
+
+
+def test_a_folder_that_cannot_be_put_in_place_leaves_the_earlier_one(tmp_path, monkeypatch):
+    final = tmp_path / "out"
+    with files.atomic_folder(final) as folder:
+        (folder / "old").write_text("1")
+    replace, calls = os.replace, []
+
+    def failing(source, target):
+        calls.append(target)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", failing)
+    with pytest.raises(OSError, match="No space"), files.atomic_folder(final) as folder:
+        (folder / "new").write_text("2")
+    assert names(final) == ["old"]
+    assert names(tmp_path) == ["out"]
+
+
+def test_what_is_written_has_the_permissions_that_plain_files_have(tmp_path):
+    (tmp_path / "plain").write_text("")
+    (tmp_path / "folder").mkdir()
+    files.write_text(tmp_path / "ours", "")
+    with files.atomic_folder(tmp_path / "our_folder"):
+        pass
+
+    def mode(name):
+        return stat.S_IMODE((tmp_path / name).stat().st_mode)
+
+    assert mode("ours") == mode("plain")
+    assert mode("our_folder") == mode("folder")
+
+
+def test_json_that_is_cut_off_empty_or_missing_is_named_with_its_place(tmp_path):
+    whole = json.dumps({"images": list(range(9))}, indent=1)
+    (tmp_path / "cut.json").write_text(whole[:20])
+    with pytest.raises(FileFormatError, match=r"cut.json, line 4, column \d+: is not valid JSON"):
+        files.read_json(tmp_path / "cut.json")
+    (tmp_path / "empty.json").write_text(" ")
+    with pytest.raises(FileFormatError, match="is empty"):
+        files.read_json(tmp_path / "empty.json")
+    with pytest.raises(FileFormatError, match=r"none\.json: does not exist\. Make it"):
+        files.read_json(tmp_path / "none.json", todo="Make it.")
+    (tmp_path / "latin.json").write_bytes(b'{"a": "\xe9"}')
+    with pytest.raises(FileFormatError, match=r"not UTF-8 text \(byte 7\)"):
+        files.read_json(tmp_path / "latin.json")
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        files.write_json(tmp_path / "nan.json", {"a": float("nan")})
+    assert not (tmp_path / "nan.json").exists()
+
+
+def test_parquet_tables_keep_their_metadata_and_are_checked_for_their_columns(tmp_path):
+    table = pa.table({"a": [1], "b": ["x"]}).replace_schema_metadata({"key": "value"})
+    for name in ("one", "two"):
+        files.write_table(tmp_path / name, table)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    found = files.read_table(tmp_path / "one", ["b", "a"])
+    assert found.column_names == ["b", "a"]
+    assert found.schema.metadata[b"key"] == b"value"
+    with pytest.raises(FileFormatError, match=r"one: has no column c \(it has: a, b\)"):
+        files.read_table(tmp_path / "one", ["a", "c"])
+    (tmp_path / "cut").write_bytes((tmp_path / "one").read_bytes()[:50])
+    with pytest.raises(FileFormatError, match="not a whole Parquet file"):
+        files.read_table(tmp_path / "cut", ["a"])
+
+
+def test_tsv(tmp_path):
+    files.write_tsv(tmp_path / "x.tsv", ("a", "b"), [(1, 0.123456789), ("x", None)])
+    assert (tmp_path / "x.tsv").read_text() == "a\tb\n1\t0.123457\nx\t\n"

@@ -1,0 +1,42 @@
+"""Pictures and captions of a split find each other."""
+
+import numpy as np
+import pytest
+
+from pipeline.captions.table import CaptionTable
+from pipeline.errors import CaptionsError, FeaturesError
+from pipeline.features.table import FeatureTable
+from pipeline.pairs import pair
+
+
+def features(*image_ids):
+    return FeatureTable(np.arange(len(image_ids) * 2, dtype=np.float32).reshape(-1, 2), list(image_ids), [], {})
+
+
+CAPTIONS = CaptionTable(
+    image_ids=["b", "b", "c", "a", "a", "a"],
+    captions=[0, 1, 0, 0, 1, 2],
+    splits=["train", "train", "dev", "train", "train", "train"],
+    texts=["b0", "b1", "c0", "a0", "a1", "a2"],
+    ids=[np.array([number], np.int32) for number in range(2, 8)],
+)
+
+
+def test_each_caption_points_to_the_features_of_its_picture():
+    found = pair(features("a", "b", "c"), CAPTIONS, "train")
+    assert found.image_ids == ["a", "b"]
+    assert found.features.tolist() == [[0, 1], [2, 3]]
+    for text, row in zip(found.texts, found.image_of_caption, strict=True):
+        assert text[0] == found.image_ids[row]
+    assert [ids.tolist() for ids in found.ids] == [[2], [3], [5], [6], [7]]
+    assert found.numbers.tolist() == [0, 1, 0, 1, 2]
+
+
+def test_captioned_pictures_without_features_are_counted_and_named():
+    with pytest.raises(FeaturesError, match="1 of 2 pictures have no features: b"):
+        pair(features("a", "c"), CAPTIONS, "train")
+
+
+def test_an_empty_split_is_named():
+    with pytest.raises(CaptionsError, match="the split 'test' has no captions"):
+        pair(features("a", "b", "c"), CAPTIONS, "test")

@@ -1,0 +1,90 @@
+"""params.yaml: every mistake in one message, with key, value and what is accepted."""
+
+import pytest
+from ruamel.yaml import YAML
+
+from pipeline import params
+from pipeline.errors import ParamsError
+from pipeline.training.settings import TrainSettings
+
+
+@pytest.fixture
+def edited(repository, tmp_path):
+    """A function that writes the sample recipe with changes, and gives its path."""
+
+    def write(change):
+        values = YAML(typ="safe", pure=True).load((repository / "recipes/sample.yaml").read_text())
+        change(values)
+        with (tmp_path / "params.yaml").open("w") as file:
+            YAML().dump(values, file)
+        return tmp_path / "params.yaml"
+
+    return write
+
+
+def message(path):
+    with pytest.raises(ParamsError) as caught:
+        params.load(path)
+    return str(caught.value)
+
+
+def test_a_section_comes_typed(repository):
+    settings = params.section(repository / "recipes/flickr8k.yaml", TrainSettings)
+    assert settings.hidden == 1024
+    assert settings.margin == 0.2
+
+
+@pytest.mark.parametrize("name", ["sample", "flickr8k", "flickr8k-part", "flickr8k-precomputed", "coco"])
+def test_every_recipe_is_valid_and_whole(repository, name):
+    assert list(params.load(repository / f"recipes/{name}.yaml")) == list(params.SECTIONS)
+
+
+def test_the_published_values_are_the_defaults_and_the_recipe(repository):
+    found = params.load(repository / "recipes/flickr8k.yaml")["train"]
+    assert found == TrainSettings()
+
+
+def test_all_mistakes_of_the_file_stand_in_one_message(edited):
+    def change(values):
+        values["train"]["hiden"] = values["train"].pop("hidden")
+        values["train"]["margin"] = "wide"
+        values["train"]["batch"] = 1
+        values["resize"]["side"] = 25.6
+        values["captions"]["case"] = "upper"
+        del values["report"]
+        values["retreival"] = {}
+        values["select"] = 3
+
+    text = message(edited(change))
+    for line in (
+        "retreival: no such section (did you mean 'retrieval'?)",
+        "train.hiden: no such key (did you mean 'hidden'?)",
+        "train.hidden: the key is missing; its published value is 1024",
+        "train.margin = 'wide': input should be a valid number",
+        "train.batch = 1: input should be greater than or equal to 2",
+        "resize.side = 25.6: ",
+        "captions.case = 'upper': input should be 'keep' or 'lower'",
+        "report: the section is missing",
+        "select = 3: not a section",
+    ):
+        assert line in text
+    assert "9 entries are wrong" in text
+
+
+def test_values_that_do_not_fit_each_other(edited):
+    text = message(edited(lambda values: values["train"].update(epochs=7, cycle=4)))
+    assert "train: epochs (7) is no multiple of cycle (4)" in text
+
+
+def test_yes_is_no_number_and_true_is_no_1(edited):
+    text = message(edited(lambda values: values["train"].update(epochs=True, seed="0")))
+    assert "train.epochs = True" in text
+    assert "train.seed = '0'" in text
+
+
+def test_files_that_are_no_parameters(tmp_path):
+    assert "does not exist. Write one with `sightword recipe sample`" in message(tmp_path / "none.yaml")
+    (tmp_path / "p.yaml").write_text("train:\n  hidden: [1\nselect: 2\n")
+    assert "p.yaml, line 3: is not valid YAML" in message(tmp_path / "p.yaml")
+    (tmp_path / "p.yaml").write_text("")
+    assert "has no sections" in message(tmp_path / "p.yaml")
