@@ -64,7 +64,7 @@ def _fail(name: str, message: str, *, debug: bool) -> None:
     if os.environ.get("DVC_STAGE"):
         log.error(
             "%s: DVC removed this stage's earlier outputs before it ran. `dvc checkout` brings the cached ones back, "
-            "`git checkout -- metrics plots report dvc.lock` those kept in git.",
+            "`git checkout -- metrics plots dvc.lock` those kept in git.",
             name,
         )
     sys.exit(1)

@@ -54,7 +54,7 @@ def test_nothing_persists_and_outputs_for_people_are_in_git(dvc_yaml):
         for out in [*stage.get("outs", []), *stage.get("metrics", []), *stage.get("plots", [])]:
             path, options = next(iter(out.items())) if isinstance(out, dict) else (out, {})
             assert not options.get("persist")
-            in_git = path.split("/")[0] in ("metrics", "plots", "report")
+            in_git = path.split("/")[0] in ("metrics", "plots")
             assert options.get("cache", True) is not in_git, path
 
 

@@ -116,7 +116,7 @@ class SentenceEncoder:
                 "width": self.width,
                 "features_width": self.features_width,
                 "renormalise": self.renormalise,
-                "model": self.model.model_dump(),
+                "model": self.model.model_dump(include=set(ModelSettings.model_fields)),
                 "members": names,
                 **self.notes,
             },
