@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy.typing as npt
 
 from pipeline.captions.table import CaptionTable
 from pipeline.features.table import FeatureTable
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -32,11 +35,17 @@ class Pairs:
 def pair(features: FeatureTable, captions: CaptionTable, split: str) -> Pairs:
     """The pictures of a split that have captions, with their features.
 
+    Captions of pictures that could not be decoded are left out, and the log says how many.
+
     Raises:
         FeaturesError: captioned pictures have no features (how many, which).
         CaptionsError: the split is empty.
     """
     part = captions.split(split)
+    kept = [row for row, image_id in enumerate(part.image_ids) if image_id not in features.rejected]
+    if len(kept) < len(part):
+        log.warning("%s: %d captions of pictures that could not be decoded are left out", split, len(part) - len(kept))
+        part = part.rows(kept)
     image_ids = sorted(set(part.image_ids))
     row_of = {image_id: row for row, image_id in enumerate(image_ids)}
     return Pairs(

@@ -37,6 +37,13 @@ def test_captioned_pictures_without_features_are_counted_and_named():
         pair(features("a", "c"), CAPTIONS, "train")
 
 
+def test_captions_of_pictures_that_could_not_be_decoded_are_left_out_and_said(caplog):
+    table = FeatureTable(features("a").features, ["a"], [], {}, rejected=frozenset({"b"}))
+    found = pair(table, CAPTIONS, "train")
+    assert found.texts == ["a0", "a1", "a2"]
+    assert "train: 2 captions of pictures that could not be decoded are left out" in caplog.text
+
+
 def test_an_empty_split_is_named():
     with pytest.raises(CaptionsError, match="the split 'test' has no captions"):
         pair(features("a", "b", "c"), CAPTIONS, "test")

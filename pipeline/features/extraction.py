@@ -97,7 +97,13 @@ def extract_resized(
     with tqdm(total=len(pairs), desc="features", unit="picture", disable=None if progress else True) as bar:
         blocks = _blocks(extractor, groups, places, workers, bar)
         write_features(
-            path, [pair[0] for pair in pairs], [pair[1] for pair in pairs], extractor.dimension, blocks, origin
+            path,
+            [pair[0] for pair in pairs],
+            [pair[1] for pair in pairs],
+            extractor.dimension,
+            blocks,
+            origin,
+            [reject.image_id for reject in rejects],
         )
     return Summary(len(image_ids), extractor.clock.pictures, len(rejects), extractor.clock)
 

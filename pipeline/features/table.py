@@ -54,6 +54,8 @@ class FeatureTable:
     """Of each source picture; empty where it is not known."""
     attributes: dict[str, Any]
     """The root attributes of the file."""
+    rejected: frozenset[str] = frozenset()
+    """Pictures of the corpus that could not be decoded, as many as ``resize.max_rejects`` allowed."""
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -91,6 +93,7 @@ def write_features(
     dimension: int,
     blocks: Iterable[tuple[Rows, Array]],
     origin: Origin,
+    rejected: Sequence[str] = (),
 ) -> None:
     """Write ``features.h5``, which appears whole or not at all.
 
@@ -103,6 +106,8 @@ def write_features(
         dimension: D.
         blocks: row numbers (n,) and their features (n, D), in any order, each row once.
         origin: how the features were made.
+        rejected: pictures that could not be decoded; kept in ``/rejected`` where there are any,
+            so that their captions can be left out knowingly.
 
     Raises:
         FeaturesError: ids not sorted or not unique, rows missing, repeated or outside,
@@ -126,6 +131,9 @@ def write_features(
             raise FeaturesError(f"{np.count_nonzero(~seen)} of {count} rows were never written", where=path)
         _write_strings(file, "image_id", names, max(width, 1))
         _write_strings(file, "sha256", [text.encode() for text in sha256], SHA256_LENGTH)
+        if rejected:
+            lost = [image_id.encode() for image_id in sorted(rejected)]
+            _write_strings(file, "rejected", lost, max(len(name) for name in lost))
         file.attrs["schema"] = SCHEMA
         for key in _TEXTS:
             file.attrs[key] = getattr(origin, key)
@@ -147,6 +155,9 @@ def read_features(path: Pathish) -> FeatureTable:
             features = np.ascontiguousarray(file["features"][:], np.float32)
             image_ids = [name.decode() for name in file["image_id"][:].tolist()]
             sha256 = [text.decode() for text in file["sha256"][:].tolist()]
+            rejected = (
+                frozenset(name.decode() for name in file["rejected"][:].tolist()) if "rejected" in file else frozenset()
+            )
             attributes = {key: _plain(value) for key, value in sorted(file.attrs.items())}
     except OSError as error:
         raise _unreadable(path, error) from None
@@ -157,7 +168,7 @@ def read_features(path: Pathish) -> FeatureTable:
         raise FeaturesError(
             f"{len(bad)} rows have values that are not finite, the first is {image_ids[bad[0]]}", where=path
         )
-    return FeatureTable(features, image_ids, sha256, attributes)
+    return FeatureTable(features, image_ids, sha256, attributes, rejected)
 
 
 def transform_of(attributes: dict[str, Any]) -> dict[str, Any]:

@@ -29,8 +29,13 @@ DENSENET_SHA256 = "40b3c33734bf54aa10661f2c5ff688964b68ac37ce0ba3f98a75a15b57a4a
 
 @pytest.fixture(autouse=True)
 def one_thread(monkeypatch):
+    """The number of threads changes the last bits, so all runs that are compared have the same."""
     monkeypatch.setenv("SIGHTWORD_THREADS", "1")
     monkeypatch.setenv("SIGHTWORD_DEVICE", "cpu")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture
@@ -191,3 +196,15 @@ def test_the_stage_writes_its_folder_and_its_last_line(tmp_path, sources, monkey
     Path("x.txt").write_text("\n".join(source.image_id for source in sources))
     work(FeaturesSettings(source="precomputed", inputs=".", precomputed="x.npy", precomputed_ids="x.txt"))
     assert read_features("data/features/features.h5").features.shape == (7, 2)
+
+
+def test_pictures_that_could_not_be_decoded_are_named_in_the_file(tmp_path, sources) -> None:
+    (tmp_path / "broken.jpg").write_bytes(b"no picture")
+    broken = Source("broken", str(tmp_path / "broken.jpg"))
+    write_resized(tmp_path / "resized", [*sources, broken], RESIZE.model_copy(update={"max_rejects": 1}))
+    ids = [source.image_id for source in [*sources, broken]]
+    summary = extract_resized(tmp_path / "f.h5", ids, tmp_path / "resized", SMALL, device=CPU)
+    found = read_features(tmp_path / "f.h5")
+    assert found.rejected == {"broken"}
+    assert len(found.image_ids) == summary.computed == 7
+    assert (summary.pictures, summary.rejected) == (8, 1)
