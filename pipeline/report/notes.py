@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline.features.origin import DEMONSTRATION, random_weights
 from pipeline.report import semantics_table
 from pipeline.report.gallery import Gallery
 from pipeline.report.inputs import Run
@@ -20,11 +21,6 @@ class Note:
     serious: bool = False
 
 
-def random_weights(features: Mapping[str, Any]) -> bool:
-    """Whether the image network had random weights."""
-    return any(str(features.get(key, "")).lower().startswith("random") for key in ("weights", "origin"))
-
-
 def notes(run: Run, gallery: Gallery) -> list[Note]:
     """The fall-backs, the gravest first."""
     found = []
@@ -32,7 +28,7 @@ def notes(run: Run, gallery: Gallery) -> list[Note]:
     if random_weights(features):
         found.append(
             Note(
-                "random weights: for demonstration",
+                DEMONSTRATION,
                 "The image network was never trained, so its features are arbitrary though fixed. "
                 "The run shows that every part works; its numbers say nothing about the method.",
                 serious=True,

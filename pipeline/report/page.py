@@ -10,6 +10,7 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
+from pipeline.features.origin import describe
 from pipeline.files import write_text
 from pipeline.report import curves, figures, gallery, notes, plots, retrieval_table, semantics_table
 from pipeline.report.inputs import Places, Run, read_run
@@ -140,9 +141,7 @@ def _story(run: Run) -> str:
         sentence += f" in {train['epochs']} epochs"
     sentence += ", reading characters and knowing no words"
     if features.get("backbone"):
-        weights = features.get("weights")
-        sentence += f". It saw the pictures as features of {features['backbone']}"
-        sentence += f", weights: {weights}" if weights else ""
+        sentence += f". It saw the pictures as features of {describe(features)}"
     if figures.is_number(run.select.get("members")):
         sentence += f". What is judged here is the sum of {run.select['members']} snapshots, chosen on dev"
     return sentence + "."

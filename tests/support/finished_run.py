@@ -142,7 +142,7 @@ def write_metrics(folder: Path, pictures: int) -> None:
             "training": {"cell": "gru", "hidden": 64, "margin": 0.2, "clip_images": None},
             "features": {
                 "backbone": "mobilenet_v3_small",
-                "weights": "random (seed 0)",
+                "weights": "random:0",
                 "weights_sha256": "0" * 64,
                 "origin": "computed",
                 "transform": '{"crop":224,"crops":"ten"}',
