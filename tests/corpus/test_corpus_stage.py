@@ -70,7 +70,7 @@ def test_the_sample_is_written_whole(workspace: Path, repository: Path) -> None:
     work(CorpusSettings(format="sample", path="scenes.yaml", pictures="data/corpus/pictures"))
     images = pq.read_table(workspace / "data/corpus/images.parquet").to_pylist()
     assert len(images) == 12
-    assert all((workspace / "data/corpus/pictures" / row["path"]).is_file() for row in images)
+    assert all((workspace / row["path"]).is_file() for row in images)
     assert pq.read_metadata(workspace / "data/corpus/captions.parquet").num_rows == 60
     assert (workspace / "data/corpus/senteval/downstream/SICK/SICK_train.txt").is_file()
     with pytest.raises(ParamsError, match="data/corpus/pictures for the sample"):

@@ -11,6 +11,7 @@ import pytest
 from pipeline.captions.table import CaptionTable, write_captions
 from pipeline.errors import CaptionsError
 from pipeline.features.table import Origin, write_features
+from pipeline.model import sentence_encoder
 from pipeline.retrieval.protocols import score
 from pipeline.retrieval.settings import RetrievalSettings
 from stages import retrieval
@@ -37,7 +38,7 @@ class StandIn:
 @pytest.fixture
 def workplace(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(retrieval, "SentenceEncoder", StandIn)
+    monkeypatch.setattr(sentence_encoder, "SentenceEncoder", StandIn)
     ids = [f"p{number:02}.jpg" for number in range(PICTURES)]
     images = [image_id for image_id in ids for _ in range(2)]
     table = CaptionTable(
@@ -77,7 +78,7 @@ def test_the_stage_writes_metrics_plots_and_lists(workplace, caplog):
     assert lists[0]["right"]
     recall = Path("plots/retrieval/recall.tsv").read_text().splitlines()
     assert recall[0] == "k\tcaption_to_image\timage_to_caption"
-    assert recall[-1] == "11\t100.0000\t100.0000"
+    assert recall[-1] == "11\t100\t100"
     assert Path("plots/retrieval/ranks.tsv").read_text().startswith("rank\tcaption_to_image\timage_to_caption\n1\t")
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from pipeline.captions.table import CaptionTable, write_captions
 from pipeline.errors import SemanticsError
+from pipeline.model import sentence_encoder
 from pipeline.semantics.evaluation import evaluate
 from pipeline.semantics.settings import SemanticsSettings
 from stages import semantics
@@ -25,7 +26,7 @@ def workplace(data, bag_encoder, monkeypatch):
             return bag_encoder(sentences)
 
     monkeypatch.chdir(data)
-    monkeypatch.setattr(semantics, "SentenceEncoder", StandIn)
+    monkeypatch.setattr(sentence_encoder, "SentenceEncoder", StandIn)
     texts = (data / "downstream/STS/STSOwn-en-test/STS.input.street.txt").read_text().splitlines()[0].split("\t")
     ids = [np.array([2], np.int32)] * 2
     write_captions("data/captions/captions.parquet", CaptionTable(["a", "b"], [0, 0], ["train", "test"], texts, ids))
