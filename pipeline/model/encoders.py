@@ -31,11 +31,29 @@ class CaptionEncoder(nn.Module):
         self.embedding = nn.Embedding(tokens, settings.embedding, padding_idx=PAD)
         self.recurrent = Bidirectional(settings.embedding, settings.hidden, settings.cell)
         self.pooling = pooling(settings)
+        self.masked = settings.mask_padding or settings.pooling != "attention"
 
     def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Int64 (B, T) padded with 0, and int64 (B,), to float32 unit vectors (B, 2 * hidden)."""
         states = self.recurrent(self.embedding(ids), lengths)
         return F.normalize(self.pooling(states, lengths).float(), dim=1)
+
+    def embed(self, rows: Sequence[npt.NDArray[np.int64]], *, group: int) -> torch.Tensor:
+        """Rows of ids to float32 unit vectors (B, 2 * hidden), in the order given.
+
+        Rows of like length go through the network together, ``group`` of them or a few more:
+        less padding, the same vectors (where padding is not masked, all go together, since
+        there a vector depends on the longest row of its batch).
+        """
+        order = np.argsort([-len(row) for row in rows], kind="stable")
+        groups = np.array_split(order, max(1, len(rows) // group) if self.masked else 1)
+        device = self.embedding.weight.device
+        vectors = []
+        for places in groups:
+            ids, lengths = pad([rows[place] for place in places])
+            vectors.append(self(ids.to(device), lengths.to(device)))
+        back = torch.from_numpy(np.argsort(order)).to(device)
+        return torch.cat(vectors)[back]
 
 
 class ImageEncoder(nn.Module):

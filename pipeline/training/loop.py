@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from pipeline.errors import TrainingError
 from pipeline.model.embedding import embed_captions, embed_images
-from pipeline.model.encoders import Encoders, pad
+from pipeline.model.encoders import Encoders
 from pipeline.model.losses import hinge
 from pipeline.pairs import Pairs
 from pipeline.retrieval.protocols import score
@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 POINTS = 50
 """Points an epoch in the curves of loss and learning rate."""
+GROUP = 33
+"""Captions of like length that a processor reads together: a third of 100 was fastest at 256 states."""
 
 
 @dataclass
@@ -114,6 +116,7 @@ def _run_epoch(
 ) -> None:
     encoders.train()
     device = features.device
+    together = GROUP if device.type == "cpu" else settings.batch
     order = batches(training, size=settings.batch, bucket=settings.bucket, seed=settings.seed, epoch=epoch)
     losses: list[torch.Tensor] = []
     rates: list[float] = []
@@ -123,9 +126,8 @@ def _run_epoch(
         for group in optimiser.param_groups:
             group["lr"] = rate
         pictures = torch.from_numpy(training.image_of_caption[rows]).to(device)  # (B,)
-        ids, lengths = pad([training.ids[row] for row in rows])  # (B, T), (B,)
         with torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bf16"):
-            captions = encoders.captions(ids.to(device), lengths.to(device))  # (B, 2n)
+            captions = encoders.captions.embed([training.ids[row] for row in rows], group=together)  # (B, 2n)
         images = encoders.images(features[pictures])  # (B, 2n)
         same = pictures[:, None] == pictures[None, :]  # (B, B)
         loss = hinge(captions @ images.T, same, margin=settings.margin, reduction=settings.reduction)

@@ -27,6 +27,21 @@ def test_both_sides_give_unit_vectors_of_twice_the_hidden_size():
     assert torch.allclose(images.norm(dim=1), torch.ones(3))
 
 
+@pytest.mark.parametrize("masked", [True, False])
+def test_groups_of_like_length_give_the_vectors_and_gradients_of_one_batch(masked):
+    torch.manual_seed(0)
+    encoder = Encoders(9, 7, SMALL.model_copy(update={"mask_padding": masked})).double().captions
+    rows = [np.arange(length) % 7 + 2 for length in (3, 9, 1, 5, 5, 2, 8)]
+    weight = torch.randn(7, 12)
+    found = []
+    for vectors in (encoder(*pad(rows)), encoder.embed(rows, group=2)):
+        encoder.zero_grad()
+        (vectors * weight).sum().backward()
+        found.append((vectors, encoder.embedding.weight.grad.clone()))
+    assert torch.allclose(found[0][0], found[1][0], atol=1e-6)
+    assert torch.allclose(found[0][1], found[1][1], atol=1e-6)
+
+
 def test_standardising_gives_mean_0_and_deviation_1_and_silences_constant_features():
     features = np.random.default_rng(0).normal(50, [1e-3, 1.0, 30.0, 0.0], (200, 4)).astype(np.float32)
     encoder = ImageEncoder(4, SMALL)
