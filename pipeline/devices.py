@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 
 import torch
 
@@ -19,6 +20,7 @@ def use(machine: Machine) -> torch.device:
         SetupError: CUDA was asked for by name and is not there.
     """
     torch.set_num_threads(machine.threads)
+    _repeat_exactly()
     if machine.device == "auto":
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         if device.type == "cpu":
@@ -31,3 +33,12 @@ def use(machine: Machine) -> torch.device:
             todo="Set SIGHTWORD_DEVICE=cpu, or install a torch built for this machine's driver.",
         )
     return device
+
+
+def _repeat_exactly() -> None:
+    """The same inputs give the same bits on CUDA too: no TF32, no kernels that add in any order."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.benchmark = False
+    torch.use_deterministic_algorithms(True)

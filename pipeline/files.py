@@ -89,9 +89,11 @@ def atomic_folder(path: Pathish) -> Iterator[Path]:
     try:
         yield temporary
         temporary.chmod(_open_mode(folder=True))
-        for file in sorted(temporary.rglob("*")):
-            if file.is_file() and not file.is_symlink():
-                _sync_file(file)
+        for entry in sorted(temporary.rglob("*")):
+            if entry.is_dir():
+                _sync_folder(entry)
+            elif entry.is_file() and not entry.is_symlink():
+                _sync_file(entry)
         _sync_folder(temporary)
         aside = Path(tempfile.mkdtemp(dir=final.parent, prefix=f".{final.name[:40]}.", suffix=".old"))
         try:

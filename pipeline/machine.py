@@ -1,4 +1,4 @@
-"""Settings of the machine, never of the experiment: they change speed, not results.
+"""Settings of the machine, never of the experiment: they change speed, and at most the last bits.
 
 They come from environment variables with defaults, so that they are no hashed
 parameter: two machines that differ in them share their results.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 from pipeline.errors import SetupError
 
@@ -23,10 +22,6 @@ class Machine:
     """``SIGHTWORD_WORKERS``: processes that read pictures; default: the cores this process may use."""
     threads: int
     """``SIGHTWORD_THREADS``: threads of one tensor operation; default: the cores this process may use."""
-    store: Path
-    """``SIGHTWORD_STORE``: the content-addressed store of features; default in the user's cache folder."""
-    scratch: Path
-    """``SIGHTWORD_SCRATCH``: half-done work; default in the user's cache folder."""
 
 
 def current() -> Machine:
@@ -36,7 +31,6 @@ def current() -> Machine:
         SetupError: a variable has a value that cannot be used.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sightword"
     device = os.environ.get("SIGHTWORD_DEVICE") or "auto"
     kind, _, number = device.partition(":")
     if kind not in ("auto", "cpu", "cuda") or (number and not (kind == "cuda" and number.isdigit())):
@@ -45,8 +39,6 @@ def current() -> Machine:
         device=device,
         workers=_count("SIGHTWORD_WORKERS", cores, least=0),
         threads=_count("SIGHTWORD_THREADS", cores, least=1),
-        store=Path(os.environ.get("SIGHTWORD_STORE") or cache / "store").expanduser(),
-        scratch=Path(os.environ.get("SIGHTWORD_SCRATCH") or cache / "scratch").expanduser(),
     )
 
 

@@ -83,6 +83,7 @@ def check(values: dict[str, Any], *, where: object = "params") -> dict[str, Sett
             found[name] = wanted.model_validate(values[name])
         except ValidationError as error:
             problems += [_explain(wanted, name, item) for item in error.errors() if item["type"] != "missing"]
+    problems += _across({name: settings.model_dump() for name, settings in found.items()})
     if problems:
         count = "1 entry is" if len(problems) == 1 else f"{len(problems)} entries are"
         raise ParamsError(
@@ -91,6 +92,21 @@ def check(values: dict[str, Any], *, where: object = "params") -> dict[str, Sett
             todo="\nMend the file, or write it anew from a recipe with `sightword recipe NAME`.",
         )
     return found
+
+
+def _across(values: dict[str, dict[str, Any]]) -> list[str]:
+    """What two sections ask of each other, so that it is told before costly work."""
+    problems = []
+    if "train" in values and "select" in values:
+        train, members = values["train"], values["select"]["members"]
+        kept = train["epochs"] if train["snapshots"] == "epoch" else train["epochs"] // train["cycle"]
+        if members > kept:
+            problems.append(f"select.members = {members}: training keeps {kept} (train.epochs, cycle, snapshots)")
+    if "resize" in values and "features" in values and values["features"]["source"] == "extract":
+        side, crop = values["resize"]["side"], values["features"]["crop"]
+        if crop > side:
+            problems.append(f"features.crop = {crop}: the resized pictures' smaller side is {side} (resize.side)")
+    return problems
 
 
 def _read(path: Pathish) -> dict[str, Any]:

@@ -19,6 +19,7 @@ def work(settings: ReportSettings) -> None:
     from pipeline.report.inputs import Places
 
     places = Places(
+        dropped=Path("data/corpus/dropped.parquet"),
         captions=Path("data/captions/captions.parquet"),
         resized=Path("data/resized"),
         top10=Path("data/retrieval/top10.parquet"),

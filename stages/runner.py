@@ -8,7 +8,10 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
+
+from ruamel.yaml import YAML
 
 from pipeline import machine, params
 from pipeline.errors import SightwordError
@@ -63,8 +66,19 @@ def _fail(name: str, message: str, *, debug: bool) -> None:
     log.error("%s: %s", name, message, exc_info=debug)
     if os.environ.get("DVC_STAGE"):
         log.error(
-            "%s: DVC removed this stage's earlier outputs before it ran. `dvc checkout` brings the cached ones back, "
-            "`git checkout -- metrics plots dvc.lock` those kept in git.",
-            name,
+            "%s: DVC removed this stage's earlier outputs before it ran. To have them back: %s", name, _recovery(name)
         )
     sys.exit(1)
+
+
+def _recovery(name: str) -> str:
+    """The commands that bring back the outputs of one stage: from DVC's cache, and from git."""
+    stage = YAML(typ="safe", pure=True).load(Path("dvc.yaml").read_text(encoding="utf-8"))["stages"][name]
+    cached: list[str] = []
+    tracked: list[str] = []
+    for out in [*stage.get("outs", []), *stage.get("metrics", [])]:
+        path, options = next(iter(out.items())) if isinstance(out, dict) else (out, {})
+        (cached if options.get("cache", True) else tracked).append(path)
+    commands = [f"dvc checkout {' '.join(cached)}"] if cached else []
+    commands += [f"git checkout -- {' '.join(tracked)}"] if tracked else []
+    return "`" + "` and `".join(commands) + "`"

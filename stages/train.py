@@ -66,6 +66,7 @@ def work(settings: TrainSettings) -> None:
         "metrics/train.json",
         {
             "pictures": len(training.image_ids),
+            "rejected_pictures": len(features.rejected),
             "captions": len(training.texts),
             "features": describe(features.attributes),
             "device": device.type,

@@ -76,6 +76,26 @@ def test_values_that_do_not_fit_each_other(edited):
     assert "train: epochs (7) is no multiple of cycle (4)" in text
 
 
+def test_sections_that_do_not_fit_each_other(edited):
+    def change(values):
+        values["train"].update(epochs=4, cycle=4)
+        values["resize"]["side"] = 200
+
+    text = message(edited(change))
+    assert "select.members = 2: training keeps 1" in text
+    assert "features.crop = 224: the resized pictures' smaller side is 200" in text
+
+
+def test_infinity_and_seeds_that_no_generator_takes(edited):
+    def change(values):
+        values["train"].update(clip_images=float("inf"), margin=float("nan"), seed=2**32)
+
+    text = message(edited(change))
+    assert "train.clip_images = inf: input should be a finite number" in text
+    assert "train.margin = nan: input should be a finite number" in text
+    assert f"train.seed = {2**32}" in text
+
+
 def test_yes_is_no_number_and_true_is_no_1(edited):
     text = message(edited(lambda values: values["train"].update(epochs=True, seed="0")))
     assert "train.epochs = True" in text

@@ -6,7 +6,6 @@ with them (in the published code the digit 0 shares its id with padding).
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from typing import Any
 
 from pipeline.captions.normalise import Normalisation
 from pipeline.errors import CaptionsError, FileFormatError
-from pipeline.files import Pathish, canonical_json, read_json, write_json
+from pipeline.files import Pathish, read_json, write_json
 
 SCHEMA = 1
 PAD = 0
@@ -82,11 +81,6 @@ class Vocabulary:
         if not 0 <= number < len(self):
             raise CaptionsError(f"the id {number} is not of this vocabulary", expected=f"0 to {len(self) - 1}")
         return "" if number == PAD else "\N{REPLACEMENT CHARACTER}" if number == UNKNOWN else self.tokens[number - 2]
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """The sha256 (hex) of all it holds: equal for vocabularies that encode alike."""
-        return hashlib.sha256(canonical_json(self.to_json()).encode()).hexdigest()
 
     def to_json(self) -> dict[str, Any]:
         """The content of ``vocabulary.json``."""

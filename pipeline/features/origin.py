@@ -10,7 +10,8 @@ DEMONSTRATION = "random weights: for demonstration"
 
 def random_weights(attributes: Mapping[str, Any]) -> bool:
     """Whether the image network was never trained."""
-    return str(attributes.get("weights", "")).startswith("random")
+    weights = str(attributes.get("weights", ""))
+    return weights == "random" or weights.startswith("random:")
 
 
 def describe(attributes: Mapping[str, Any]) -> str:

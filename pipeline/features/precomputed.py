@@ -51,6 +51,8 @@ def convert(path: Pathish, image_ids: Sequence[str], settings: FeaturesSettings)
 
 def _from_hdf5(path: Pathish, source: Path, wanted: list[str], origin: str) -> int:
     table = read_features(source)
+    rejected = sorted(table.rejected.intersection(wanted))
+    wanted = [image_id for image_id in wanted if image_id not in table.rejected]
     _check_all_there(wanted, table.image_ids, source)
     rows = table.rows(wanted)
     known = Origin(**{name: str(table.attributes[name]) for name in Origin.__dataclass_fields__})
@@ -61,6 +63,7 @@ def _from_hdf5(path: Pathish, source: Path, wanted: list[str], origin: str) -> i
         table.features.shape[1],
         _blocks(table.features, rows),
         replace(known, origin=origin),
+        rejected,
     )
     return len(table.image_ids) - len(wanted)
 

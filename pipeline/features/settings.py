@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from pipeline.settings import Settings
+from pipeline.settings import MAX_SEED, Settings
 
 Crops = Literal["ten", "five", "one"]
 Precision = Literal["fp32", "bf16"]
@@ -41,7 +41,7 @@ class FeaturesSettings(Settings):
     """A name in torchvision's weights enum (downloaded), a file in ``inputs``, or ``random`` (for demonstration)."""
     weights_sha256: str = Field(default="", pattern="^([0-9a-f]{64})?$")
     """The sha256 of the weights' file, in hex; must be given for a file in ``inputs``."""
-    weights_seed: int = Field(default=0, ge=0)
+    weights_seed: int = Field(default=0, ge=0, le=MAX_SEED)
     """The seed of random weights; read only with ``weights: random``."""
     crops: Crops = "ten"
     """``ten``: corners, centre, and the same mirrored; ``five``: not mirrored; ``one``: the centre."""

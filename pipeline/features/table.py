@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -163,18 +162,14 @@ def read_features(path: Pathish) -> FeatureTable:
         raise _unreadable(path, error) from None
     if any(not one < other for one, other in itertools.pairwise(image_ids)):
         raise FeaturesError("its picture ids are not sorted, each once", where=path, todo=_AGAIN)
+    if not rejected.isdisjoint(image_ids):
+        raise FileFormatError("is damaged: it has rows of pictures it calls rejected", where=path, todo=_AGAIN)
     bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
     if len(bad):
         raise FeaturesError(
             f"{len(bad)} rows have values that are not finite, the first is {image_ids[bad[0]]}", where=path
         )
     return FeatureTable(features, image_ids, sha256, attributes, rejected)
-
-
-def transform_of(attributes: dict[str, Any]) -> dict[str, Any]:
-    """The transform in the attributes of a table, as a dict; empty where it is not known."""
-    found: dict[str, Any] = json.loads(attributes["transform"])
-    return found
 
 
 def _check_block(rows: Rows, values: Array, seen: npt.NDArray[np.bool_], dimension: int, path: Pathish) -> None:

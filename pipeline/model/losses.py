@@ -28,3 +28,7 @@ def hinge(
     other_captions = (margin - right[None, :] + scores).clamp(min=0)
     cost = (other_pictures + other_captions).masked_fill(same, 0.0)
     return cost.sum() if reduction == "sum" else cost.mean()
+
+
+LOSSES = {"hinge": hinge}
+"""The objectives by the names that ``train.loss`` knows."""

@@ -57,7 +57,7 @@ class SentenceEncoder:
 
         Args:
             sentences: N texts; characters that the vocabulary lacks count as unknown.
-            batch_size: sentences encoded together; it does not change the result.
+            batch_size: sentences encoded together; it changes nothing beyond the last bits.
             show_progress_bar: show one on a terminal.
 
         Returns:
@@ -71,10 +71,13 @@ class SentenceEncoder:
         for place, sentence in enumerate(sentences):
             if not isinstance(sentence, str):
                 raise EncoderError(f"sentence {place} is no text but {type(sentence).__name__}")
-        rows = [np.asarray(self.vocabulary.encode(sentence), np.int64) for sentence in sentences]
-        return self._sum(
+        # Each text once: equal ones then have equal bits, and tie wherever they are compared.
+        row_of = {sentence: row for row, sentence in enumerate(dict.fromkeys(sentences))}
+        rows = [np.asarray(self.vocabulary.encode(sentence), np.int64) for sentence in row_of]
+        vectors = self._sum(
             [embed_captions(member, rows, batch=batch_size, progress=show_progress_bar) for member in self.members]
         )
+        return vectors[[row_of[sentence] for sentence in sentences]]
 
     def encode_images(self, features: npt.NDArray[np.floating]) -> npt.NDArray[np.float32]:
         """Embed pictures by their raw features (they are standardised inside where the training was).

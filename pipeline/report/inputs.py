@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ Columns = dict[str, list[str]]
 class Places:
     """Where the stages before left their results."""
 
+    dropped: Path
+    """What the corpus left out, a Parquet file."""
     captions: Path
     """The captions with their splits, a Parquet file."""
     resized: Path
@@ -46,6 +49,7 @@ class Run:
         retrieval: per split, protocol and direction, as in ``metrics/retrieval.json``.
         semantics: per data set, as in ``metrics/semantics.json``.
         curves: the columns of ``plots/train/NAME.tsv`` by NAME; those that are absent are left out.
+        dropped: pictures that the corpus left out, a count for each reason.
         rejects: the resized pictures' rejects, a count for each reason.
     """
 
@@ -56,6 +60,7 @@ class Run:
     retrieval: Mapping[str, Any]
     semantics: Mapping[str, Any]
     curves: Mapping[str, Columns] = field(default_factory=dict)
+    dropped: Mapping[str, int] = field(default_factory=dict)
     rejects: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -87,7 +92,8 @@ def read_run(places: Places) -> Run:
         description=_read_object(places.encoder / "encoder.json"),
         vocabulary=len(_read_object(places.encoder / "vocabulary.json").get("tokens", ())),
         curves=curves,
-        rejects=_read_rejects(places.resized / "rejects.parquet"),
+        dropped=_count(reason for reason, kind in _columns(places.dropped, "reason", "kind") if kind == "picture"),
+        rejects=_count(reason for (reason,) in _columns(places.resized / "rejects.parquet", "reason")),
         **metrics,
     )
 
@@ -135,14 +141,16 @@ def _read_object(path: Path) -> Mapping[str, Any]:
     return value
 
 
-def _read_rejects(path: Path) -> dict[str, int]:
-    """How many pictures were rejected for each reason; none where there is no such table."""
+def _columns(path: Path, *names: str) -> list[tuple[str, ...]]:
+    """Rows of some columns; none where there is no such table."""
     if not path.exists():
-        return {}
-    counts: dict[str, int] = {}
-    for reason in read_table(path, ["reason"], todo=TODO).column("reason").to_pylist():
-        counts[str(reason)] = counts.get(str(reason), 0) + 1
-    return dict(sorted(counts.items()))
+        return []
+    table = read_table(path, names, todo=TODO)
+    return list(zip(*(table[name].to_pylist() for name in names), strict=True))
+
+
+def _count(reasons: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(reasons).items()))
 
 
 def _object(value: object) -> Mapping[str, Any]:

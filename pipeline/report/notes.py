@@ -45,6 +45,9 @@ def notes(run: Run, gallery: Gallery) -> list[Note]:
         total = sum(run.rejects.values())
         reasons = ", ".join(f"{count} {reason}" for reason, count in run.rejects.items())
         found.append(Note("Skipped pictures", f"{total} could not be used ({reasons}) and are in no number here."))
+    if run.dropped:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in run.dropped.items())
+        found.append(Note("Left out of the corpus", f"{sum(run.dropped.values()):,} pictures ({reasons})."))
     seen = semantics_table.much_seen(run.semantics)
     if seen:
         found.append(

@@ -80,7 +80,6 @@ def curve(
     xlabel: str,
     ylabel: str,
     title: str,
-    marks: Sequence[float] = (),
 ) -> str:
     """One line over steps or epochs; long ones by the mean and the range of their parts.
 
@@ -91,7 +90,6 @@ def curve(
         xlabel: what ``x`` counts.
         ylabel: what ``y`` is.
         title: what a screen reader says.
-        marks: positions to mark by a vertical line.
     """
     with _style(name):
         figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
@@ -100,7 +98,6 @@ def curve(
         if len(middle) < len(y):
             axes.fill_between(middle_x, low, high, color=BLUE, alpha=0.25, linewidth=0)
         axes.plot(middle_x, middle, color=BLUE, marker="o" if len(middle) == 1 else None)
-        _mark(axes, marks)
         axes.set_xlabel(xlabel)
         axes.set_ylabel(ylabel)
         axes.set_ylim(bottom=0)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from pipeline.settings import Settings
+from pipeline.settings import MAX_SEED, Settings
 
 Protocol = Literal["full", "five_fold_1k"]
 
@@ -22,7 +22,7 @@ class RetrievalSettings(Settings):
     folds: Literal["contiguous", "random"] = "contiguous"
     """Which pictures make a fold: blocks of 1000 in the order of the ids (Vendrov and VSE++ take blocks), or
     drawn with ``fold_seed`` (Merkx & Frank draw them)."""
-    fold_seed: int = Field(default=1, ge=0)
+    fold_seed: int = Field(default=1, ge=0, le=MAX_SEED)
     """The seed of random folds, the same for both directions."""
     top: int = Field(default=10, ge=1, le=100)
     """How many of the best candidates of each query are listed for a person to look at."""

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from pipeline.settings import Settings
+from pipeline.settings import MAX_SEED, Settings
 
 
 class SemanticsSettings(Settings):
@@ -24,7 +24,7 @@ class SemanticsSettings(Settings):
     """A task whose files are not there: stop, or leave it out and name it in the metrics."""
     trained_head: bool = True
     """Judge STSBenchmark and SICKRelatedness by SentEval's trained head too, not by the cosine alone."""
-    seed: int = Field(default=1111, ge=0)
+    seed: int = Field(default=1111, ge=0, le=MAX_SEED)
     """The seed of the trained head; 1111 is SentEval's."""
     batch_size: int = Field(default=256, ge=1)
     """Sentences encoded together."""

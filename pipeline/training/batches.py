@@ -15,7 +15,8 @@ def batches(pairs: Pairs, *, size: int, bucket: int, seed: int, epoch: int) -> l
 
     Pass i takes caption i of every picture that has so many (five passes on Flickr8k), so
     no picture is twice in a batch. A pass is cut into batches of nearly equal size, so no
-    caption is left out and none stands alone.
+    caption is left out; only one that is alone in its pass, as the seventh caption of a single
+    picture, has no mismatch to learn from and is no batch.
 
     Args:
         pairs: the training split.
@@ -30,8 +31,11 @@ def batches(pairs: Pairs, *, size: int, bucket: int, seed: int, epoch: int) -> l
     random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch])))
     lengths = np.asarray([len(ids) for ids in pairs.ids])
     found: list[Rows] = []
-    for number in _numbers(pairs):
-        rows = random.permutation(np.flatnonzero(number == _order_of(pairs)))
+    order = _order_of(pairs)
+    for number in range(int(order.max()) + 1):
+        rows = random.permutation(np.flatnonzero(order == number))
+        if len(rows) < 2:
+            continue
         count = -(-len(rows) // size)
         if bucket > 1:
             pools = np.array_split(rows, -(-count // bucket))
@@ -44,11 +48,7 @@ def batches(pairs: Pairs, *, size: int, bucket: int, seed: int, epoch: int) -> l
 def per_epoch(pairs: Pairs, size: int) -> int:
     """How many batches an epoch has."""
     counts = np.bincount(_order_of(pairs))
-    return int(sum(-(-int(count) // size) for count in counts))
-
-
-def _numbers(pairs: Pairs) -> range:
-    return range(int(_order_of(pairs).max()) + 1)
+    return int(sum(-(-int(count) // size) for count in counts if count > 1))
 
 
 def _order_of(pairs: Pairs) -> npt.NDArray[np.int64]:

@@ -15,7 +15,7 @@ from tqdm import tqdm
 from pipeline.errors import TrainingError
 from pipeline.model.embedding import embed_captions, embed_images
 from pipeline.model.encoders import Encoders
-from pipeline.model.losses import hinge
+from pipeline.model.losses import LOSSES
 from pipeline.pairs import Pairs
 from pipeline.retrieval.protocols import score
 from pipeline.training.batches import batches, per_epoch
@@ -130,7 +130,7 @@ def _run_epoch(
             captions = encoders.captions.embed([training.ids[row] for row in rows], group=together)  # (B, 2n)
         images = encoders.images(features[pictures])  # (B, 2n)
         same = pictures[:, None] == pictures[None, :]  # (B, B)
-        loss = hinge(captions @ images.T, same, margin=settings.margin, reduction=settings.reduction)
+        loss = LOSSES[settings.loss](captions @ images.T, same, margin=settings.margin, reduction=settings.reduction)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         if settings.clip_images is not None:

@@ -7,12 +7,13 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from pipeline.model.settings import ModelSettings
+from pipeline.settings import MAX_SEED
 
 
 class TrainSettings(ModelSettings):
     """How the encoders are trained; defaults are the published char-GRU on Flickr8k (Merkx & Frank 2019)."""
 
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, le=MAX_SEED)
     """Seed of the initial weights and of the order of the batches."""
     loss: Literal["hinge"] = "hinge"
     """The objective: the hinge loss over all mismatched pairs of the minibatch."""

@@ -33,6 +33,12 @@ def test_the_same_embedding_whatever_the_batch(encoder):
     assert np.array_equal(whole[0], whole[5])
 
 
+def test_equal_sentences_have_equal_bits_wherever_they_stand(encoder):
+    filler = [f"a dog {number}" for number in range(7)]
+    found = encoder.encode(["two big dogs", *filler, "two big dogs"], batch_size=4)
+    assert np.array_equal(found[0], found[-1])
+
+
 def test_an_ensemble_is_the_sum_of_its_members_and_renormalised_when_asked(encoder):
     alone = [SentenceEncoder([member], encoder.vocabulary, MODEL).encode(TEXTS) for member in encoder.members]
     assert np.allclose(encoder.encode(TEXTS), alone[0] + alone[1])

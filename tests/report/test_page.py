@@ -213,3 +213,7 @@ def test_a_curve_with_a_short_row_is_named(run_folder: Places, tmp_path: Path) -
     (run_folder.plots / "train" / "loss.tsv").write_text("step\tloss\n1\tmuch\n")
     with pytest.raises(FileFormatError, match="column loss"):
         make(run_folder, tmp_path)
+
+
+def test_what_the_corpus_left_out_is_said(text: str) -> None:
+    assert "Left out of the corpus . 1 pictures (1 no picture file)." in Page(text).text

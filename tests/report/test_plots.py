@@ -13,7 +13,7 @@ from pipeline.report import plots
 
 def drawn(name: str = "loss", points: int = 50, title: str = "Loss") -> str:
     x = np.arange(1, points + 1, dtype=float)
-    return plots.curve(name, x.tolist(), (1 / x).tolist(), xlabel="step", ylabel="loss", title=title, marks=[3])
+    return plots.curve(name, x.tolist(), (1 / x).tolist(), xlabel="step", ylabel="loss", title=title)
 
 
 def test_the_same_numbers_give_the_same_bytes_whatever_the_users_settings() -> None:

@@ -52,11 +52,14 @@ def test_a_mistake_is_one_message_without_a_traceback(repository, project):
 
 
 def test_under_dvc_the_message_says_how_removed_outputs_come_back(repository, project):
+    (project / "dvc.yaml").write_text((repository / "dvc.yaml").read_text())
+    done = start(repository, project, "train", DVC_STAGE="train")
+    commands = "`dvc checkout models/snapshots` and `git checkout -- plots/train metrics/train.json`"
+    assert f"To have them back: {commands}" in done.stderr
     done = start(repository, project, "captions", DVC_STAGE="captions")
     assert done.returncode == 1
     assert "captions: data/corpus/captions.parquet: does not exist" in done.stderr
-    assert "`dvc checkout`" in done.stderr
-    assert "`git checkout --" in done.stderr
+    assert "To have them back: `dvc checkout data/captions`" in done.stderr
 
 
 def test_another_interpreter_is_told_in_one_line(repository, tmp_path):

@@ -17,7 +17,7 @@ class Checkout:
     Args:
         source: the repository.
         folder: where the copy goes.
-        store: the feature store and scratch, of its own so that nothing comes from elsewhere.
+        store: caches of its own, so that nothing comes from elsewhere.
     """
 
     def __init__(self, source: Path, folder: Path, store: Path) -> None:
@@ -38,8 +38,6 @@ class Checkout:
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
             "DVC_NO_ANALYTICS": "1",
             "DVC_SITE_CACHE_DIR": str(store / "dvc"),
-            "SIGHTWORD_STORE": str(store / "store"),
-            "SIGHTWORD_SCRATCH": str(store / "scratch"),
             "GIT_AUTHOR_NAME": "test",
             "GIT_AUTHOR_EMAIL": "test@example.org",
             "GIT_COMMITTER_NAME": "test",

@@ -49,6 +49,8 @@ def write_run(folder: Path, *, pictures: int = 40, with_shards: bool = True) -> 
         for caption in (0, 1)
     ]
     captions.append(("train-0.png", 0, "train", "never shown"))
+    dropped = [("picture", "gone.png", "no picture file", ""), ("caption", "scene-000.png#7", "empty caption", "")]
+    table(folder / "data/corpus/dropped.parquet", ["kind", "item", "reason", "detail"], dropped)
     table(folder / "data/captions/captions.parquet", ["image_id", "caption", "split", "text"], captions)
     for shard in range(SHARDS):
         rows = [
@@ -66,6 +68,7 @@ def write_run(folder: Path, *, pictures: int = 40, with_shards: bool = True) -> 
     )
     write_metrics(folder, pictures)
     return Places(
+        dropped=folder / "data/corpus/dropped.parquet",
         captions=folder / "data/captions/captions.parquet",
         resized=folder / "data/resized",
         top10=folder / "data/retrieval/top10.parquet",

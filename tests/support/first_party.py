@@ -25,7 +25,7 @@ def needed_files(root: Path, module: str) -> set[str]:
         found.add(path)
         parts = name.split(".")
         waiting += [".".join(parts[:length]) for length in range(1, len(parts))]
-        waiting += _imports(root, path)
+        waiting += imports(root, path)
     return found
 
 
@@ -37,7 +37,8 @@ def _file(root: Path, name: str) -> str:
     raise AssertionError(f"{name} is imported, but there is no such module")
 
 
-def _imports(root: Path, path: str) -> list[str]:
+def imports(root: Path, path: str) -> list[str]:
+    """The first-party modules that a file imports."""
     tree = ast.parse((root / path).read_text())
     names: list[str] = []
     for node in _walk(tree):

@@ -1,0 +1,190 @@
+"""Bad input to a stage, as a process: one clear message, exit code 1, earlier outputs as they were."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from PIL import Image
+from ruamel.yaml import YAML
+
+from pipeline.features.table import Origin, write_features
+
+RAW = Path("data/raw/own")
+
+
+def run(repository, folder, stage):
+    environment = {**os.environ, "PYTHONPATH": str(repository), "SIGHTWORD_DEVICE": "cpu", "SIGHTWORD_THREADS": "1"}
+    environment.pop("DVC_STAGE", None)
+    return subprocess.run(
+        [sys.executable, "-m", f"stages.{stage}"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def change(folder, **values):
+    path = folder / "params.yaml"
+    document = YAML(typ="safe", pure=True).load(path.read_text())
+    for name, value in values.items():
+        section, key = name.split("__")
+        document[section][key] = value
+    with path.open("w") as stream:
+        YAML().dump(document, stream)
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def prepared(repository, tmp_path_factory):
+    """A project of three drawn pictures whose stages corpus, resize and features have run."""
+    folder = tmp_path_factory.mktemp("prepared")
+    (folder / RAW / "pictures").mkdir(parents=True)
+    (folder / "data/raw/features").mkdir(parents=True)
+    rows = ["image,caption,split"]
+    for number, split in enumerate(("train", "dev", "test")):
+        Image.new("RGB", (60, 40), (90 * number, 20, 200)).save(folder / RAW / f"pictures/{number}.png")
+        rows.append(f"{number}.png,a picture,{split}")
+    (folder / RAW / "captions.csv").write_text("\n".join(rows) + "\n")
+    (folder / "params.yaml").write_text((repository / "recipes/sample.yaml").read_text())
+    change(folder, corpus__format="table", corpus__path=str(RAW), corpus__pictures=str(RAW / "pictures"))
+    change(folder, resize__side=40, features__crop=32)
+    for stage in ("corpus", "resize", "features"):
+        done = run(repository, folder, stage)
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+def missing_folder(folder):
+    change(folder, corpus__path="data/raw/nowhere", corpus__pictures="data/raw/nowhere/pictures")
+
+
+def flickr8k(folder, text):
+    change(folder, corpus__format="flickr8k")
+    (folder / RAW / "Flickr8k.token.txt").write_text(text)
+    for number, split in enumerate(("train", "dev", "test")):
+        (folder / RAW / f"Flickr_8k.{split}Images.txt").write_text(f"{number}.png\n")
+
+
+def empty_captions(folder):
+    flickr8k(folder, "")
+
+
+def line_without_a_tab(folder):
+    flickr8k(folder, "0.png#0\ta picture\n1.png#0 a picture\n")
+
+
+def half_a_json(folder):
+    change(folder, corpus__format="karpathy")
+    whole = json.dumps({"images": [{"filename": "0.png", "split": "train", "sentences": [{"raw": "a"}]}]})
+    (folder / RAW / "dataset_own.json").write_text(whole[: len(whole) // 2])
+
+
+def no_such_column(folder):
+    (folder / RAW / "captions.csv").write_text("image,text,split\n0.png,a picture,train\n")
+
+
+def unknown_split(folder):
+    (folder / RAW / "captions.csv").write_text("image,caption,split\n0.png,a picture,trian\n")
+
+
+def misspelt_key(folder):
+    text = (folder / "params.yaml").read_text()
+    (folder / "params.yaml").write_text(text.replace("margin:", "margn:"))
+
+
+def no_weights(folder):
+    change(folder, features__weights="none.safetensors", features__weights_sha256="1" * 64)
+
+
+def other_weights(folder):
+    (folder / "data/raw/features/w.safetensors").write_bytes(b"something else")
+    change(folder, features__weights="w.safetensors", features__weights_sha256="1" * 64)
+
+
+def rows_missing(folder):
+    origin = Origin("none", "", "none", "", "{}", "fp32", "extracted")
+    block = (np.arange(2), np.ones((2, 4), np.float32))
+    write_features(folder / "data/raw/features/f.h5", ["0.png", "2.png"], ["", ""], 4, [block], origin)
+    change(folder, features__source="precomputed", features__precomputed="f.h5")
+
+
+def not_complete(folder):
+    origin = Origin("none", "", "none", "", "{}", "fp32", "extracted")
+    block = (np.arange(3), np.ones((3, 4), np.float32))
+    path = folder / "data/raw/features/f.h5"
+    write_features(path, ["0.png", "1.png", "2.png"], [""] * 3, 4, [block], origin)
+    with h5py.File(path, "a") as file:
+        del file.attrs["complete"]
+    change(folder, features__source="precomputed", features__precomputed="f.h5")
+
+
+def broken_picture(folder):
+    picture = folder / RAW / "pictures/1.png"
+    picture.write_bytes(picture.read_bytes()[:40])
+
+
+@pytest.mark.parametrize(
+    ("stage", "spoil", "message"),
+    [
+        ("corpus", missing_folder, "data/raw/nowhere: does not exist. Put the corpus there"),
+        ("corpus", empty_captions, "Flickr8k.token.txt: holds no captions; expected lines name.jpg#0<TAB>caption"),
+        ("corpus", line_without_a_tab, "Flickr8k.token.txt, line 2: the line '1.png#0 a picture' has no tab"),
+        ("corpus", half_a_json, "dataset_own.json, line 1, column"),
+        ("corpus", no_such_column, "captions.csv: has no column caption (it has: image, text, split)"),
+        ("corpus", unknown_split, "captions.csv, line 2: unknown split 'trian'"),
+        ("corpus", misspelt_key, "train.margn: no such key (did you mean 'margin'?)"),
+        ("resize", broken_picture, "1 picture cannot be used"),
+        ("features", no_weights, "none.safetensors: the weights' file does not exist"),
+        ("features", other_weights, "w.safetensors: has the sha256"),
+        ("features", rows_missing, "1 of 3 pictures have no features: 1.png"),
+        ("features", not_complete, "was not written to its end"),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else None,
+)
+def test_bad_input_is_told_and_earlier_outputs_stay(repository, prepared, tmp_path, stage, spoil, message):
+    folder = tmp_path / "project"
+    shutil.copytree(prepared, folder)
+    spoil(folder)
+    outputs = {name: contents(folder / "data" / name) for name in ("corpus", "resized", "features")}
+    done = run(repository, folder, stage)
+    assert done.returncode == 1, done.stderr
+    assert message in done.stderr
+    assert done.stderr.splitlines()[-1].startswith((f"{stage}: ", "  ", "Mend the file"))
+    assert "Traceback" not in done.stderr
+    assert {name: contents(folder / "data" / name) for name in outputs} == outputs
+    assert not list((folder / "data").glob(".*"))
+
+
+@pytest.mark.full
+def test_a_killed_stage_leaves_earlier_outputs_and_the_next_run_is_whole(repository, prepared, tmp_path):
+    folder = tmp_path / "project"
+    shutil.copytree(prepared, folder)
+    before = contents(folder / "data/features")
+    for seconds in (0.2, 1.0, 2.0, 2.5):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "stages.features"],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(repository), "SIGHTWORD_DEVICE": "cpu", "SIGHTWORD_THREADS": "1"},
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        assert contents(folder / "data/features") == before
+    assert run(repository, folder, "features").returncode == 0
+    assert contents(folder / "data/features") == before
