@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 
 import first_party
@@ -117,3 +118,22 @@ def test_dependencies_of_the_library_point_one_way(repository):
             if room not in (own, "__init__") and not name.endswith(".settings") and floor[room] >= floor[own]:
                 wrong.append(f"{path.relative_to(repository)} imports {name}")
     assert not wrong, wrong
+
+
+@pytest.mark.slow
+def test_raw_data_that_is_added_to_dvc_is_seen_by_it_and_not_by_git(repository, tmp_path):
+    """DVC passes over folders it takes for ignored by git, and says nothing: then no experiment finds the data."""
+    copy = Checkout(repository, tmp_path / "copy", tmp_path / "store")
+    (copy.folder / "data/raw/own").mkdir()
+    (copy.folder / "data/raw/own/captions.csv").write_text("image,caption,split\n")
+    (copy.folder / "data/raw/features/w.npy").write_text("weights")
+    copy.run("dvc", "add", "-q", "data/raw/own", "data/raw/features/w.npy")
+    copy.run("git", "add", "-A")
+    tracked = copy.run("git", "ls-files", "data/raw").stdout.split()
+    assert {"data/raw/own.dvc", "data/raw/features/w.npy.dvc"} <= set(tracked)
+    assert not {"data/raw/own/captions.csv", "data/raw/features/w.npy"} & set(tracked)
+    (copy.folder / "data/raw/features/w.npy").unlink()
+    shutil.rmtree(copy.folder / "data/raw/own")
+    copy.run("dvc", "checkout", "--allow-missing", ok=False)
+    assert (copy.folder / "data/raw/own/captions.csv").is_file()
+    assert (copy.folder / "data/raw/features/w.npy").is_file()
