@@ -12,6 +12,7 @@ import warnings
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -21,6 +22,19 @@ from pipeline.files import Pathish
 
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
 """Pillow's names of what is read. Not EPS: Pillow would start Ghostscript for it."""
+
+Reason = Literal[
+    "missing",
+    "unreadable",
+    "not_a_file",
+    "empty",
+    "not_a_picture",
+    "truncated",
+    "damaged",
+    "too_large",
+    "unsupported_mode",
+]
+"""Why a picture cannot be used; ``docs/pictures.md`` tells users what each means."""
 
 # What Pillow's decoders raise on damaged files, as found with cut and garbled ones.
 _DECODER_ERRORS = (
@@ -42,13 +56,12 @@ class RejectError(PictureError):
     """One picture cannot be used.
 
     Attributes:
-        reason: a short code: ``missing``, ``unreadable``, ``not_a_file``, ``empty``, ``not_a_picture``,
-            ``truncated``, ``damaged``, ``too_large`` or ``unsupported_mode``.
+        reason: a short code, one of :data:`Reason`.
         detail: a sentence for people, without paths.
     """
 
-    def __init__(self, reason: str, detail: str) -> None:
-        self.reason = reason
+    def __init__(self, reason: Reason, detail: str) -> None:
+        self.reason: Reason = reason
         self.detail = detail
         super().__init__(f"{reason}: {detail}")
 
@@ -92,7 +105,8 @@ def decode(data: bytes, *, exif: bool, max_pixels: int) -> Image.Image:
 
     Grey is copied to the three channels, transparency is laid over white, 16 bits
     become 8, an animation gives its first frame. The size is checked by the header,
-    before any pixel is decoded.
+    before any pixel is decoded. A TIFF's orientation belongs to its format: Pillow
+    follows it always.
 
     Args:
         data: the file's bytes.
@@ -116,8 +130,9 @@ def decode(data: bytes, *, exif: bool, max_pixels: int) -> Image.Image:
                 if width * height > max_pixels:
                     raise RejectError("too_large", f"{width} x {height} pixels, {max_pixels} allowed")
                 picture.load()
-                turned = ImageOps.exif_transpose(picture) if exif else picture
-                return _rgb(turned)
+                if exif:
+                    ImageOps.exif_transpose(picture, in_place=True)
+                return _rgb(picture)
         except Image.DecompressionBombError:
             raise RejectError("too_large", f"more pixels than the {max_pixels} allowed") from None
         except UnidentifiedImageError:
@@ -126,7 +141,7 @@ def decode(data: bytes, *, exif: bool, max_pixels: int) -> Image.Image:
             raise RejectError("too_large", "not enough memory to decode it") from None
         except _DECODER_ERRORS as error:
             detail = re.sub(r"0x[0-9a-f]+", "0x", " ".join(str(error).split())) or type(error).__name__
-            reason = "truncated" if "truncat" in detail.lower() else "damaged"
+            reason: Reason = "truncated" if "truncat" in detail.lower() else "damaged"
             raise RejectError(reason, detail) from None
 
 
@@ -138,13 +153,13 @@ def _formats() -> list[str]:
 
 def _rgb(picture: Image.Image) -> Image.Image:
     if picture.mode == "RGB" and "transparency" not in picture.info:
-        return picture.copy()
+        return picture  # as loaded: a copy would cost a tenth of the decoding
+    if picture.mode.startswith("I"):
+        return _from_16_bits(picture)
     if picture.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in picture.info:
         return _over_white(picture)
     if picture.mode in ("1", "L", "P", "CMYK", "YCbCr", "LAB", "HSV", "RGBX"):
         return picture.convert("RGB")
-    if picture.mode.startswith("I"):
-        return _from_16_bits(picture)
     raise RejectError("unsupported_mode", f"Pillow's mode {picture.mode} has no fixed range of values")
 
 
@@ -161,4 +176,7 @@ def _from_16_bits(picture: Image.Image) -> Image.Image:
     values = np.asarray(picture).astype(np.int64)
     if values.min() < 0 or values.max() > 65535:
         raise RejectError("unsupported_mode", "its grey values are not within 16 bits")
-    return Image.fromarray(((values + 128) // 257).astype(np.uint8)).convert("RGB")
+    grey = ((values + 128) // 257).astype(np.uint8)
+    if "transparency" in picture.info:  # one grey value is clear; white lies under it
+        grey[values == picture.info["transparency"]] = 255
+    return Image.fromarray(grey).convert("RGB")

@@ -63,6 +63,14 @@ def resize_file(source: Source, settings: ResizeSettings) -> ResizedPicture | Re
     )
 
 
+def hash_file(source: Source, settings: ResizeSettings) -> str | Reject:
+    """The sha256 of a picture file, in hex, or why it cannot be read."""
+    try:
+        return hashlib.sha256(read_file(source.path or "", max_pixels=settings.max_pixels)).hexdigest()
+    except RejectError as error:
+        return Reject(source.image_id, error.reason, error.detail)
+
+
 def resize_to_array(source: Source, settings: ResizeSettings) -> tuple[str, str, Pixels] | Reject:
     """As :func:`resize_file`, with the pixels decoded: id, sha256 of the file, uint8 (height, width, 3)."""
     resized = resize_file(source, settings.model_copy(update={"encoding": "raw"}))
@@ -152,7 +160,9 @@ def _check_present(sources: Sequence[Source], settings: ResizeSettings) -> None:
         rejects = [
             Reject(source.image_id, "missing", f"there is no {source.path or 'file named'}") for source in missing
         ]
-        raise _too_many(sorted(rejects, key=lambda reject: reject.image_id), settings)
+        raise _too_many(
+            sorted(rejects, key=lambda reject: reject.image_id), settings, " No other picture was looked at yet."
+        )
 
 
 def _is_missing(path: str | None) -> bool:
@@ -173,12 +183,12 @@ def _without_rejects(results: Iterable[ResizedPicture | Reject], rejects: list[R
             yield result
 
 
-def _too_many(rejects: Sequence[Reject], settings: ResizeSettings) -> PictureError:
+def _too_many(rejects: Sequence[Reject], settings: ResizeSettings, so_far: str = "") -> PictureError:
     reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(Counter(r.reason for r in rejects).items()))
     first = "; ".join(f"{reject.image_id} ({reject.reason}: {reject.detail})" for reject in rejects[:SHOWN])
     more = "" if len(rejects) <= SHOWN else f"; and {len(rejects) - SHOWN} more"
     return PictureError(
         f"{len(rejects)} {'picture' if len(rejects) == 1 else 'pictures'} cannot be used ({reasons}): {first}{more}",
         expected=f"at most resize.max_rejects = {settings.max_rejects}",
-        todo="Replace or remove these files, or allow more rejects.",
+        todo=f"Replace or remove these files, or allow more rejects.{so_far}",
     )

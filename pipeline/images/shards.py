@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -53,11 +53,28 @@ class ResizedPicture:
 
 @dataclass(frozen=True)
 class Group:
-    """A row group of a shard: the piece of work of a reading process."""
+    """A row group of a shard."""
 
     path: str
     index: int
     rows: int
+
+
+class Listed(NamedTuple):
+    """Where a picture is."""
+
+    image_id: str
+    sha256: str
+    """Of the source file, in hex."""
+    group: Group
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Some pictures of a row group: the piece of work of a reading process."""
+
+    group: Group
+    image_ids: frozenset[str]
 
 
 def shard_of(image_id: str, shards: int) -> int:
@@ -155,9 +172,10 @@ def read_group(group: Group) -> list[ResizedPicture]:
     return [ResizedPicture(*row.values()) for row in table.select(_NAMES).to_pylist()]
 
 
-def read_group_arrays(group: Group) -> list[tuple[str, str, Pixels]]:
-    """The pictures of a row group decoded: id, sha256 of the source file, uint8 (height, width, 3)."""
-    return [(picture.image_id, picture.sha256, picture.array()) for picture in read_group(group)]
+def read_arrays(selection: Selection) -> list[tuple[str, Pixels]]:
+    """Some pictures of a row group decoded: id and uint8 (height, width, 3)."""
+    found = read_group(selection.group)
+    return [(picture.image_id, picture.array()) for picture in found if picture.image_id in selection.image_ids]
 
 
 def read_pictures(folder: Pathish) -> Iterator[ResizedPicture]:
@@ -178,22 +196,25 @@ def find_pictures(folder: Pathish, image_ids: Iterable[str]) -> dict[str, Resize
     return found
 
 
-def read_ids(folder: Pathish) -> list[tuple[str, str]]:
-    """Id and sha256 of every picture of a folder, sorted by id; no pixels are read.
+def list_pictures(folder: Pathish) -> list[Listed]:
+    """Every picture of a folder, sorted by id; no pixels are read.
 
     Raises:
         FileFormatError: a shard is damaged, or an id stands in a folder twice.
     """
-    pairs: list[tuple[str, str]] = []
+    pictures: list[Listed] = []
     for path in shard_paths(folder):
         with _opened(path) as file:
-            table = file.read(columns=["image_id", "sha256"])
-        pairs += zip(table["image_id"].to_pylist(), table["sha256"].to_pylist(), strict=True)
-    pairs.sort()
-    for (one, _), (other, _) in itertools.pairwise(pairs):
-        if one == other:
-            raise FileFormatError(f"holds the picture {one} twice", where=folder, todo=_AGAIN)
-    return pairs
+            for index in range(file.num_row_groups):
+                table = file.read_row_group(index, columns=["image_id", "sha256"])
+                group = Group(str(path), index, table.num_rows)
+                columns = zip(table["image_id"].to_pylist(), table["sha256"].to_pylist(), strict=True)
+                pictures += [Listed(*row, group) for row in columns]
+    pictures.sort(key=lambda picture: picture.image_id)
+    for one, other in itertools.pairwise(pictures):
+        if one.image_id == other.image_id:
+            raise FileFormatError(f"holds the picture {one.image_id} twice", where=folder, todo=_AGAIN)
+    return pictures
 
 
 def _opened(path: Path) -> pq.ParquetFile:

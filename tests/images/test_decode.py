@@ -1,12 +1,9 @@
-"""Any picture a lab has: decoded to RGB, or a row with a reason; never a crash."""
+"""Decoding, pixel by pixel, and files that are none; test_robustness.py has a row for every kind of file."""
 
 from __future__ import annotations
 
-import errno
 import io
 import os
-import zlib
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -81,71 +78,12 @@ def test_transparency_lies_over_white(mode: str) -> None:
     assert found[2].tolist() == [127] * 3
 
 
-def test_palette() -> None:
-    picture = Image.new("P", (2, 1))
-    picture.putpalette([10, 20, 30, 200, 100, 50])
-    picture.putpixel((1, 0), 1)
-    assert pixels(saved(picture))[0].tolist() == [[10, 20, 30], [200, 100, 50]]
-
-
-@pytest.mark.parametrize("kind", ["PNG", "GIF"])
-def test_palette_with_transparency_lies_over_white(kind: str) -> None:
-    picture = Image.new("P", (2, 1))
-    picture.putpalette([10, 20, 30, 200, 100, 50])
-    picture.putpixel((1, 0), 1)
-    assert pixels(saved(picture, kind, transparency=0))[0].tolist() == [[255, 255, 255], [200, 100, 50]]
-
-
-def test_a_transparent_colour_of_an_rgb_picture_lies_over_white() -> None:
-    picture = Image.new("RGB", (2, 1), (1, 2, 3))
-    picture.putpixel((1, 0), (9, 9, 9))
-    assert pixels(saved(picture, transparency=(1, 2, 3)))[0].tolist() == [[255, 255, 255], [9, 9, 9]]
-
-
-def test_cmyk() -> None:
-    found = pixels(saved(Image.new("CMYK", (16, 16), (0, 255, 255, 0)), "JPEG", quality=95))
-    assert np.abs(found[8, 8].astype(int) - [255, 0, 0]).max() < 6
-
-
-@pytest.mark.parametrize("kind", ["GIF", "WEBP"])
-def test_an_animation_gives_its_first_frame(kind: str) -> None:
-    frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue")]
-    options = {"lossless": True} if kind == "WEBP" else {}
-    data = saved(frames[0], kind, save_all=True, append_images=frames[1:], **options)
-    assert pixels(data)[4, 4].tolist() == [255, 0, 0]
-
-
-def test_exif_orientation_is_followed_only_when_asked() -> None:
-    exif = Image.Exif()
-    exif[274] = 6  # turn by 90 degrees
-    data = saved(Image.new("RGB", (20, 10), "green"), "JPEG", exif=exif)
-    assert pixels(data).shape == (10, 20, 3)
-    assert pixels(data, exif=True).shape == (20, 10, 3)
-
-
-def test_a_truncated_jpeg_says_so() -> None:
-    data = saved(Image.fromarray(np.random.default_rng(0).integers(0, 255, (64, 64, 3), np.uint8)), "JPEG")
-    assert reason(data[: len(data) // 2]) == "truncated"
-
-
-def test_no_bytes_and_text() -> None:
+def test_no_bytes() -> None:
     assert reason(b"") == "empty"
-    assert reason(b"this is no picture\n" * 10) == "not_a_picture"
 
 
 def test_postscript_is_not_run() -> None:
     assert reason(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\n") == "not_a_picture"
-
-
-def test_a_bomb_is_refused_by_its_header() -> None:
-    def chunk(kind: bytes, body: bytes) -> bytes:
-        return len(body).to_bytes(4, "big") + kind + body + zlib.crc32(kind + body).to_bytes(4, "big")
-
-    side = (50_000).to_bytes(4, "big")
-    header = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", side + side + b"\x08\x02\0\0\0")
-    bomb = header + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
-    assert reason(bomb) == "too_large"  # beyond what Pillow allows
-    assert reason(saved(Image.new("RGB", (101, 100))), limit=10_000) == "too_large"  # beyond ours
 
 
 def test_reasons_hold_nothing_that_changes_from_run_to_run() -> None:
@@ -176,7 +114,7 @@ def test_garbled_files_are_pictures_or_reasons(kind: str, data: st.DataObject) -
     except RejectError as error:
         known = error.reason in {"truncated", "damaged", "not_a_picture", "too_large", "unsupported_mode"}
     else:
-        known = picture.mode == "RGB"
+        known = picture.mode == "RGB" and picture.resize((8, 8)).size == (8, 8)  # usable when its file is closed
     assert known
 
 
@@ -200,25 +138,3 @@ def test_files_that_are_none(tmp_path) -> None:
     assert why(tmp_path / "loop.jpg") == "unreadable"
     assert why(tmp_path / ("x" * 300)) == "unreadable"
     assert why(str(tmp_path / "nul\0.jpg")) == "missing"
-
-
-def test_a_file_without_permission(tmp_path, monkeypatch) -> None:
-    path = tmp_path / "secret.png"
-    path.write_bytes(b"x")
-    path.chmod(0)
-    if os.geteuid() == 0:  # who reads every file: the system's answer to others stands in
-
-        def refused(self):
-            raise PermissionError(errno.EACCES, "Permission denied")
-
-        monkeypatch.setattr(Path, "read_bytes", refused)
-    with pytest.raises(RejectError, match="unreadable"):
-        read_file(path, max_pixels=LIMIT)
-
-
-def test_links_and_names_of_any_alphabet_are_read(tmp_path) -> None:
-    outside = tmp_path / "outside.png"
-    outside.write_bytes(SEEDS["PNG"])
-    link = tmp_path / "Kätzchen 猫 🐈.png"
-    link.symlink_to(outside)
-    assert read_file(link, max_pixels=LIMIT) == SEEDS["PNG"]

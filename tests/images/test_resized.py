@@ -13,7 +13,7 @@ from pipeline.errors import PictureError
 from pipeline.files import write_table
 from pipeline.images.resized import Source, corpus_sources, read_rejects, write_resized
 from pipeline.images.settings import ResizeSettings
-from pipeline.images.shards import read_ids, read_pictures
+from pipeline.images.shards import list_pictures, read_pictures
 
 SMALL = ResizeSettings(side=16, shards=3)
 
@@ -37,7 +37,9 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
 def test_all_pictures_are_there_once(tmp_path, sources) -> None:
     summary = write_resized(tmp_path / "out", sources, SMALL)
     assert (summary.pictures, summary.rejects) == (20, [])
-    assert [image_id for image_id, _ in read_ids(tmp_path / "out")] == sorted(source.image_id for source in sources)
+    assert [picture.image_id for picture in list_pictures(tmp_path / "out")] == sorted(
+        source.image_id for source in sources
+    )
     assert all(min(row.width, row.height) == 16 for row in read_pictures(tmp_path / "out"))
     assert read_rejects(tmp_path / "out") == []
 
@@ -72,7 +74,7 @@ def test_allowed_rejects_are_rows(tmp_path, sources) -> None:
     write_resized(tmp_path / "out", sources, SMALL.model_copy(update={"max_rejects": 2}))
     rejects = read_rejects(tmp_path / "out")
     assert [(reject.image_id, reject.reason) for reject in rejects] == [("id-3", "not_a_picture"), ("id-5", "missing")]
-    assert len(read_ids(tmp_path / "out")) == 18
+    assert len(list_pictures(tmp_path / "out")) == 18
 
 
 def test_missing_files_are_found_before_any_is_decoded(tmp_path, sources, monkeypatch) -> None:
@@ -86,7 +88,7 @@ def test_a_corpus_without_pictures_gives_empty_shards(tmp_path) -> None:
     summary = write_resized(tmp_path / "out", [Source("a", None), Source("b", None)], SMALL)
     assert (summary.pictures, summary.rejects) == (0, [])
     assert sorted(path.name for path in (tmp_path / "out").glob("shard-*")) == [f"shard-0{n}.parquet" for n in range(3)]
-    assert read_ids(tmp_path / "out") == []
+    assert list_pictures(tmp_path / "out") == []
 
 
 def test_the_sources_are_those_of_the_table(tmp_path) -> None:

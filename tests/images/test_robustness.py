@@ -1,0 +1,334 @@
+"""Any picture a lab has: one row per kind of file, with what comes out of the stage resize."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import os
+import re
+import struct
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from PIL import Image, ImageFile
+from ruamel.yaml import YAML
+
+from pipeline.errors import PictureError
+from pipeline.files import write_table
+from pipeline.images.decode import Reason, RejectError, decode
+from pipeline.images.resized import Source, read_rejects, write_resized
+from pipeline.images.settings import ResizeSettings
+from pipeline.images.shards import read_pictures
+
+Make = Callable[[Path], object]
+
+RED, BLUE, WHITE = (255, 0, 0), (0, 0, 255), (255, 255, 255)
+TURNED = Image.Exif()
+TURNED[274] = 6  # to be shown turned by 90 degrees: the left side is the top
+
+
+@dataclass(frozen=True)
+class Row:
+    """A file, and what becomes of it: a picture (its size and two of its pixels) or a reason."""
+
+    kind: str  # as docs/pictures.md calls it
+    name: str
+    make: Make
+    size: tuple[int, int] | None = None
+    first: tuple[int, int, int] | None = None  # the pixel an eighth from the upper left corner
+    last: tuple[int, int, int] | None = None  # the pixel an eighth from the lower right corner
+    off: int = 0  # how far the pixels may be off, for encodings with loss
+    reason: str | None = None
+    detail: str = ""  # a pattern
+    exif: bool = False
+    encoding: str = "webp"
+
+
+def halves(first: object, last: object, mode: str = "RGB", size: tuple[int, int] = (40, 20)) -> Image.Image:
+    """A picture whose left half has one colour and whose right half another."""
+    picture = Image.new(mode, size, first)
+    picture.paste(last, (size[0] // 2, 0, *size))
+    return picture
+
+
+def palette() -> Image.Image:
+    picture = halves(0, 1, "P")
+    picture.putpalette([*RED, *BLUE])
+    return picture
+
+
+def grey16(left: int, right: int) -> Image.Image:
+    return Image.fromarray(np.repeat(np.array([[left, right]], np.uint16), 20, axis=1).repeat(20, axis=0))
+
+
+def saved(picture: Image.Image, kind: str, **options: object) -> bytes:
+    buffer = io.BytesIO()
+    picture.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def file(picture: Image.Image, kind: str = "PNG", **options: object) -> Make:
+    return holding(saved(picture, kind, **options))
+
+
+def holding(data: bytes) -> Make:
+    return lambda path: path.write_bytes(data)
+
+
+def link(target: str) -> Make:
+    return lambda path: path.symlink_to(target)
+
+
+def secret(path: Path) -> None:
+    path.write_bytes(b"x")
+    path.chmod(0)
+
+
+def outside(path: Path) -> None:
+    """A link to a file beside the folder of pictures, by a relative path."""
+    (path.parent.parent / "elsewhere").mkdir(exist_ok=True)
+    halves(RED, BLUE).save(path.parent.parent / "elsewhere/picture.png")
+    path.symlink_to("../elsewhere/picture.png")
+
+
+def patched(data: bytes, offset: int, new: bytes) -> bytes:
+    return data[:offset] + new + data[offset + len(new) :]
+
+
+def bombs() -> dict[str, bytes]:
+    """Small files whose headers promise more than 100,000,000 pixels; the PNG keeps its promise."""
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return len(body).to_bytes(4, "big") + kind + body + zlib.crc32(kind + body).to_bytes(4, "big")
+
+    header = struct.pack(">IIBBBBB", 11_000, 11_000, 1, 0, 0, 0, 0)
+    pixels = zlib.compress(bytes((1 + 11_000 // 8) * 11_000))
+    jpeg = saved(Image.new("RGB", (64, 64)), "JPEG")
+    gif, bmp = saved(Image.new("P", (64, 64)), "GIF"), saved(Image.new("RGB", (64, 64)), "BMP")
+    return {
+        "png": b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b""),
+        "jpg": patched(jpeg, jpeg.index(b"\xff\xc0") + 5, struct.pack(">HH", 60_000, 60_000)),
+        "gif": patched(gif, 6, struct.pack("<HH", 60_000, 60_000)),
+        "bmp": patched(bmp, 18, struct.pack("<ii", 60_000, 60_000)),
+        "ppm": b"P6 60000 60000 255\n" + bytes(100),
+    }
+
+
+NOISE = Image.fromarray(np.random.default_rng(0).integers(0, 255, (64, 64, 3), np.uint8))
+FRAMES = [halves(RED, BLUE), halves(BLUE, RED)]
+CLEAR_RED, CLEAR_BLUE = (255, 0, 0, 0), (0, 0, 255, 128)
+HALF_BLUE = (127, 127, 255)
+WIDE = (512, 256)
+CUT = "image file is truncated.*"
+
+# fmt: off
+ROWS = [
+    Row("colour", "colour.png", file(halves(RED, BLUE)), WIDE, RED, BLUE),
+    Row("colour", "colour.jpg", file(halves(RED, BLUE), "JPEG", quality=95), WIDE, RED, BLUE, off=2),
+    Row("grey", "grey.png", file(halves(10, 200, "L")), WIDE, (10,) * 3, (200,) * 3),
+    Row("grey", "grey.jpg", file(halves(10, 200, "L"), "JPEG", quality=95), WIDE, (10,) * 3, (200,) * 3, off=2),
+    Row("one bit", "bit.png", file(halves(0, 1, "1")), WIDE, (0,) * 3, WHITE),
+    Row("16-bit grey", "grey16.png", file(grey16(25_700, 65_535)), WIDE, (100,) * 3, WHITE),
+    Row("16-bit grey", "grey16.tif", file(grey16(25_700, 0), "TIFF"), WIDE, (100,) * 3, (0,) * 3),
+    Row("palette", "palette.png", file(palette()), WIDE, RED, BLUE),
+    Row("palette", "palette.gif", file(palette(), "GIF"), WIDE, RED, BLUE),
+    Row("transparency", "palette-clear.png", file(palette(), transparency=0), WIDE, WHITE, BLUE),
+    Row("transparency", "palette-clear.gif", file(palette(), "GIF", transparency=0), WIDE, WHITE, BLUE),
+    Row("transparency", "rgba.png", file(halves(CLEAR_RED, CLEAR_BLUE, "RGBA")), WIDE, WHITE, HALF_BLUE),
+    Row("transparency", "la.png", file(halves((0, 0), (0, 128), "LA")), WIDE, WHITE, (127,) * 3),
+    Row("transparency", "colour-clear.png", file(halves(RED, BLUE), transparency=RED), WIDE, WHITE, BLUE),
+    Row("transparency", "grey-clear.png", file(halves(7, 9, "L"), transparency=7), WIDE, WHITE, (9,) * 3),
+    Row("transparency", "grey16-clear.png", file(grey16(0, 25_700), transparency=0), WIDE, WHITE, (100,) * 3),
+    Row("CMYK", "cmyk.jpg", file(halves((0, 255, 255, 0), (255, 255, 0, 0), "CMYK"), "JPEG", quality=95),
+        WIDE, RED, BLUE, off=6),
+    Row("animation", "moving.gif", file(FRAMES[0], "GIF", save_all=True, append_images=FRAMES[1:]), WIDE, RED, BLUE),
+    Row("animation", "moving.webp", file(FRAMES[0], "WEBP", save_all=True, append_images=FRAMES[1:], lossless=True),
+        WIDE, RED, BLUE),
+    Row("animation", "phone.jpg", file(FRAMES[0], "MPO", save_all=True, append_images=FRAMES[1:], quality=95),
+        WIDE, RED, BLUE, off=2),
+    Row("EXIF orientation", "turned.jpg", file(halves(RED, BLUE), "JPEG", quality=95, exif=TURNED),
+        WIDE, RED, BLUE, off=2),
+    Row("EXIF orientation", "turned-on.jpg", file(halves(RED, BLUE), "JPEG", quality=95, exif=TURNED),
+        (256, 512), RED, BLUE, off=2, exif=True),
+    Row("EXIF orientation", "turned-on.png", file(halves((0, 0), (0, 128), "LA"), exif=TURNED),
+        (256, 512), WHITE, (127,) * 3, exif=True),
+    Row("TIFF orientation", "turned.tif", file(halves(RED, BLUE), "TIFF", exif=TURNED), (256, 512), RED, BLUE),
+    Row("tiny", "1x1.png", file(Image.new("RGB", (1, 1), BLUE)), (256, 256), BLUE, BLUE),
+    Row("tiny", "3x2.png", file(Image.new("RGB", (3, 2), BLUE)), (384, 256), BLUE, BLUE),
+    Row("tiny", "60x100.png", file(halves(RED, BLUE, size=(60, 100))), (256, 426), RED, BLUE),
+    Row("long and thin", "20x5000.png", file(halves(RED, BLUE, size=(20, 5000))), (256, 64_000), RED, BLUE,
+        encoding="png"),
+    Row("long and thin", "1x5000.png", file(Image.new("RGB", (1, 5000))), reason="too_large",
+        detail="1 x 5000 would become 256 x 1280000, 100000000 pixels allowed"),
+    *(Row("huge", f"bomb.{kind}", holding(data), reason="too_large",
+          detail="(11000 x 11000|more) pixels.* 100000000 allowed") for kind, data in bombs().items()),
+    Row("cut off", "cut.jpg", holding(saved(NOISE, "JPEG")[:2000]), reason="truncated", detail=CUT),
+    Row("cut off", "cut.png", holding(saved(NOISE, "PNG")[:2000]), reason="truncated", detail=CUT),
+    Row("damaged", "damaged.webp", holding(saved(NOISE, "WEBP")[:2000]), reason="damaged", detail=".+"),
+    Row("values without a range", "float.tif", file(halves(0.5, 2.5, "F"), "TIFF"), reason="unsupported_mode",
+        detail="Pillow's mode F has no fixed range of values"),
+    Row("no bytes", "empty.jpg", holding(b""), reason="empty", detail="the file has 0 bytes"),
+    Row("no picture", "text.jpg", holding(b"<html>404 not found</html>"), reason="not_a_picture",
+        detail="it begins like no known format"),
+    Row("names", "Kätzchen 猫 🐈.png", file(halves(RED, BLUE)), WIDE, RED, BLUE),
+    Row("names", "n" * 246 + ".png", file(halves(RED, BLUE)), WIDE, RED, BLUE),
+    Row("links", "link-outside.png", outside, WIDE, RED, BLUE),
+    Row("links", "link-broken.png", link("nowhere.png"), reason="missing", detail="there is no such file"),
+    Row("links", "link-loop.png", link("link-loop.png"), reason="unreadable", detail=os.strerror(errno.ELOOP)),
+    Row("no file", "never-made.png", lambda path: None, reason="missing", detail="there is no such file"),
+    Row("duplicates", "copy-1.png", file(halves(BLUE, RED)), WIDE, BLUE, RED),
+    Row("duplicates", "copy-2.png", file(halves(BLUE, RED)), WIDE, BLUE, RED),
+    Row("no permission", "secret.png", secret, reason="unreadable", detail=os.strerror(errno.EACCES)),
+    Row("folder, pipe or device", "folder.jpg", Path.mkdir, reason="not_a_file", detail="it is a folder or a device"),
+    Row("folder, pipe or device", "pipe.jpg", os.mkfifo, reason="not_a_file", detail="it is a folder or a device"),
+]
+# fmt: on
+
+
+def source(row: Row, folder: Path) -> Source:
+    path = folder / row.name
+    row.make(path)
+    return Source(row.name, str(path))
+
+
+def pixels_are_right(row: Row, values: np.ndarray) -> bool:
+    height, width, _ = values.shape
+    found = values[[height // 8, -height // 8], [width // 8, -width // 8]].astype(int)
+    return bool(np.abs(found - [row.first, row.last]).max() <= row.off)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name[:20])
+def test_what_comes_out(row: Row, tmp_path, monkeypatch) -> None:
+    (tmp_path / "pictures").mkdir()
+    made = source(row, tmp_path / "pictures")
+    if row.kind == "no permission" and os.geteuid() == 0:  # who reads every file: the system's answer to others
+
+        def refused(self):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+        monkeypatch.setattr(Path, "read_bytes", refused)
+    settings = ResizeSettings(exif=row.exif, shards=1, max_rejects=1)
+    summary = write_resized(tmp_path / "out", [made], settings)
+    assert summary.rejects == read_rejects(tmp_path / "out")
+    kept = list(read_pictures(tmp_path / "out"))
+    if row.reason is None:
+        assert summary.rejects == []
+        assert [(picture.width, picture.height, picture.encoding) for picture in kept] == [(*row.size, row.encoding)]
+        assert pixels_are_right(row, kept[0].array())
+    else:
+        assert kept == []
+        assert [(reject.image_id, reject.reason) for reject in summary.rejects] == [(row.name, row.reason)]
+        assert re.fullmatch(row.detail, summary.rejects[0].detail)
+        assert str(tmp_path) not in summary.rejects[0].detail
+
+
+def test_the_table_and_the_page_for_users_agree(repository) -> None:
+    page = (repository / "docs/pictures.md").read_text()
+    kinds, rejects = (page.split(heading)[1].split("\n## ")[0] for heading in ("## What happens", "## Rejects"))
+    told = dict(re.findall(r"^\| ([^|]+?) \| (.+) \|$", kinds, re.MULTILINE))
+    assert set(told) == {row.kind for row in ROWS} | {"kind of file"}
+    for row in ROWS:
+        assert row.reason is None or f"`{row.reason}`" in told[row.kind]
+    advice = re.findall(r"^\| `(\w+)` \| ..", rejects, re.MULTILINE)
+    assert advice == ["image_id", "reason", "detail", *get_args(Reason)]
+    assert {row.reason for row in ROWS} == {None, *get_args(Reason)}
+
+
+def test_a_bomb_is_refused_before_any_pixel_is_decoded(monkeypatch) -> None:
+    class ReachedError(BaseException):
+        pass
+
+    def load(self):
+        raise ReachedError
+
+    monkeypatch.setattr(ImageFile.ImageFile, "load", load)
+    for data in bombs().values():
+        with pytest.raises(RejectError, match="too_large"):
+            decode(data, exif=True, max_pixels=100_000_000)
+    with pytest.raises(ReachedError):
+        decode(saved(NOISE, "PNG"), exif=True, max_pixels=100_000_000)
+
+
+def test_duplicates_share_their_sha256(tmp_path) -> None:
+    twins = [source(row, tmp_path) for row in ROWS if row.kind == "duplicates"]
+    write_resized(tmp_path / "out", twins, ResizeSettings(side=16))
+    kept = sorted((picture.image_id, picture.sha256) for picture in read_pictures(tmp_path / "out"))
+    sha256 = hashlib.sha256((tmp_path / "copy-1.png").read_bytes()).hexdigest()
+    assert kept == [("copy-1.png", sha256), ("copy-2.png", sha256)]
+
+
+def run(repository: Path, folder: Path, rows: list[Row], max_rejects: int) -> subprocess.CompletedProcess[str]:
+    """The stage as a process, in a project with these pictures."""
+    document = YAML(typ="safe", pure=True).load((repository / "recipes/sample.yaml").read_text())
+    document["resize"] |= {"side": 256, "exif": False, "max_rejects": max_rejects}
+    with (folder / "params.yaml").open("w") as stream:
+        YAML().dump(document, stream)
+    names = [row.name for row in reversed(rows)]  # not in the order of the answers
+    table = pa.table({"image_id": names, "path": [f"pictures/{name}" for name in names]})
+    write_table(folder / "data/corpus/images.parquet", table)
+    environment = {**os.environ, "PYTHONPATH": str(repository), "SIGHTWORD_WORKERS": "1", "SIGHTWORD_THREADS": "1"}
+    environment.pop("DVC_STAGE", None)
+    return subprocess.run(
+        [sys.executable, "-m", "stages.resize"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.slow
+def test_all_of_them_at_once_as_a_process(repository, tmp_path) -> None:
+    rows = [row for row in ROWS if not row.exif and (row.kind != "no permission" or os.geteuid() != 0)]
+    bad = sorted((row for row in rows if row.reason), key=lambda row: row.name)
+    (tmp_path / "pictures").mkdir()
+    for row in rows:
+        row.make(tmp_path / "pictures" / row.name)
+
+    done = run(repository, tmp_path, rows, len(bad))
+    assert done.returncode == 0, done.stderr
+    assert f"{len(rows) - len(bad)} pictures in" in done.stderr
+    assert f"{len(bad)} rejected" in done.stderr
+    rejects = read_rejects(tmp_path / "data/resized")
+    assert [(reject.image_id, reject.reason) for reject in rejects] == [(row.name, row.reason) for row in bad]
+    assert all(re.fullmatch(row.detail, reject.detail) for row, reject in zip(bad, rejects, strict=True))
+    kept = {picture.image_id: picture for picture in read_pictures(tmp_path / "data/resized")}
+    assert sorted(kept) == sorted({row.name for row in rows} - {row.name for row in bad})
+    assert all(pixels_are_right(row, kept[row.name].array()) for row in rows if not row.reason)
+
+    before = {path.name: path.read_bytes() for path in (tmp_path / "data/resized").iterdir()}
+    present = [row for row in rows if row.reason != "missing"]
+    bad = [row for row in bad if row.reason != "missing"]
+    for given, words in (
+        (rows, r"2 pictures cannot be used \(2 missing\): link-broken\.png \(.*No other picture was looked at yet"),
+        (
+            present,
+            rf"{len(bad)} pictures cannot be used \(1 damaged, 1 empty,.*\): "
+            + ".*; ".join(rf"{re.escape(row.name)} \({row.reason}: " for row in bad[:5])
+            + rf".*; and {len(bad) - 5} more; expected at most resize\.max_rejects = 0\. Replace",
+        ),
+    ):
+        done = run(repository, tmp_path, given, 0)
+        assert done.returncode == 1, done.stderr
+        assert re.search(words, done.stderr), done.stderr
+        assert "Traceback" not in done.stderr
+        assert {path.name: path.read_bytes() for path in (tmp_path / "data/resized").iterdir()} == before
+        assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["corpus", "resized"]
+
+
+def test_more_rejects_than_allowed_stop_the_stage(tmp_path) -> None:
+    made = [source(row, tmp_path) for row in ROWS if row.kind in ("no bytes", "no picture")]
+    with pytest.raises(PictureError, match=r"2 pictures .*1 empty, 1 not_a_picture.*max_rejects = 1"):
+        write_resized(tmp_path / "out", made, ResizeSettings(max_rejects=1))
+    assert not (tmp_path / "out").exists()
