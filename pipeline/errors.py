@@ -66,6 +66,10 @@ class FeaturesError(SightwordError):
     """Features are missing, incomplete, or do not belong to these pictures."""
 
 
+class StoreError(SightwordError):
+    """The store of features cannot be read or written."""
+
+
 class CaptionsError(SightwordError):
     """Captions or their vocabulary do not fit what they are used with."""
 

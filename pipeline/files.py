@@ -7,6 +7,7 @@ renamed, so that a killed process or a full disk leaves the earlier file in plac
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -28,6 +29,10 @@ def _sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems do not sync folders, and have no need to.
+        if error.errno not in (errno.EINVAL, errno.EBADF, errno.ENOTSUP):
+            raise
     finally:
         os.close(descriptor)
 
@@ -61,9 +66,9 @@ def atomic_file(path: Pathish) -> Iterator[Path]:
     final = Path(path)
     final.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=final.parent, prefix=f".{final.name[:40]}.", suffix=".tmp")
-    os.close(descriptor)
     temporary = Path(name)
     try:
+        os.close(descriptor)
         yield temporary
         temporary.chmod(_open_mode(folder=False))
         _sync_file(temporary)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from pipeline.errors import SetupError
 
@@ -22,6 +23,8 @@ class Machine:
     """``SIGHTWORD_WORKERS``: processes that read pictures; default: the cores this process may use."""
     threads: int
     """``SIGHTWORD_THREADS``: threads of one tensor operation; default: the cores this process may use."""
+    store: Path
+    """``SIGHTWORD_STORE``: the folder in which computed features are remembered; default: in the user's cache."""
 
 
 def current() -> Machine:
@@ -39,6 +42,7 @@ def current() -> Machine:
         device=device,
         workers=_count("SIGHTWORD_WORKERS", cores, least=0),
         threads=_count("SIGHTWORD_THREADS", cores, least=1),
+        store=_store(),
     )
 
 
@@ -49,3 +53,14 @@ def _count(variable: str, default: int, *, least: int) -> int:
     if not text.isdigit() or int(text) < least:
         raise SetupError(f"{variable}={text}: not a usable number", expected=f"a whole number of at least {least}")
     return int(text)
+
+
+def _store() -> Path:
+    named = os.environ.get("SIGHTWORD_STORE")
+    if named:
+        return Path(named).expanduser().absolute()
+    caches = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return Path(caches or Path.home() / ".cache") / "sightword"
+    except RuntimeError:
+        raise SetupError("this user has no home folder", todo="Set SIGHTWORD_STORE to a folder.") from None

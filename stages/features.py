@@ -1,12 +1,21 @@
-"""Reads ``data/resized/``, ``data/corpus/images.parquet`` and ``features.inputs``; writes ``data/features/``."""
+"""Reads ``data/resized/``, ``data/corpus/images.parquet`` and ``features.inputs``; writes ``data/features/``.
+
+What it computes goes into the store that ``SIGHTWORD_STORE`` names, and comes from there when it is there.
+"""
 
 from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipeline.features.settings import FeaturesSettings
-from stages.runner import run
+from stages.runner import Option, run
+
+if TYPE_CHECKING:
+    from pipeline.features.corpus import ResizedCorpus
+    from pipeline.features.extraction import Speed
+    from pipeline.features.part import Part
 
 log = logging.getLogger(__name__)
 
@@ -14,12 +23,24 @@ IMAGES = Path("data/corpus/images.parquet")
 RESIZED = Path("data/resized")
 FEATURES = Path("data/features")
 
+PART = Option(
+    "--part",
+    metavar="I/N",
+    help="only compute part I of N (such as 3/8) into the store, which any number of machines may do at the same "
+    "time; a run without it then puts the whole together",
+)
 
-def work(settings: FeaturesSettings) -> None:
+
+def work(settings: FeaturesSettings, part: str | None = None) -> None:
     """Features of each picture from an image network, or precomputed ones, to HDF5."""
+    from pipeline.features.part import parse_part
     from pipeline.files import atomic_folder, read_table
 
+    mine = None if part is None else parse_part(part)
     image_ids: list[str] = read_table(IMAGES, ["image_id"], todo="Run the stage corpus first.")["image_id"].to_pylist()
+    if mine is not None:
+        _store(image_ids, settings, mine)
+        return
     with atomic_folder(FEATURES) as folder:
         if settings.source == "precomputed":
             _convert(folder / "features.h5", image_ids, settings)
@@ -41,23 +62,77 @@ def _convert(path: Path, image_ids: list[str], settings: FeaturesSettings) -> No
 
 
 def _extract(path: Path, image_ids: list[str], settings: FeaturesSettings) -> None:
+    summary = _open(image_ids, settings).write(path)
+    _tell_speed(summary.speed, settings)
+    log.info(
+        "features: %d pictures, %d computed, %d from store, %d rejected",
+        summary.pictures,
+        summary.computed,
+        summary.stored,
+        summary.rejected,
+    )
+
+
+def _store(image_ids: list[str], settings: FeaturesSettings, part: Part) -> None:
+    from pipeline.errors import FeaturesError
+
+    if settings.source == "precomputed":
+        raise FeaturesError("precomputed features have no parts to compute", where=f"--part {part}")
+    summary = _open(image_ids, settings).store(part)
+    _tell_speed(summary.speed, settings)
+    log.info(
+        "features: part %s: %d of %d pictures, %d computed, %d from store",
+        part,
+        summary.pictures,
+        len(image_ids),
+        summary.computed,
+        summary.stored,
+    )
+
+
+def _open(image_ids: list[str], settings: FeaturesSettings) -> ResizedCorpus:
     from pipeline import devices, machine
-    from pipeline.features.extraction import extract_resized
+    from pipeline.features.corpus import ResizedCorpus
+    from pipeline.features.store import Store
 
     here = machine.current()
-    device = devices.use(here)
-    summary = extract_resized(path, image_ids, RESIZED, settings, device=device, workers=here.workers, progress=True)
-    clock = summary.clock
+    corpus = ResizedCorpus(
+        image_ids,
+        RESIZED,
+        settings,
+        store=Store(here.store),
+        device=devices.use(here),
+        workers=here.workers,
+        progress=True,
+    )
+    log.info("features: the store is %s, the kind %s", here.store, corpus.kind)
+    return corpus
+
+
+def _tell_speed(speed: Speed, settings: FeaturesSettings) -> None:
+    clock = speed.clock
+    if not clock.pictures:
+        return
     log.info(
-        "features: %s on %s: read %.1f s, infer %.1f s, %.1f pictures a second",
-        settings.backbone,
-        device,
+        "features: %.1f s for %d pictures, %.1f a second (read %.1f s, infer %.1f s, write %.1f s, side by side)",
+        clock.wall,
+        clock.pictures,
+        clock.pictures / clock.wall,
         clock.read,
         clock.infer,
-        clock.pictures / max(clock.read + clock.infer, 1e-9),
+        clock.write,
     )
-    log.info("features: %d pictures, %d computed, %d rejected", summary.pictures, summary.computed, summary.rejected)
+    if speed.peak and speed.share:
+        log.info(
+            "features: %.1f GFLOP a picture, %.0f GFLOP/s, which is %.0f %% of the best this machine did in a large "
+            "matrix product or convolution (%s, %.0f GFLOP/s)",
+            speed.flops_a_picture / 1e9,
+            speed.peak * speed.share / 1e9,
+            100 * speed.share,
+            settings.precision,
+            speed.peak / 1e9,
+        )
 
 
 if __name__ == "__main__":
-    run("features", FeaturesSettings, work)
+    run("features", FeaturesSettings, work, [PART])

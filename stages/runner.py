@@ -7,7 +7,8 @@ import errno
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,8 +23,28 @@ SettingsT = TypeVar("SettingsT", bound=Settings)
 log = logging.getLogger("sightword")
 
 
-def run(name: str, settings_class: type[SettingsT], work: Callable[[SettingsT], None]) -> None:
+@dataclass(frozen=True)
+class Option:
+    """An option of one stage; its value, a text, goes to the stage's ``work`` by name."""
+
+    flag: str
+    metavar: str
+    help: str
+
+    @property
+    def name(self) -> str:
+        """The name of the argument of ``work``."""
+        return self.flag.strip("-").replace("-", "_")
+
+
+def run(name: str, settings_class: type[SettingsT], work: Callable[..., None], options: Sequence[Option] = ()) -> None:
     """Run one stage as a program: read its section, do its work, exit.
+
+    Args:
+        name: of the stage.
+        settings_class: of its section.
+        work: called with the section's settings, and the options that were given.
+        options: those this stage has beside the common ones.
 
     Exit codes: 0 done, 1 a mistake that the message explains, 2 wrong arguments,
     130 interrupted.
@@ -34,11 +55,14 @@ def run(name: str, settings_class: type[SettingsT], work: Callable[[SettingsT], 
     parser.add_argument("--params", default="params.yaml", help="the parameter file (default: %(default)s)")
     parser.add_argument("-v", "--verbose", action="count", default=0, help="log more; twice for debugging")
     parser.add_argument("-q", "--quiet", action="store_true", help="log only warnings and errors")
+    for option in options:
+        parser.add_argument(option.flag, metavar=option.metavar, help=option.help)
     arguments = parser.parse_args()
+    given = {option.name: getattr(arguments, option.name) for option in options}
     start_logging(verbose=arguments.verbose, quiet=arguments.quiet)
     try:
         machine.current()  # a wrong setting is told before any work
-        work(params.section(arguments.params, settings_class))
+        work(params.section(arguments.params, settings_class), **given)
     except SightwordError as error:
         _fail(name, str(error), debug=arguments.verbose > 1)
     except OSError as error:

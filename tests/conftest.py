@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the stages do, before torch is loaded
@@ -24,6 +25,18 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real data: {folder} does not exist (SIGHTWORD_TEST_DATA names another folder)")
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_store(tmp_path_factory) -> Iterator[None]:
+    """No test reads or writes the user's own store of features."""
+    before = os.environ.get("SIGHTWORD_STORE")
+    os.environ["SIGHTWORD_STORE"] = str(tmp_path_factory.mktemp("store"))
+    yield
+    if before is None:
+        del os.environ["SIGHTWORD_STORE"]
+    else:
+        os.environ["SIGHTWORD_STORE"] = before
 
 
 @pytest.hookimpl(wrapper=True)

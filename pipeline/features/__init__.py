@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pipeline.features.extraction import extract as extract
+    from pipeline.features.door import extract as extract
 
 __all__ = ["extract"]
 
-_DOORS = {"extract": "pipeline.features.extraction"}
+_DOORS = {"extract": "pipeline.features.door"}
 
 
 def __getattr__(name: str) -> Any:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +18,7 @@ from torch import nn
 from pipeline.errors import FeaturesError
 from pipeline.features.backbones import FeatureNetwork
 from pipeline.features.crops import CROPS, normalise, write_crops
+from pipeline.features.fusion import ready
 from pipeline.features.settings import Precision
 from pipeline.features.transform import Transform
 from pipeline.images.encoding import Pixels
@@ -24,42 +28,69 @@ PICTURES_A_CALL = {"cpu": 1, "cuda": 32}
 calls are filled up: a library may choose another kernel for another shape, and its last
 bits with it."""
 
+CALLS_AHEAD = 2
+"""Calls whose pictures are read while others are computed."""
+
+Features = npt.NDArray[np.float32]
+
 
 @dataclass
 class Clock:
-    """Seconds spent waiting for pictures, and computing."""
+    """Where the time goes, in seconds; reading, computing and writing go on side by side."""
 
     read: float = 0.0
+    """Spent waiting for pictures."""
     infer: float = 0.0
-    pictures: int = field(default=0)
+    """In which the network computed, as the mean of those threads."""
+    write: float = 0.0
+    """Spent writing to the store."""
+    wall: float = 0.0
+    pictures: int = 0
 
 
 class Extractor:
     """A network, ready on a device.
 
+    On a CPU each picture is one call in one thread, and as many calls run side by
+    side as there are threads: so the number of threads cannot change a bit of the
+    result, and none waits for another.
+
     Args:
-        network: from :func:`pipeline.features.backbones.cut`.
+        network: from :func:`pipeline.features.backbones.cut`; used up.
         transform: crops, normalisation, post-processing.
-        precision: ``fp32``, or ``bf16`` for bfloat16 autocast.
+        precision: ``fp32``, or ``bf16`` for bfloat16.
         device: where to compute.
+        threads: calls side by side on a CPU.
     """
 
     def __init__(
-        self, network: FeatureNetwork, transform: Transform, *, precision: Precision, device: torch.device
+        self,
+        network: FeatureNetwork,
+        transform: Transform,
+        *,
+        precision: Precision,
+        device: torch.device,
+        threads: int = 1,
     ) -> None:
-        self.network: nn.Module = network.to(device=device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
         self.dimension = network.dimension
         self.transform = transform
         self.precision = precision
         self.device = device
         self.clock = Clock()
+        self._count = CROPS[transform.crops]
         self._pictures = PICTURES_A_CALL.get(device.type, 1)
+        # On CUDA a second thread prepares the next call while the first waits for its result.
+        self._threads = threads if device.type == "cpu" else 2
+        self._network: nn.Module = ready(network, precision=precision, device=device)
+        with self._steady():
+            self._compute([])  # lays the weights out before several threads use them
 
-    def run(self, pictures: Iterable[Pixels]) -> Iterator[npt.NDArray[np.float32]]:
+    def run(self, pictures: Iterable[Pixels]) -> Iterator[Features]:
         """Features of pictures, in their order.
 
         Args:
-            pictures: uint8 (height, width, 3) each, of any sizes not smaller than a crop.
+            pictures: uint8 (height, width, 3) each, of any sizes not smaller than a
+                crop; read a few calls ahead.
 
         Yields:
             float32 (D,) each; the same whatever pictures are around it.
@@ -67,53 +98,70 @@ class Extractor:
         Raises:
             FeaturesError: a feature is not finite.
         """
-        waiting: list[Pixels] = []
+        source = iter(pictures)
+        running: deque[Future[tuple[Features, float]]] = deque()
+        begun, busy = time.perf_counter(), 0.0
+        with (
+            self._steady(),
+            ThreadPoolExecutor(self._threads, initializer=torch.set_num_threads, initargs=(1,)) as pool,
+        ):
+            try:
+                while True:
+                    started = time.perf_counter()
+                    call = list(itertools.islice(source, self._pictures))
+                    self.clock.read += time.perf_counter() - started
+                    if call:
+                        running.append(pool.submit(self._timed, call))
+                    while running and (not call or len(running) >= self._threads + CALLS_AHEAD):
+                        features, seconds = running.popleft().result()
+                        busy += seconds
+                        self.clock.pictures += len(features)
+                        self.clock.infer = busy / self._threads
+                        yield from features
+                    self.clock.wall = time.perf_counter() - begun
+                    if not call:
+                        return
+            finally:
+                for future in running:
+                    future.cancel()
+
+    def _timed(self, pictures: list[Pixels]) -> tuple[Features, float]:
         started = time.perf_counter()
-        for picture in pictures:
-            waiting.append(picture)
-            if len(waiting) < self._pictures:
-                continue
-            self.clock.read += time.perf_counter() - started
-            yield from self._compute(waiting)
-            waiting = []
-            started = time.perf_counter()
-        self.clock.read += time.perf_counter() - started
-        if waiting:
-            yield from self._compute(waiting)
+        return self._compute(pictures), time.perf_counter() - started
 
     @torch.inference_mode()
-    def _compute(self, pictures: list[Pixels]) -> npt.NDArray[np.float32]:
+    def _compute(self, pictures: list[Pixels]) -> Features:
         """Features (B, D) of at most as many pictures as go into a call."""
-        started = time.perf_counter()
-        count, side = CROPS[self.transform.crops], self.transform.crop
+        count, side = self._count, self.transform.crop
         crops = torch.zeros((self._pictures * count, side, side, 3), device=self.device)
         for index, picture in enumerate(pictures):
             pixels = torch.from_numpy(picture).to(self.device, non_blocking=True)
             normal = normalise(pixels, self.transform.mean, self.transform.std)
             write_crops(normal, crops[index * count : (index + 1) * count], side, self.transform.crops)
-        with self._exact():
-            found = self.network(crops.permute(0, 3, 1, 2))  # (B * crops, D)
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.precision == "bf16"):
+            found = self._network(crops.permute(0, 3, 1, 2))  # (B * crops, D)
         found = found.flatten(1).to(torch.float32)
         if self.transform.relu:
             found = found.relu()
         mean = found.unflatten(0, (self._pictures, count)).mean(dim=1)
         if self.transform.l2:
             mean = nn.functional.normalize(mean, dim=1)
-        features: npt.NDArray[np.float32] = mean[: len(pictures)].cpu().numpy()
+        features: Features = mean[: len(pictures)].cpu().numpy()
         if not np.isfinite(features).all():
             raise FeaturesError(
                 "the network gave features that are not finite numbers", todo="Are these the right weights?"
             )
-        self.clock.infer += time.perf_counter() - started
-        self.clock.pictures += len(pictures)
         return features
 
     @contextlib.contextmanager
-    def _exact(self) -> Iterator[None]:
-        """Full float32 products on CUDA too (no TF32), kernels that repeat; bfloat16 where asked for."""
-        bf16 = self.precision == "bf16"
-        with (
-            torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False),
-            torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=bf16),
-        ):
-            yield
+    def _steady(self) -> Iterator[None]:
+        """One thread an operation; on CUDA full float32 products (no TF32) and kernels that repeat."""
+        threads = torch.get_num_threads()
+        flags = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
+        try:
+            with flags:
+                if self.device.type == "cpu":
+                    torch.set_num_threads(1)
+                yield
+        finally:
+            torch.set_num_threads(threads)

@@ -7,10 +7,10 @@ import logging
 import pickle
 import re
 import struct
+import sys
 import urllib.error
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -45,26 +45,8 @@ _UNREADABLE = (
 )
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """A whole network with its weights, and what these were."""
-
-    network: nn.Module
-    weights: str
-    """The published name, the file's name without its folder, or ``random`` with the seed."""
-    sha256: str
-    """Of the file; for random weights, of the tensors."""
-
-
-def load(
-    backbone: Backbone,
-    weights: str,
-    *,
-    sha256: str = "",
-    seed: int = 0,
-    folder: Pathish = ".",
-) -> Loaded:
-    """Build a backbone's network and load its weights.
+class Weights:
+    """Weights of a backbone, known by their sha256 before they are needed.
 
     Args:
         backbone: from :func:`pipeline.features.backbones.find_backbone`.
@@ -74,19 +56,53 @@ def load(
         folder: where a file's name starts from.
 
     Raises:
-        WeightsError: the file is missing or another one, there is no network to
-            download it, or the weights are not this network's.
+        WeightsError: the file is another one than ``sha256`` says; or, where that
+            is not given, it is missing or cannot be downloaded.
     """
-    if weights == RANDOM:
-        return _random(backbone, seed)
-    path = Path(folder) / weights if is_weights_file(weights) else _published(backbone, weights)
-    found = _checked(path, sha256)
-    network = build(backbone, initialise=False)
-    _fill(network, backbone, _read(path), path)
-    return Loaded(network, path.name if is_weights_file(weights) else weights, found)
+
+    def __init__(
+        self, backbone: Backbone, weights: str, *, sha256: str = "", seed: int = 0, folder: Pathish = "."
+    ) -> None:
+        self.backbone = backbone
+        self.name = f"{RANDOM}:{seed}" if weights == RANDOM else Path(weights).name
+        """The published name, the file's name without its folder, or ``random`` with the seed."""
+        self._weights, self._wanted, self._seed = weights, sha256, seed
+        self._network: nn.Module | None = None
+        if weights == RANDOM:
+            self._network, self.sha256 = _random(backbone, seed)
+            return
+        self._path = Path(folder) / weights if is_weights_file(weights) else _place(backbone, weights)
+        self.sha256 = sha256
+        """Of the file; for random weights, of the tensors."""
+        # With its hash known, a missing file is no error yet: all features may be in the store.
+        if not sha256 or self._path.is_file():
+            self.sha256 = self._fetch()
+
+    def load(self) -> nn.Module:
+        """The whole network with these weights, which is the caller's to change.
+
+        Raises:
+            WeightsError: the file is missing, cannot be downloaded, or is another
+                network's.
+        """
+        if self._network is not None:
+            network, self._network = self._network, None
+            return network
+        if self._weights == RANDOM:
+            return _random(self.backbone, self._seed)[0]
+        self._fetch()
+        network = build(self.backbone, initialise=False)
+        _fill(network, self.backbone, _read(self._path), self._path)
+        return network
+
+    def _fetch(self) -> str:
+        """Have the file, and return its sha256."""
+        if not is_weights_file(self._weights):
+            _download(self._path, vision.models.get_model_weights(self.backbone.name)[self._weights].url)
+        return _checked(self._path, self._wanted)
 
 
-def _random(backbone: Backbone, seed: int) -> Loaded:
+def _random(backbone: Backbone, seed: int) -> tuple[nn.Module, str]:
     log.warning("random weights: for demonstration (%s, seed %d); nothing was learnt by them", backbone.name, seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -94,11 +110,11 @@ def _random(backbone: Backbone, seed: int) -> Loaded:
     digest = hashlib.sha256()
     for name, tensor in sorted(network.state_dict().items()):
         digest.update(name.encode() + b"\0" + tensor.numpy().tobytes())
-    return Loaded(network, f"{RANDOM}:{seed}", digest.hexdigest())
+    return network, digest.hexdigest()
 
 
-def _published(backbone: Backbone, weights: str) -> Path:
-    """The file of published weights in torch's cache, downloaded when it is not there."""
+def _place(backbone: Backbone, weights: str) -> Path:
+    """Where the file of published weights is in torch's cache, once it was downloaded."""
     accepted = [entry.name for entry in vision.models.get_model_weights(backbone.name)]
     if weights not in accepted:
         raise WeightsError(
@@ -107,9 +123,12 @@ def _published(backbone: Backbone, weights: str) -> Path:
             expected=f"{' or '.join(accepted)}, a file ending in .safetensors or .pth, or {RANDOM}",
         )
     url: str = vision.models.get_model_weights(backbone.name)[weights].url
-    name = url.rpartition("/")[2]
-    path = Path(torch.hub.get_dir()) / "checkpoints" / name
-    prefix = re.search(r"-([0-9a-f]{8,})\.", name)
+    return Path(torch.hub.get_dir()) / "checkpoints" / url.rpartition("/")[2]
+
+
+def _download(path: Path, url: str) -> None:
+    """Have the file of published weights, whose name begins its sha256."""
+    prefix = re.search(r"-([0-9a-f]{8,})\.", path.name)
     if not path.exists():
         log.info("downloading %s to %s", url, path)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -117,7 +136,7 @@ def _published(backbone: Backbone, weights: str) -> Path:
             "Put the file there yourself, or put it into features.inputs and name it and its sha256 in the parameters."
         )
         try:
-            torch.hub.download_url_to_file(url, str(path), prefix and prefix.group(1), progress=False)
+            torch.hub.download_url_to_file(url, str(path), prefix and prefix.group(1), progress=sys.stderr.isatty())
         except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
             reason = getattr(error, "reason", error)
             raise WeightsError(
@@ -127,7 +146,6 @@ def _published(backbone: Backbone, weights: str) -> Path:
             raise WeightsError(f"the download of {url} is damaged ({error})", todo="Try again.") from None
     if prefix and not sha256_file(path).startswith(prefix.group(1)):
         raise WeightsError("its sha256 is not the one in its name", where=path, todo="Delete it to download it again.")
-    return path
 
 
 def _checked(path: Path, sha256: str) -> str:

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from pipeline.errors import FeaturesError
-from pipeline.features import vision
+from pipeline.features import backbones, vision
 from pipeline.features.backbones import FeatureNetwork, build, cut, find_backbone
 
 KNOWN = {
@@ -97,3 +97,15 @@ def test_unknown_names_get_near_ones() -> None:
         find_backbone("resnet15")
     with pytest.raises(FeaturesError, match="fc7 or fc6 or pool5"):
         find_backbone("vgg19", "fc8")
+
+
+def test_the_documentation_lists_all_feature_points(repository) -> None:
+    page = (repository / "docs/features.md").read_text()
+    rows = [line.split("|")[1:-1] for line in page.splitlines() if line.count("|") == 3 and "`" in line]
+    points = {name.strip().lower().replace(" ", "").replace("-", ""): cell.strip() for names, cell in rows
+              for name in names.split(",")}  # fmt: skip
+    for family, known in backbones._FEATURE_POINTS.items():
+        name = {"mobilenet_v2": "mobilenetv2", "mobilenet_v3": "mobilenetv3", "wide_resnet": "wideresnet"}.get(
+            family, family
+        )
+        assert points[name] == ", ".join(f"`{point}`" for point in known), family

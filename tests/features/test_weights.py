@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import http.server
 import logging
 import pickle
+import threading
 import urllib.error
 from pathlib import Path
 
@@ -12,8 +14,9 @@ import torch
 from safetensors.torch import save_file
 
 from pipeline.errors import WeightsError
+from pipeline.features import vision
 from pipeline.features.backbones import build, find_backbone
-from pipeline.features.weights import load
+from pipeline.features.weights import Weights
 from pipeline.files import sha256_file
 
 BACKBONE = find_backbone("squeezenet1_1")
@@ -39,10 +42,14 @@ def save(path: Path, state: dict[str, torch.Tensor]) -> None:
         torch.save(state, path)
 
 
+def load(*arguments, **options) -> torch.nn.Module:
+    return Weights(*arguments, **options).load()
+
+
 def test_a_file_without_the_classifier_is_enough(file, state) -> None:
-    found = load(BACKBONE, file.name, sha256=sha256_file(file), folder=file.parent)
-    assert (found.weights, found.sha256) == (file.name, sha256_file(file))
-    own = found.network.state_dict()
+    found = Weights(BACKBONE, file.name, sha256=sha256_file(file), folder=file.parent)
+    assert (found.name, found.sha256) == (file.name, sha256_file(file))
+    own = found.load().state_dict()
     assert all(torch.equal(own[key], state[key]) for key in state if not key.startswith("classifier"))
 
 
@@ -100,12 +107,15 @@ def test_a_file_that_is_no_state_dict(tmp_path) -> None:
 
 def test_random_weights_are_loud_and_repeat(caplog) -> None:
     with caplog.at_level(logging.WARNING):
-        one = load(BACKBONE, "random", seed=5)
+        one = Weights(BACKBONE, "random", seed=5)
     assert "random weights: for demonstration" in caplog.text
     torch.rand(7)  # the state of torch's own generator has no say
-    assert load(BACKBONE, "random", seed=5).sha256 == one.sha256
-    assert load(BACKBONE, "random", seed=6).sha256 != one.sha256
-    assert one.weights == "random:5"
+    assert Weights(BACKBONE, "random", seed=5).sha256 == one.sha256
+    assert Weights(BACKBONE, "random", seed=6).sha256 != one.sha256
+    assert one.name == "random:5"
+    first, second = one.load().state_dict(), one.load().state_dict()
+    assert all(torch.equal(first[key], second[key]) for key in first)
+    assert first["features.0.weight"].data_ptr() != second["features.0.weight"].data_ptr()
 
 
 def test_random_weights_leave_torchs_generator_alone() -> None:
@@ -126,6 +136,84 @@ def test_no_network_says_which_file_to_put_where(tmp_path, monkeypatch) -> None:
         load(find_backbone("resnet152"), "IMAGENET1K_V1")
     assert str(tmp_path / "hub/checkpoints/resnet152-394f9c45.pth") in str(caught.value)
     assert "https://download.pytorch.org/models/resnet152-394f9c45.pth" in str(caught.value)
+
+
+class Publisher:
+    """torchvision's record of published weights, whose file a server on this machine gives."""
+
+    def __init__(self, url: str) -> None:
+        self.name, self.url = "IMAGENET1K_V1", url
+
+    def __iter__(self):
+        return iter([self])
+
+    def __getitem__(self, name: str) -> Publisher:
+        return self
+
+
+@pytest.fixture
+def published(tmp_path, monkeypatch, state):
+    """Publishes bytes under a name; tells how often they were asked for."""
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
+    (tmp_path / "served").mkdir()
+    asked: list[str] = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *arguments: object) -> None:
+            super().__init__(*arguments, directory=str(tmp_path / "served"))
+
+        def log_message(self, *arguments: object) -> None:
+            asked.append(self.path)
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+
+    def publish(name: str, data: bytes) -> list[str]:
+        (tmp_path / "served" / name).write_bytes(data)
+        publisher = Publisher(f"http://127.0.0.1:{server.server_port}/{name}")
+        monkeypatch.setattr(vision.models, "get_model_weights", lambda _: publisher)
+        return asked
+
+    yield publish
+    server.shutdown()
+    server.server_close()
+
+
+def test_published_weights_are_downloaded_once_and_checked(tmp_path, published, state) -> None:
+    torch.save(state, tmp_path / "net.pth")
+    data, sha256 = (tmp_path / "net.pth").read_bytes(), sha256_file(tmp_path / "net.pth")
+    asked = published(f"squeezenet1_1-{sha256[:8]}.pth", data)
+    for _ in range(2):
+        found = Weights(BACKBONE, "IMAGENET1K_V1")
+        assert (found.name, found.sha256) == ("IMAGENET1K_V1", sha256)
+        own = found.load().state_dict()
+        assert all(torch.equal(own[key], state[key]) for key in own if "classifier" not in key)
+    assert asked == [f"/squeezenet1_1-{sha256[:8]}.pth"]
+
+
+def test_a_download_of_something_else_is_refused_and_not_kept(tmp_path, published) -> None:
+    published("squeezenet1_1-00000000.pth", b"another file")
+    with pytest.raises(WeightsError, match=r"the download of .*is damaged"):
+        Weights(BACKBONE, "IMAGENET1K_V1")
+    assert list((tmp_path / "torch/hub/checkpoints").iterdir()) == []
+
+
+def test_a_file_that_is_not_on_the_server(published) -> None:
+    published("another-00000000.pth", b"")
+    vision.models.get_model_weights("").url += ".gone"
+    with pytest.raises(WeightsError, match=r"could not be downloaded.*File not found"):
+        Weights(BACKBONE, "IMAGENET1K_V1")
+
+
+def test_weights_whose_hash_is_known_are_fetched_only_when_needed(tmp_path, published) -> None:
+    asked = published("squeezenet1_1-00000000.pth", b"another file")
+    for name in ("IMAGENET1K_V1", "none.pth"):
+        found = Weights(BACKBONE, name, sha256="1" * 64, folder=tmp_path)
+        assert found.sha256 == "1" * 64
+        assert asked == []
+        with pytest.raises(WeightsError):
+            found.load()
+        asked.clear()
 
 
 def test_a_damaged_download_is_not_used(tmp_path, monkeypatch) -> None:

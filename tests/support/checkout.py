@@ -38,6 +38,7 @@ class Checkout:
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
             "DVC_NO_ANALYTICS": "1",
             "DVC_SITE_CACHE_DIR": str(store / "dvc"),
+            "SIGHTWORD_STORE": str(store / "features"),
             "GIT_AUTHOR_NAME": "test",
             "GIT_AUTHOR_EMAIL": "test@example.org",
             "GIT_COMMITTER_NAME": "test",

@@ -1,0 +1,144 @@
+"""The library's door: features of any list of picture files."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar, get_args
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from pipeline import devices, machine
+from pipeline.errors import FeaturesError, PictureError
+from pipeline.features.backbones import find_backbone
+from pipeline.features.extraction import Extraction, rows_of
+from pipeline.features.settings import IMAGENET_MEAN, IMAGENET_STD, Crops, Precision
+from pipeline.features.store import Store
+from pipeline.features.table import Array
+from pipeline.features.transform import Transform
+from pipeline.features.weights import Weights
+from pipeline.files import Pathish
+from pipeline.images.decode import Reject
+from pipeline.images.encoding import Pixels
+from pipeline.images.resized import Source, hash_file, resize_to_array
+from pipeline.images.settings import Interpolation, ResizeSettings
+from pipeline.images.workers import ordered_map
+
+Result = TypeVar("Result")
+
+
+def extract(
+    pictures: Sequence[Pathish],
+    backbone: str = "resnet152",
+    weights: Pathish = "IMAGENET1K_V1",
+    precision: Precision = "fp32",
+    *,
+    feature_point: str = "",
+    weights_sha256: str = "",
+    weights_seed: int = 0,
+    resize: int = 256,
+    interpolation: Interpolation = "lanczos",
+    exif: bool = False,
+    crops: Crops = "ten",
+    crop: int = 224,
+    mean: Sequence[float] = IMAGENET_MEAN,
+    std: Sequence[float] = IMAGENET_STD,
+    relu: bool = False,
+    l2: bool = False,
+    max_pixels: int = 100_000_000,
+    store: Pathish | None = None,
+    device: torch.device | str | None = None,
+    workers: int = 0,
+    progress: bool = False,
+) -> Array:
+    """Features of picture files, the same numbers as the stage stores.
+
+    The defaults are the published transform of Merkx & Frank 2019: smaller side 256 by
+    Lanczos, ten crops of 224, ResNet-152 with its first ImageNet weights, the average
+    pool's 2048 values, mean of the ten.
+
+    Args:
+        pictures: paths, N of them; copies of a file are computed once.
+        backbone: a torchvision classifier by the name of its builder.
+        weights: a name of torchvision's weights enum, a path, or ``random``.
+        precision: ``fp32``, or ``bf16`` for bfloat16.
+        feature_point: empty for what enters the classifier, or a name such as ``fc6``.
+        weights_sha256: checked where given.
+        weights_seed: of random weights.
+        resize: the smaller side, in pixels.
+        interpolation: Pillow's filter.
+        exif: turn the pictures as their EXIF orientation says.
+        crops: ``ten``, ``five`` or ``one``.
+        crop: the side of a crop, in pixels.
+        mean: of red, green and blue.
+        std: of red, green and blue.
+        relu: cut each crop's features at zero before the mean.
+        l2: scale the mean to length 1.
+        max_pixels: larger pictures are refused.
+        store: a folder that remembers features, which may be the stages' own
+            (``SIGHTWORD_STORE``); None computes all anew and writes nothing.
+        device: where to compute; None for what ``SIGHTWORD_DEVICE`` says.
+        workers: processes that decode; more than 0 needs ``if __name__ == "__main__":`` in a script.
+        progress: show a bar on standard error.
+
+    Returns:
+        float32 (N, D), row i for picture i.
+
+    Raises:
+        PictureError: a picture cannot be used; its path and the reason.
+        FeaturesError: no such backbone, or a choice that is none.
+        WeightsError: the weights are missing or not those asked for.
+        StoreError: the store cannot be used.
+    """
+    for name, value, literal in (
+        ("interpolation", interpolation, Interpolation),
+        ("crops", crops, Crops),
+        ("precision", precision, Precision),
+    ):
+        if value not in get_args(literal):
+            raise FeaturesError("no such choice", where=f"{name}={value!r}", expected=" or ".join(get_args(literal)))
+    transform = Transform(resize, interpolation, exif, crops, crop, tuple(mean), tuple(std), relu, l2)
+    settings = ResizeSettings(side=resize, interpolation=interpolation, exif=exif, max_pixels=max_pixels)
+    place = devices.use(machine.current()) if device is None else torch.device(device)
+    name = weights if isinstance(weights, str) else str(Path(weights).absolute())
+    extraction = Extraction(
+        Weights(find_backbone(backbone, feature_point), name, sha256=weights_sha256, seed=weights_seed),
+        transform,
+        precision=precision,
+        device=place,
+        store=None if store is None else Store(store),
+    )
+    # What goes to other processes is of rooms that do not load torch.
+    hasher = functools.partial(hash_file, settings=settings)
+    reader = functools.partial(resize_to_array, settings=settings)
+    sources = [Source(os.fspath(path), os.fspath(path)) for path in pictures]
+    keys = [
+        extraction.identity.key(_usable(sha256)) for sha256 in ordered_map(hasher, sources, workers=workers, chunk=16)
+    ]
+    by_key = dict(zip(keys, sources, strict=True))
+
+    def read(missing: Collection[bytes]) -> Iterator[tuple[bytes, Pixels]]:
+        found = ordered_map(reader, [by_key[key] for key in missing], workers=workers, chunk=4)
+        for key, result in zip(missing, found, strict=True):
+            path, sha256, pixels = _usable(result)
+            if extraction.identity.key(sha256) != key:
+                raise PictureError("changed while it was read", where=path)
+            yield key, pixels
+
+    rows = rows_of(keys)
+    features = np.empty((len(sources), extraction.dimension), np.float32)
+    with tqdm(total=len(rows), desc="features", unit="picture", disable=None if progress else True) as bar:
+        for found, values in extraction.run(rows, read, bar.update):
+            for key, value in zip(found, values, strict=True):
+                features[rows[key]] = value
+    return features
+
+
+def _usable(result: Result | Reject) -> Result:
+    if isinstance(result, Reject):
+        raise PictureError(f"cannot be used ({result.reason}: {result.detail})", where=result.image_id)
+    return result

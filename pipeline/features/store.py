@@ -1,0 +1,190 @@
+"""The store: each feature that was ever computed, by its key, for all projects and machines that share a folder.
+
+``FOLDER/features/KIND/`` holds the features of one kind (:mod:`pipeline.features.identity`):
+``identity.json`` says which, and immutable segments hold them. A segment is
+written under a temporary name and renamed, and nothing is ever changed in place, so that any
+number of writers and readers get along without locks, on network file systems too; a killed
+writer leaves at most a temporary file.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Collection, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+
+from pipeline.errors import StoreError
+from pipeline.features.identity import Identity
+from pipeline.features.segments import SUFFIX, Array, read_segment, write_segment
+from pipeline.files import Pathish, write_text
+
+log = logging.getLogger(__name__)
+
+FIRST, LAST = 1.0, 120.0
+"""Seconds a finished feature may wait to be written: early in a run and late in a long one."""
+SHARE = 0.05
+"""Between those, the part of a run's time that a killed process may lose at most."""
+SEGMENT_BYTES = 1 << 22
+"""Features of this size are written at once; about ten times as much memory is in use for it."""
+IDENTITY = "identity.json"
+
+
+class Store:
+    """A folder of features.
+
+    Args:
+        folder: made when something is written.
+    """
+
+    def __init__(self, folder: Pathish) -> None:
+        self.folder = Path(folder)
+        self.kinds = self.folder / "features"
+
+    def read(self, identity: Identity, dimension: int, keys: Collection[bytes]) -> Iterator[tuple[list[bytes], Array]]:
+        """Those features of some keys that are there, each checked and given once.
+
+        Args:
+            identity: the kind.
+            dimension: D.
+            keys: the keys wanted.
+
+        Yields:
+            Keys and their float32 (n, D).
+
+        Raises:
+            StoreError: the folder cannot be read. Damaged features are only warned of.
+        """
+        wanted = set(keys)
+        folder = self.kinds / identity.name
+        for path in self.segments(folder):
+            if not wanted:
+                break
+            for found, values in read_segment(path, dimension, wanted, _warn):
+                wanted.difference_update(found)
+                yield found, values
+        if len(wanted) < len(keys):
+            _touch(folder / IDENTITY)
+
+    def segments(self, folder: Path) -> list[Path]:
+        """The segments in the folder of a kind.
+
+        Raises:
+            StoreError: the folder cannot be read.
+        """
+        try:
+            return sorted(path for path in folder.iterdir() if path.suffix == SUFFIX and not path.name.startswith("."))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise StoreError(
+                f"cannot be read ({error.strerror})", where=folder, todo="Set SIGHTWORD_STORE to another folder."
+            ) from None
+
+    def writer(self, identity: Identity) -> Writer:
+        """Write features of one kind, as a context manager.
+
+        Raises:
+            StoreError: the folder cannot be written; found out before anything is computed.
+        """
+        folder = self.kinds / identity.name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            # Written anew by whoever comes: a cut-off one is mended so.
+            write_text(folder / IDENTITY, identity.as_json() + "\n")
+        except OSError as error:
+            raise _unwritable(self.folder, error) from None
+        return Writer(self.folder, folder)
+
+
+class Writer:
+    """Takes features one by one and writes them in segments, beside the work, in a thread of its own.
+
+    On leaving the context what was taken is written, whatever the reason for leaving.
+    """
+
+    def __init__(self, store: Path, folder: Path) -> None:
+        self.seconds = 0.0
+        """Spent writing."""
+        self._store, self._folder = store, folder
+        self._waiting: dict[bytes, Array] = {}
+        self._bytes = 0
+        self._started = self._written = time.monotonic()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
+        self._running: Future[None] | None = None
+
+    def put(self, key: bytes, feature: Array) -> None:
+        """Take a feature, float32 (D,).
+
+        Raises:
+            StoreError: an earlier one could not be written.
+        """
+        self._waiting[key] = feature
+        self._bytes += feature.nbytes
+        now = time.monotonic()
+        patience = min(max(FIRST, SHARE * (now - self._started)), LAST)
+        if self._bytes >= SEGMENT_BYTES or now - self._written >= patience:
+            self._flush()
+            self._written = now
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self._flush()
+            self._wait()
+        except StoreError as problem:
+            if error is None:
+                raise
+            log.warning("%s", problem)  # the first error is the one to tell
+        finally:
+            self._thread.shutdown()
+
+    def _flush(self) -> None:
+        try:
+            self._wait()
+        finally:  # that an earlier segment failed is no reason to lose this one
+            if self._waiting:
+                self._running = self._thread.submit(self._write, self._waiting)
+                self._waiting, self._bytes = {}, 0
+
+    def _wait(self) -> None:
+        running, self._running = self._running, None
+        if running is not None:
+            try:
+                running.result()
+            except OSError as error:
+                raise _unwritable(self._store, error) from None
+
+    def _write(self, features: dict[bytes, Array]) -> None:
+        started = time.perf_counter()
+        write_segment(self._folder, features)
+        self.seconds += time.perf_counter() - started
+
+
+def _unwritable(folder: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"the store cannot be written ({error.strerror or error})",
+        where=folder,
+        todo="Make room or give permission there, or set SIGHTWORD_STORE to another folder. What was stored before "
+        "stays, and the next run goes on from it.",
+    )
+
+
+def _warn(path: Path, lost: int, why: str) -> None:
+    what = f"{lost} features" if lost else "its features"
+    log.warning("%s: %s cannot be used and are left out (%s); see `sightword store verify`", path, what, why)
+
+
+def _touch(path: Path) -> None:
+    """Note when a kind was last used, where that is permitted."""
+    try:
+        os.utime(path)
+    except OSError as error:
+        log.debug("%s: %s", path, error)

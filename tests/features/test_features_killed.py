@@ -1,0 +1,299 @@
+"""The stage features as processes: killed, two at a time, on a damaged store, in parts; always the same bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from PIL import Image
+from ruamel.yaml import YAML
+
+from pipeline.features import corpus
+from pipeline.features.table import read_features
+from pipeline.files import write_table
+from pipeline.images.resized import Source, write_resized
+from pipeline.images.settings import ResizeSettings
+from pipeline.images.shards import list_groups
+
+PICTURES = 150
+SIDE = 128
+SHARDS = 36
+"""As many row groups: enough for four reading processes."""
+FEATURES = Path("data/features/features.h5")
+
+
+def draw(path: Path, number: int) -> Source:
+    blocks = np.random.default_rng(number).integers(0, 256, (4, 4 + number % 3, 3), np.uint8)
+    Image.fromarray(blocks).resize((32 * blocks.shape[1], 128), Image.Resampling.BICUBIC).save(path)
+    return Source(f"{number:04d}.png", str(path))
+
+
+def prepare(folder: Path, sources: Sequence[Source]) -> None:
+    """What the stages corpus and resize would write."""
+    table = {"image_id": [source.image_id for source in sources], "path": [source.path for source in sources]}
+    write_table(folder / "data/corpus/images.parquet", pa.table(table))
+    write_resized(folder / "data/resized", sources, ResizeSettings(side=SIDE, shards=SHARDS, encoding="raw"))
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory) -> list[Source]:
+    folder = tmp_path_factory.mktemp("pictures")
+    return [draw(folder / f"{number}.png", number) for number in range(PICTURES + 1)]
+
+
+@dataclass
+class Project:
+    """A folder in which the stage can be run."""
+
+    folder: Path
+    repository: Path
+
+    def start(self, store: Path, *arguments: str, threads: int = 1, workers: int = 0) -> subprocess.Popen[str]:
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(self.repository),
+            "SIGHTWORD_DEVICE": "cpu",
+            "SIGHTWORD_STORE": str(store),
+            "SIGHTWORD_THREADS": str(threads),
+            "SIGHTWORD_WORKERS": str(workers),
+        }
+        environment.pop("DVC_STAGE", None)
+        return subprocess.Popen(
+            [sys.executable, "-m", "stages.features", *arguments],
+            cwd=self.folder, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
+
+    def run(self, store: Path, *arguments: str, **options: int) -> str:
+        """What the stage said on standard error."""
+        return finish(self.start(store, *arguments, **options))
+
+    def bytes(self) -> bytes:
+        return (self.folder / FEATURES).read_bytes()
+
+    def copy(self, folder: Path) -> Project:
+        """Without the output."""
+        shutil.copytree(self.folder, folder, ignore=lambda path, names: {"features"} & set(names))
+        return Project(folder, self.repository)
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    check_gone(process.pid)
+    return said
+
+
+def counts(said: str) -> tuple[int, ...]:
+    """Pictures, computed, from the store, rejected, as the last line tells."""
+    found = re.fullmatch(
+        r"features: (\d+) pictures, (\d+) computed, (\d+) from store, (\d+) rejected", said.splitlines()[-1]
+    )
+    assert found, said
+    return tuple(map(int, found.groups()))
+
+
+def alive(group: int) -> list[str]:
+    """The processes of a process group, without those that ended and were not yet fetched."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            name, _, rest = path.read_text().rpartition(")")
+            state, _, its_group = rest.split()[:3]
+            if int(its_group) == group and state not in "ZX":
+                found.append(name)
+    return found
+
+
+def check_gone(group: int) -> None:
+    """Helping processes notice that the one they helped is gone, and end."""
+    patience = time.monotonic() + 10
+    while left := alive(group):
+        assert time.monotonic() < patience, f"left behind: {left}"
+        time.sleep(0.02)
+
+
+def segments(store: Path) -> list[Path]:
+    return [path for path in (store / "features").glob("*/*.parquet") if not path.name.startswith(".")]
+
+
+@pytest.fixture(scope="module")
+def project(repository, sources, tmp_path_factory) -> Project:
+    folder = tmp_path_factory.mktemp("project")
+    prepare(folder, sources[:PICTURES])
+    document = YAML(typ="safe", pure=True).load((repository / "recipes/sample.yaml").read_text())
+    document["resize"] |= {"side": SIDE, "shards": SHARDS}
+    document["features"] |= {"backbone": "shufflenet_v2_x0_5", "weights": "random", "crop": SIDE}
+    with (folder / "params.yaml").open("w") as stream:
+        YAML().dump(document, stream)
+    return Project(folder, repository)
+
+
+@dataclass
+class Undisturbed:
+    """A run that nothing disturbed."""
+
+    bytes: bytes
+    store: Path
+    seconds: float
+
+
+@pytest.fixture(scope="module")
+def undisturbed(project, tmp_path_factory) -> Undisturbed:
+    store = tmp_path_factory.mktemp("stores") / "first"
+    one = project.copy(tmp_path_factory.mktemp("undisturbed") / "project")
+    started = time.monotonic()
+    assert counts(one.run(store)) == (PICTURES, PICTURES, 0, 0)
+    seconds = time.monotonic() - started
+    found = read_features(one.folder / FEATURES)
+    assert len(np.unique(found.features, axis=0)) == PICTURES  # else equal bytes would say little
+    return Undisturbed(one.bytes(), store, seconds)
+
+
+def kill_after(process: subprocess.Popen[str], seconds: float, project: Project, whole: bytes) -> str:
+    """Kill a run, or let it end before; what is visible of its output is whole all the while."""
+    end = time.monotonic() + seconds
+    while process.poll() is None and time.monotonic() < end:
+        with contextlib.suppress(FileNotFoundError):
+            assert project.bytes() == whole
+        time.sleep(0.01)
+    process.kill()
+    said = process.communicate()[1]
+    check_gone(process.pid)
+    return said
+
+
+def check_killed(project: Project, store: Path, undisturbed: Undisturbed, moments: Sequence[float], **options) -> None:
+    """Killed at each moment, a part of the time that a whole run takes, and then no more."""
+    for moment in moments:
+        kill_after(project.start(store, **options), moment * undisturbed.seconds, project, undisturbed.bytes)
+        if (project.folder / FEATURES).exists():  # it had enough in the store to end before
+            assert project.bytes() == undisturbed.bytes
+            (project.folder / FEATURES).unlink()
+    if not segments(store):  # a slow machine: none came so far
+        process = project.start(store, **options)
+        while process.poll() is None and not segments(store):
+            time.sleep(0.01)
+        kill_after(process, 0.0, project, undisturbed.bytes)
+    assert segments(store)
+    pictures, computed, stored, rejected = counts(project.run(store, **options))
+    assert (pictures, rejected) == (PICTURES, 0)
+    assert computed + stored == PICTURES
+    assert stored > 0
+    assert project.bytes() == undisturbed.bytes
+
+
+@pytest.mark.slow
+def test_killed_and_killed_again_it_ends_with_the_same_bytes(project, undisturbed, tmp_path) -> None:
+    check_killed(project.copy(tmp_path / "project"), tmp_path / "store", undisturbed, [0.85, 0.7], threads=2, workers=2)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", [0, 1])
+def test_killed_at_random_moments(project, undisturbed, tmp_path, seed) -> None:
+    rng = random.Random(seed)
+    moments = [rng.uniform(0.05, 0.9) for _ in range(4)]
+    check_killed(
+        project.copy(tmp_path / "project"), tmp_path / "store", undisturbed, moments, threads=1 + seed, workers=4 * seed
+    )
+
+
+@pytest.mark.slow
+def test_a_byte_flipped_in_the_store_costs_one_picture(project, undisturbed, tmp_path) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(undisturbed.store, store)
+    value = read_features_of(undisturbed.store)[7].tobytes()
+    [path] = [path for path in segments(store) if value in path.read_bytes()]
+    data = path.read_bytes()
+    path.write_bytes(data.replace(value, value[:-2] + bytes([value[-2] ^ 1]) + value[-1:]))
+    one = project.copy(tmp_path / "project")
+    said = one.run(store)
+    assert counts(said) == (PICTURES, 1, PICTURES - 1, 0)
+    assert f"{path}: 1 features cannot be used and are left out" in said
+    assert one.bytes() == undisturbed.bytes
+
+
+def read_features_of(store: Path) -> np.ndarray:
+    """All features of a store with one kind, in any order, as pyarrow reads them."""
+    import pyarrow.parquet as pq
+
+    values = [value for path in segments(store) for value in pq.read_table(path)["feature"].to_pylist()]
+    return np.stack([np.frombuffer(value, "<f4") for value in values])
+
+
+@pytest.mark.slow
+def test_one_picture_more_is_one_picture_computed(project, sources, undisturbed, tmp_path) -> None:
+    """And a copy of a picture under another name is none."""
+    store = tmp_path / "store"
+    shutil.copytree(undisturbed.store, store)
+    one = project.copy(tmp_path / "project")
+    prepare(one.folder, [*sources[:PICTURES], Source("copy.png", sources[3].path), sources[PICTURES]])
+    assert counts(one.run(store)) == (PICTURES + 2, 1, PICTURES + 1, 0)
+    before = one.folder / "before.h5"
+    before.write_bytes(undisturbed.bytes)
+    old, new = read_features(before), read_features(one.folder / FEATURES)
+    assert np.array_equal(new.features[new.rows(old.image_ids)], old.features)
+    assert np.array_equal(new.features[new.rows(["copy.png"])], old.features[old.rows(["0003.png"])])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("threads", "workers"), [(2, 0), (1, 1), (2, 4), (4, 4)])
+def test_threads_and_reading_processes_change_no_byte(project, undisturbed, tmp_path, threads, workers) -> None:
+    one = project.copy(tmp_path / "project")
+    assert len(list_groups(one.folder / "data/resized")) // corpus.GROUPS_A_WORKER >= workers  # they are wanted
+    options = {"threads": threads, "workers": workers}
+    assert counts(one.run(tmp_path / "store", **options)) == (PICTURES, PICTURES, 0, 0)
+    assert one.bytes() == undisturbed.bytes
+    (one.folder / FEATURES).unlink()
+    assert counts(one.run(tmp_path / "store", **options)) == (PICTURES, 0, PICTURES, 0)
+    assert one.bytes() == undisturbed.bytes
+
+
+@pytest.mark.full
+def test_two_at_a_time_on_one_store(project, undisturbed, tmp_path) -> None:
+    pair = [project.copy(tmp_path / name) for name in ("one", "other")]
+    for process in [one.start(tmp_path / "store") for one in pair]:
+        assert counts(finish(process))[0] == PICTURES
+    assert [one.bytes() for one in pair] == [undisturbed.bytes] * 2
+    assert len(read_features_of(tmp_path / "store")) >= PICTURES
+    assert not [path for path in tmp_path.rglob(".*") if path.is_file()]
+
+
+@pytest.mark.full
+def test_parts_at_the_same_time_and_then_the_whole(project, undisturbed, tmp_path) -> None:
+    one = project.copy(tmp_path / "project")
+    parts = [finish(part) for part in [one.start(tmp_path / "store", "--part", f"{index}/3") for index in (1, 2, 3)]]
+    told = [
+        re.search(rf"part (\d)/3: (\d+) of {PICTURES} pictures, (\d+) computed, 0 from store", part) for part in parts
+    ]
+    assert [found[1] for found in told if found] == ["1", "2", "3"]
+    assert sum(int(found[2]) for found in told if found) == PICTURES
+    assert all(found[2] == found[3] for found in told if found)
+    assert not (one.folder / FEATURES).exists()
+    assert len(read_features_of(tmp_path / "store")) == PICTURES
+    assert counts(one.run(tmp_path / "store")) == (PICTURES, 0, PICTURES, 0)
+    assert one.bytes() == undisturbed.bytes
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("part", ["0/3", "4/3", "x"])
+def test_a_part_that_is_none(project, tmp_path, part) -> None:
+    one = project.copy(tmp_path / "project")
+    process = one.start(tmp_path / "store", "--part", part)
+    _, said = process.communicate()
+    assert process.returncode == 1
+    [line] = said.splitlines()
+    assert line == f"features: --part {part}: no part of anything; expected I/N with I from 1 to N, such as 3/8"
+    assert not (tmp_path / "store").exists()
+    assert not list((one.folder / "data").glob("*features*"))

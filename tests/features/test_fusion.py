@@ -1,0 +1,157 @@
+"""A network made ready to infer gives the plain network's numbers."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from pipeline.features.backbones import build, cut, find_backbone
+from pipeline.features.fusion import FusedConvolution, has_bfloat16_units, ready
+
+CPU = torch.device("cpu")
+
+SMALL = ["densenet121", "googlenet", "mobilenet_v3_small", "resnet18", "shufflenet_v2_x0_5", "squeezenet1_1"]
+LARGE = ["alexnet", "convnext_tiny", "efficientnet_b0", "inception_v3", "maxvit_t", "mnasnet0_5", "mobilenet_v2",
+         "regnet_y_400mf", "resnext50_32x4d", "swin_t", "vgg11_bn", "vit_b_32", "wide_resnet50_2"]  # fmt: skip
+
+
+def pictures(name: str) -> torch.Tensor:
+    """Four pictures of coarse blocks: noise looks all alike to a network."""
+    side = 299 if name == "inception_v3" else 224
+    blocks = torch.randn(4, 3, 7, 7, generator=torch.Generator().manual_seed(1))
+    return nn.functional.interpolate(blocks, size=side)
+
+
+def lively(name: str) -> nn.Module:
+    """A random network whose batch norms do what trained ones do: without that, all pictures come out alike."""
+    backbone = find_backbone(name)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network = cut(build(backbone, initialise=True), backbone)
+        for module in network.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                module.momentum = 1.0
+                nn.init.uniform_(module.weight, 0.5, 1.5)
+                nn.init.normal_(module.bias, 0, 0.1)
+        with torch.no_grad():
+            network.train()(pictures(name))
+    return network.eval()
+
+
+def difference(one: torch.Tensor, other: torch.Tensor) -> float:
+    """The largest, as a part of the largest number."""
+    return float((one - other).abs().max() / one.abs().max())
+
+
+def compare(name: str) -> None:
+    """The fast network is as near to float64 as the plain one, whose rounding deep random networks blow up."""
+    network, images = lively(name), pictures(name)
+    with torch.inference_mode():
+        exact = copy.deepcopy(network).double()(images.double()).flatten(1)
+        plain = difference(exact, network(images).flatten(1))
+        fast = ready(copy.deepcopy(network), precision="fp32", device=CPU)(images).flatten(1)
+        assert difference(exact, fast) < 3 * plain + 1e-6
+        assert difference(exact, fast.flip(0)) > 100 * (plain + 1e-6)  # the control: another picture's numbers
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            rounded = distance(exact, network(images))
+            half = distance(exact, ready(copy.deepcopy(network), precision="bf16", device=CPU)(images))
+    assert difference(exact, fast) / 10 < half < 2 * rounded + 1e-5
+
+
+def distance(one: torch.Tensor, other: torch.Tensor) -> float:
+    """The largest of 1 - cosine."""
+    return float(1 - nn.functional.cosine_similarity(one, other.double().flatten(1)).min())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALL)
+def test_families_of_networks(name) -> None:
+    compare(name)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", LARGE)
+def test_more_families_of_networks(name) -> None:
+    compare(name)
+
+
+def test_all_of_a_resnet_is_fused() -> None:
+    network = ready(lively("resnet18"), precision="fp32", device=CPU)
+    kinds = [type(module) for module in network.modules()]
+    assert kinds.count(FusedConvolution) == 20
+    assert not {nn.BatchNorm2d, nn.Conv2d, nn.ReLU} & set(kinds)
+
+
+@pytest.mark.parametrize("onednn", [True, False])
+def test_even_areas_are_not_rounded(onednn, monkeypatch) -> None:
+    """A value that bfloat16 does not hold, all over the picture: the first convolution must see it as it is."""
+    if not onednn:
+        monkeypatch.setattr("pipeline.features.fusion._has_onednn", lambda: False)
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3)).eval()
+    exact, images = copy.deepcopy(network[0]), torch.full((1, 3, 16, 16), 1.003)
+    first = next(iter(ready(network, precision="bf16", device=CPU).children()))
+    with torch.inference_mode():
+        wanted = exact(images).relu()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found, rounded = first(images).relu(), exact(images).relu()
+    assert difference(wanted, found) < 1e-6
+    assert difference(wanted, rounded.float()) > 1e-3  # the control: what bfloat16 alone makes of it
+
+
+class Shared(nn.Module):
+    """What must not be fused: results used twice, sums that are not cut, sums in place of another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two, self.three = (nn.Conv2d(3, 3, 3, padding=1) for _ in range(3))
+        self.norm = nn.BatchNorm2d(3)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        first = self.one(images)
+        normal = self.norm(first)  # first is used below, so this cannot be folded
+        second = torch.relu(self.two(first) + normal)
+        second += self.three(second)
+        again = self.two(second)  # one convolution called twice
+        return torch.relu(again - first) + second
+
+
+def test_what_cannot_be_fused_is_left_alone() -> None:
+    torch.manual_seed(0)
+    network = Shared().eval()
+    network.norm.running_mean.normal_()
+    images = torch.randn(2, 3, 8, 8)
+    with torch.inference_mode():
+        plain = network(images)
+        fast = ready(copy.deepcopy(network), precision="fp32", device=CPU)
+        assert difference(plain, fast(images)) < 1e-5
+    assert any(isinstance(module, FusedConvolution) for module in fast.modules())
+
+
+class Untraceable(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(3, 3, 3)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.convolution(images) if images.sum() > 0 else self.convolution(-images)
+
+
+def test_a_network_that_cannot_be_traced_works_as_it_is() -> None:
+    network = Untraceable().eval()
+    images = torch.rand(1, 3, 8, 8)
+    with torch.inference_mode():
+        assert difference(network(images), ready(copy.deepcopy(network), precision="fp32", device=CPU)(images)) < 1e-5
+
+
+def test_without_onednn_the_numbers_are_the_same(monkeypatch) -> None:
+    monkeypatch.setattr("pipeline.features.fusion._has_onednn", lambda: False)
+    assert not has_bfloat16_units()
+    network = ready(lively("resnet18"), precision="fp32", device=CPU)
+    assert not any(isinstance(module, FusedConvolution) for module in network.modules())
+    images = torch.randn(1, 3, 64, 64)
+    with torch.inference_mode():
+        assert difference(lively("resnet18")(images), network(images)) < 1e-5

@@ -1,0 +1,34 @@
+"""Work and peak: counted and measured, not guessed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from pipeline.features import peak
+from pipeline.features.backbones import find_backbone
+from pipeline.features.settings import IMAGENET_MEAN, IMAGENET_STD
+from pipeline.features.transform import Transform
+
+
+def transform(**changes) -> Transform:
+    values = {"resize": 256, "interpolation": "lanczos", "exif": False, "crops": "one", "crop": 224, "relu": False,
+              "l2": False, "mean": tuple(IMAGENET_MEAN), "std": tuple(IMAGENET_STD)}  # fmt: skip
+    return Transform(**values | changes)
+
+
+@pytest.mark.parametrize(
+    ("name", "dimension", "gflop"), [("resnet152", 2048, 23.1), ("densenet169", 1664, 6.7), ("vgg19", 4096, 39.3)]
+)
+def test_the_work_of_published_networks(name, dimension, gflop) -> None:
+    """Against torchvision's own table of multiply-adds, which counts the classifier too."""
+    network = peak.skeleton(find_backbone(name))
+    assert network.dimension == dimension
+    one = peak.flops_a_picture(network, transform())
+    assert one / 1e9 == pytest.approx(gflop, rel=0.01)
+    assert peak.flops_a_picture(network, transform(crops="ten")) == 10 * one
+
+
+def test_the_peak_is_a_rate(monkeypatch) -> None:
+    monkeypatch.setattr(peak, "SIDE", 300)
+    assert 1e8 < peak.peak_flops("fp32", torch.device("cpu")) < 1e14

@@ -1,0 +1,117 @@
+"""A disk that is full, a real one: what was stored stays, the error says what to do, and with room it goes on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.errors import StoreError
+from pipeline.features import store as module
+from pipeline.features.identity import Identity
+from pipeline.features.segments import Array
+from pipeline.features.settings import IMAGENET_MEAN, IMAGENET_STD
+from pipeline.features.store import Store
+from pipeline.features.transform import Transform
+
+DIMENSION = 2048
+DISK = 3 << 20
+FILLER = 2 << 20
+"""What lies there beside the store, at first."""
+COUNT = 200
+"""Features of 8 kB each: too many beside the filler, and not without it."""
+
+
+def identity() -> Identity:
+    transform = Transform(256, "lanczos", False, "ten", 224, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, False)
+    return Identity("resnet152", "avgpool", transform, "0" * 64, "fp32", "cpu-1")
+
+
+KIND = identity()
+
+
+def feature(number: int) -> tuple[bytes, Array]:
+    value = np.random.default_rng(number).standard_normal(DIMENSION).astype(np.float32)
+    return KIND.key(f"{number:064x}"), value
+
+
+def stored(store: Store) -> set[int]:
+    """The features that are there, each as it was computed."""
+    numbers = {feature(number)[0]: number for number in range(COUNT)}
+    found = set()
+    for keys, values in store.read(KIND, DIMENSION, list(numbers)):
+        for key, value in zip(keys, values, strict=True):
+            assert value.tobytes() == feature(numbers[key])[1].tobytes()
+            found.add(numbers[key])
+    return found
+
+
+def write(store: Store, numbers) -> None:
+    with store.writer(KIND) as writer:
+        for number in numbers:
+            writer.put(*feature(number))
+
+
+def fill(disk: Path) -> None:
+    """Run on an empty disk, by a process that sees it alone."""
+    module.SEGMENT_BYTES = 10 * 4 * DIMENSION
+    store = Store(disk / "store")
+    filler = disk / "filler"
+    filler.write_bytes(bytes(FILLER))
+    write(store, range(20))
+    assert stored(store) == set(range(20))
+
+    for _ in range(2):  # the second finds it as full as the first left it
+        with pytest.raises(StoreError) as caught:
+            write(store, set(range(COUNT)) - stored(store))
+        assert str(caught.value).startswith(f"{store.folder}: the store cannot be written (No space left on device)")
+        assert "SIGHTWORD_STORE" in str(caught.value)
+    kept = stored(store)
+    assert kept >= set(range(20))
+    assert 60 < len(kept) < COUNT  # it was filled
+    assert not list(store.folder.rglob(".*"))
+    assert (store.kinds / KIND.name / module.IDENTITY).read_text() == KIND.as_json() + "\n"
+
+    filler.unlink()
+    write(store, set(range(COUNT)) - kept)
+    assert stored(store) == set(range(COUNT))
+    sys.stdout.write("done\n")
+
+
+def apart() -> list[str] | None:
+    """A command that runs another with mounts of its own, where that is permitted."""
+    if not shutil.which("unshare") or not shutil.which("mount"):
+        return None
+    for command in (["unshare", "-m"], ["unshare", "-rm"]):
+        tried = subprocess.run(
+            [*command, "mount", "-t", "tmpfs", "tmpfs", "/tmp"], check=False, capture_output=True, timeout=20
+        )
+        if tried.returncode == 0:
+            return command
+    return None
+
+
+@pytest.mark.full
+def test_a_full_disk(tmp_path, repository) -> None:
+    command = apart()
+    if command is None:
+        pytest.skip("a small file system of its own is not permitted here (unshare -m as root, or unshare -rm)")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    script = f'mount -t tmpfs -o size={DISK} tmpfs "$1" && exec "$2" "$3" "$1"'
+    done = subprocess.run(
+        [*command, "sh", "-c", script, "sh", str(disk), sys.executable, __file__],
+        env={**os.environ, "PYTHONPATH": str(repository)}, check=False, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "done\n"
+    assert list(disk.iterdir()) == []  # it was the other disk that was written
+
+
+if __name__ == "__main__":
+    fill(Path(sys.argv[1]))

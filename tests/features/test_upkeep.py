@@ -1,0 +1,210 @@
+"""Looking after a store: it says what is there, finds damage, and loses nothing that is sound."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from pipeline import cli
+from pipeline.errors import StoreError
+from pipeline.features import upkeep
+from pipeline.features.identity import Identity
+from pipeline.features.segments import write_segment
+from pipeline.features.settings import IMAGENET_MEAN, IMAGENET_STD
+from pipeline.features.store import Store
+from pipeline.features.transform import Transform
+
+DIMENSION = 8
+
+
+def identity(backbone: str = "resnet152") -> Identity:
+    transform = Transform(256, "lanczos", False, "ten", 224, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, True)
+    return Identity(backbone, "avgpool", transform, "0" * 64, "fp32", "cpu-1")
+
+
+def fill(store: Store, kind: Identity, numbers: range, *, segments: int = 1) -> dict[bytes, np.ndarray]:
+    features = {kind.key(f"{number:064x}"): np.full(DIMENSION, number, np.float32) for number in numbers}
+    with store.writer(kind):
+        pass
+    keys = list(features)
+    for start in range(segments):
+        write_segment(store.kinds / kind.name, {key: features[key] for key in keys[start::segments]})
+    return features
+
+
+def read(store: Store, kind: Identity, keys) -> dict[bytes, np.ndarray]:
+    return {key: row for found, rows in store.read(kind, DIMENSION, keys) for key, row in zip(found, rows, strict=True)}
+
+
+def same(one: dict[bytes, np.ndarray], other: dict[bytes, np.ndarray]) -> bool:
+    return one.keys() == other.keys() and all(np.array_equal(one[key], other[key]) for key in one)
+
+
+def damage(store: Store, kind: Identity, value: float) -> None:
+    """Change one number on disk."""
+    number = np.full(DIMENSION, value, np.float32).tobytes()
+    [path] = [path for path in store.segments(store.kinds / kind.name) if number in path.read_bytes()]
+    path.write_bytes(path.read_bytes().replace(number, number[:-1] + b"\7"))
+
+
+@pytest.fixture
+def store(tmp_path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def test_a_survey_counts_each_feature_once(store) -> None:
+    fill(store, identity(), range(20), segments=3)
+    fill(store, identity(), range(5))
+    fill(store, identity("vgg19"), range(4))
+    found = {kind.identity["backbone"]: kind for kind in upkeep.survey(store)}
+    assert (found["resnet152"].features, found["resnet152"].segments) == (20, 4)
+    assert (found["vgg19"].features, found["vgg19"].damaged) == (4, [])
+    folder = store.kinds / identity().name
+    assert found["resnet152"].bytes == sum(path.stat().st_size for path in folder.glob("*.parquet"))
+
+
+def test_damage_is_found_and_pruned_and_nothing_else(store) -> None:
+    features = fill(store, identity(), range(20), segments=2)
+    damage(store, identity(), 7)
+    [kind] = upkeep.survey(store)
+    assert kind.features == 19
+    assert len(kind.damaged) == 1
+    assert "1 features" in kind.damaged[0]
+    upkeep.prune(store)
+    [kind] = upkeep.survey(store)
+    assert (kind.features, kind.damaged, kind.segments) == (19, [], 1)
+    del features[identity().key(f"{7:064x}")]
+    assert same(read(store, identity(), list(features)), features)
+
+
+def test_small_segments_become_one(store) -> None:
+    features = fill(store, identity(), range(60), segments=12)
+    fill(store, identity(), range(30), segments=5)
+    looked = upkeep.prune(store, dry_run=True)
+    assert (looked.segments, len(store.segments(store.kinds / identity().name))) == (17, 17)
+    done = upkeep.prune(store)
+    assert (done.segments, done.bytes > 0) == (17, True)
+    assert len(store.segments(store.kinds / identity().name)) == 1
+    assert same(read(store, identity(), list(features)), features)
+    assert upkeep.prune(store) == upkeep.Pruned()
+
+
+def test_large_segments_stay(store, monkeypatch) -> None:
+    features = fill(store, identity(), range(60), segments=2)
+    monkeypatch.setattr(upkeep, "MERGED_BYTES", 1000)
+    before = store.segments(store.kinds / identity().name)
+    assert upkeep.prune(store).segments == 0
+    assert store.segments(store.kinds / identity().name) == before
+    assert same(read(store, identity(), list(features)), features)
+
+
+def test_a_reader_under_way_is_not_disturbed(store) -> None:
+    features = fill(store, identity(), range(60), segments=12)
+    reading = store.read(identity(), DIMENSION, list(features))
+    first, _ = next(reading)
+    upkeep.prune(store)
+    rest = [key for keys, _ in reading for key in keys]  # what was merged away meanwhile is simply missing
+    assert len(first) == 5
+    assert set(rest) <= set(features)
+
+
+def test_kinds_are_removed_by_name_and_by_age(store) -> None:
+    old, new = identity("vgg19"), identity()
+    fill(store, old, range(4))
+    fill(store, new, range(4))
+    long_ago = time.time() - 100 * 24 * 3600
+    os.utime(store.kinds / old.name / "identity.json", (long_ago, long_ago))
+    assert upkeep.prune(store, unused_days=101).kinds == 0
+    assert upkeep.prune(store, unused_days=99, dry_run=True).kinds == 1
+    assert (store.kinds / old.name).exists()
+    assert upkeep.prune(store, unused_days=99).kinds == 1
+    assert [kind.name for kind in upkeep.survey(store)] == [new.name]
+    assert upkeep.prune(store, prefix=new.name[:6]).kinds == 1
+    assert list(upkeep.survey(store)) == []
+
+
+def test_reading_counts_as_use(store) -> None:
+    features = fill(store, identity(), range(4))
+    long_ago = time.time() - 100 * 24 * 3600
+    os.utime(store.kinds / identity().name / "identity.json", (long_ago, long_ago))
+    read(store, identity(), list(features))
+    assert upkeep.prune(store, unused_days=1).kinds == 0
+
+
+def test_leftovers_of_killed_processes_go_after_a_day(store) -> None:
+    fill(store, identity(), range(4))
+    folder = store.kinds / identity().name
+    fresh, old = folder / ".a.parquet.x.tmp", folder / ".b.parquet.y.tmp"
+    for path in (fresh, old):
+        path.write_bytes(b"half")
+    two_days_ago = time.time() - 2 * 24 * 3600
+    os.utime(old, (two_days_ago, two_days_ago))
+    assert upkeep.prune(store).leftovers == 1
+    assert fresh.exists()
+    assert not old.exists()
+
+
+def test_a_segment_that_the_file_system_keeps_back_is_left_alone(store, monkeypatch) -> None:
+    fill(store, identity(), range(20), segments=2)
+    monkeypatch.setattr(upkeep, "_readable", lambda path: False)
+    assert upkeep.prune(store).segments == 0
+    assert len(store.segments(store.kinds / identity().name)) == 2
+
+
+def test_a_kind_that_is_not_what_its_folder_says(store) -> None:
+    fill(store, identity(), range(4))
+    path = store.kinds / identity().name / "identity.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "backbone": "vgg19"}))
+    [kind] = upkeep.survey(store)
+    assert kind.identity == {}
+    assert "not what the folder's name says" in kind.damaged[0]
+
+
+def test_no_such_kind(store) -> None:
+    with pytest.raises(StoreError, match="no kind of feature begins with abc"):
+        upkeep.prune(store, prefix="abc")
+
+
+def test_the_commands(store, capsys, monkeypatch) -> None:
+    def run(*arguments: str) -> tuple[int, str]:
+        code = cli.main(["store", *arguments])
+        return code, capsys.readouterr().out
+
+    monkeypatch.setenv("SIGHTWORD_STORE", str(store.folder))
+    assert cli.main(["store", "stats"]) == 1
+    assert "there is no store here" in capsys.readouterr().err
+    fill(store, identity(), range(20), segments=2)
+    code, shown = run("stats")
+    assert code == 0
+    assert "resnet152 avgpool, weights 000000000000, fp32, cpu-1" in shown
+    assert "smaller side 256 (lanczos), ten crop(s) of 224, L2" in shown
+    assert "20 features in 2 segments" in shown
+    assert run("verify")[0] == 0
+    damage(store, identity(), 7)
+    code, shown = run("verify")
+    assert code == 1
+    assert "damaged: " in shown
+    assert "19 features are sound, 1 places are damaged" in shown
+    assert "see `sightword store verify`" in run("stats")[1]
+    assert "would merge 2 segments" in run("prune", "--dry-run")[1]
+    assert "merged 2 segments" in run("prune")[1]
+    assert run("verify", "--store", str(store.folder))[0] == 0
+    assert "removed 1 kinds" in run("prune", "--kind", identity().name[:4])[1]
+    for wrong in (["store"], ["store", "prune", "--unused", "-1"], ["store", "burn"]):
+        with pytest.raises(SystemExit) as caught:
+            cli.main(wrong)
+        assert caught.value.code == 2
+
+
+def test_looking_after_a_store_needs_no_torch() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys, pipeline.features.upkeep; print('torch' in sys.modules)"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == "False"
