@@ -49,8 +49,8 @@ PRUNE = """\
 Remove what is not wanted from the store, and put the rest in order.
 
 Without options it removes damaged features and what killed processes left a day
-ago or more, and merges small files into large ones. With --kind or --unused it
-also removes whole kinds of features. Others may use the store meanwhile: what
+ago or more, and merges small files into large ones. With --remove or --unused
+it also removes whole kinds of features. Others may use the store meanwhile: what
 they miss they compute anew."""
 
 
@@ -106,7 +106,9 @@ def _parser() -> argparse.ArgumentParser:
     for name, description, run in (("stats", STATS, _stats), ("verify", VERIFY, _verify), ("prune", PRUNE, _prune)):
         action = _command(actions, name, description, run)
         action.add_argument("--store", metavar="FOLDER", help="the store (default: SIGHTWORD_STORE, else in the cache)")
-        action.add_argument("--kind", metavar="NAME", default="", help=f"only the kinds to {name} whose name begins so")
+        if name != "prune":
+            action.add_argument("--kind", metavar="NAME", default="", help="only the kinds whose name begins so")
+    action.add_argument("--remove", metavar="NAME", default="", help="remove the one kind whose name begins so")
     action.add_argument("--unused", metavar="DAYS", type=float, help="remove kinds that were not used for DAYS days")
     action.add_argument("--dry-run", action="store_true", help="only say what would be done")
     return parser
@@ -197,7 +199,7 @@ def _prune(arguments: argparse.Namespace) -> int:
     store = _open_store(arguments)
     if arguments.unused is not None and arguments.unused < 0:
         arguments.parser.error("--unused DAYS cannot be below 0")
-    done = upkeep.prune(store, prefix=arguments.kind, unused_days=arguments.unused, dry_run=arguments.dry_run)
+    done = upkeep.prune(store, remove=arguments.remove, unused_days=arguments.unused, dry_run=arguments.dry_run)
     print(
         f"{store.folder}: {'would remove' if arguments.dry_run else 'removed'} {done.kinds} kinds and "
         f"{done.leftovers} leftovers, {'would merge' if arguments.dry_run else 'merged'} {done.segments} segments"
@@ -211,9 +213,10 @@ def _open_store(arguments: argparse.Namespace) -> Store:
     from pipeline.features.store import Store
 
     folder = Path(arguments.store) if arguments.store else machine.current().store
-    if not folder.is_dir():
+    store = Store(folder)
+    if not store.kinds.is_dir():
         raise StoreError("there is no store here", where=folder, todo="The stage features makes it at its first run.")
-    return Store(folder)
+    return store
 
 
 def _print_kind(kind: Kind) -> None:

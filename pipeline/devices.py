@@ -14,22 +14,37 @@ log = logging.getLogger(__name__)
 
 
 def use(machine: Machine) -> torch.device:
-    """Set torch's thread count and return the device to work on.
+    """Set torch up for this whole process, and return the device to work on.
 
     Raises:
         SetupError: CUDA was asked for by name and is not there.
     """
     torch.set_num_threads(machine.threads)
     _repeat_exactly()
-    if machine.device == "auto":
-        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        if device.type == "cpu":
-            log.info("no CUDA device: working on the CPU with %d threads", machine.threads)
-        return device
-    device = torch.device(machine.device)
+    return choose(machine.device)
+
+
+def choose(name: str) -> torch.device:
+    """The device of a name such as ``auto``, ``cpu``, ``cuda`` or ``cuda:1``; nothing is set.
+
+    Raises:
+        SetupError: there is no such device here.
+    """
+    if name == "auto":
+        found = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        if found.type == "cpu":
+            log.info("no CUDA device: working on the CPU with %d threads", torch.get_num_threads())
+        return found
+    try:
+        device: torch.device | None = torch.device(name)
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise SetupError("no such device", where=name, expected="auto, cpu, cuda or cuda:N")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise SetupError(
-            f"SIGHTWORD_DEVICE={machine.device}: no such device here ({torch.cuda.device_count()} CUDA devices)",
+            f"no such device here ({torch.cuda.device_count()} CUDA devices)",
+            where=name,
             todo="Set SIGHTWORD_DEVICE=cpu, or install a torch built for this machine's driver.",
         )
     return device

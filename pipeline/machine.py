@@ -22,9 +22,12 @@ class Machine:
     workers: int
     """``SIGHTWORD_WORKERS``: processes that read pictures; default: the cores this process may use."""
     threads: int
-    """``SIGHTWORD_THREADS``: threads of one tensor operation; default: the cores this process may use."""
+    """``SIGHTWORD_THREADS``: threads of one tensor operation, in extraction pictures side by side;
+    default: the cores this process may use."""
     store: Path
     """``SIGHTWORD_STORE``: the folder in which computed features are remembered; default: in the user's cache."""
+    scratch: Path
+    """``SIGHTWORD_SCRATCH``: the folder of half-done trainings; default: in the user's cache."""
 
 
 def current() -> Machine:
@@ -42,7 +45,8 @@ def current() -> Machine:
         device=device,
         workers=_count("SIGHTWORD_WORKERS", cores, least=0),
         threads=_count("SIGHTWORD_THREADS", cores, least=1),
-        store=_store(),
+        store=_folder("SIGHTWORD_STORE"),
+        scratch=_folder("SIGHTWORD_SCRATCH", "scratch"),
     )
 
 
@@ -55,12 +59,13 @@ def _count(variable: str, default: int, *, least: int) -> int:
     return int(text)
 
 
-def _store() -> Path:
-    named = os.environ.get("SIGHTWORD_STORE")
-    if named:
-        return Path(named).expanduser().absolute()
+def _folder(variable: str, below: str = "") -> Path:
+    named = os.environ.get(variable)
     caches = os.environ.get("XDG_CACHE_HOME")
     try:
-        return Path(caches or Path.home() / ".cache") / "sightword"
+        if named:
+            return Path(named).expanduser().absolute()
+        return Path(caches or Path.home() / ".cache") / "sightword" / below
     except RuntimeError:
-        raise SetupError("this user has no home folder", todo="Set SIGHTWORD_STORE to a folder.") from None
+        what = f"{variable}={named}: there is no such user" if named else "this user has no home folder"
+        raise SetupError(what, todo=f"Set {variable} to a folder.") from None

@@ -87,7 +87,9 @@ class ResizedCorpus:
             folder=settings.inputs,
         )
         transform = of_settings(settings, read_transform(resized))
-        self._extraction = Extraction(weights, transform, precision=settings.precision, device=device, store=store)
+        self._extraction = Extraction(
+            weights, transform, precision=settings.precision, device=device, store=store, measure=True
+        )
         self._workers, self._progress = workers, progress
 
     @property
@@ -155,7 +157,7 @@ def _place(group: Group) -> tuple[str, int]:
 def _spread(rows: dict[bytes, list[int]], keys: Sequence[bytes], values: Array) -> tuple[Rows, Array]:
     """Features by key to rows: copies of a picture share a key."""
     places = [(row, place) for place, key in enumerate(keys) for row in rows[key]]
-    targets, sources = np.array(places, np.int64).T
+    targets, sources = np.array(places, np.int64).reshape(-1, 2).T
     return targets, values[sources]
 
 

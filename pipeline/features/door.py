@@ -6,20 +6,21 @@ import functools
 import os
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar, get_args
+from typing import TypeVar
 
 import numpy as np
 import torch
+from pydantic import ValidationError
 from tqdm import tqdm
 
 from pipeline import devices, machine
 from pipeline.errors import FeaturesError, PictureError
 from pipeline.features.backbones import find_backbone
 from pipeline.features.extraction import Extraction, rows_of
-from pipeline.features.settings import IMAGENET_MEAN, IMAGENET_STD, Crops, Precision
+from pipeline.features.settings import IMAGENET_MEAN, IMAGENET_STD, RANDOM, Crops, FeaturesSettings, Precision
 from pipeline.features.store import Store
 from pipeline.features.table import Array
-from pipeline.features.transform import Transform
+from pipeline.features.transform import of_settings
 from pipeline.features.weights import Weights
 from pipeline.files import Pathish
 from pipeline.images.decode import Reject
@@ -94,27 +95,27 @@ def extract(
         WeightsError: the weights are missing or not those asked for.
         StoreError: the store cannot be used.
     """
-    for name, value, literal in (
-        ("interpolation", interpolation, Interpolation),
-        ("crops", crops, Crops),
-        ("precision", precision, Precision),
-    ):
-        if value not in get_args(literal):
-            raise FeaturesError("no such choice", where=f"{name}={value!r}", expected=" or ".join(get_args(literal)))
-    transform = Transform(resize, interpolation, exif, crops, crop, tuple(mean), tuple(std), relu, l2)
-    settings = ResizeSettings(side=resize, interpolation=interpolation, exif=exif, max_pixels=max_pixels)
-    place = devices.use(machine.current()) if device is None else torch.device(device)
+    if isinstance(pictures, str | bytes | os.PathLike):
+        raise FeaturesError("pictures is one path", where=str(pictures), expected="a list of paths")
+    resizing, checked = _checked(
+        {"side": resize, "interpolation": interpolation, "exif": exif, "max_pixels": max_pixels},
+        {"crops": crops, "crop": crop, "mean": mean, "std": std, "relu": relu, "l2": l2, "precision": precision},
+    )
+    transform = of_settings(checked, {"resize": resize, "interpolation": interpolation, "exif": exif})
+    place = devices.choose(machine.current().device if device is None else str(device))
     name = weights if isinstance(weights, str) else str(Path(weights).absolute())
+    if store is not None and not str(store):
+        raise FeaturesError("store names no folder", where="store=''", expected="a folder, or None for none")
     extraction = Extraction(
         Weights(find_backbone(backbone, feature_point), name, sha256=weights_sha256, seed=weights_seed),
         transform,
         precision=precision,
         device=place,
-        store=None if store is None else Store(store),
+        store=None if store is None else Store(Path(store).expanduser()),
     )
     # What goes to other processes is of rooms that do not load torch.
-    hasher = functools.partial(hash_file, settings=settings)
-    reader = functools.partial(resize_to_array, settings=settings)
+    hasher = functools.partial(hash_file, settings=resizing)
+    reader = functools.partial(resize_to_array, settings=resizing)
     sources = [Source(os.fspath(path), os.fspath(path)) for path in pictures]
     keys = [
         extraction.identity.key(_usable(sha256)) for sha256 in ordered_map(hasher, sources, workers=workers, chunk=16)
@@ -138,7 +139,24 @@ def extract(
     return features
 
 
+def _checked(resizing: dict[str, object], extracting: dict[str, object]) -> tuple[ResizeSettings, FeaturesSettings]:
+    """The arguments, checked as parameters are."""
+    for name in ("mean", "std"):
+        extracting[name] = [float(value) for value in extracting[name]]  # type: ignore[attr-defined]
+    try:
+        return ResizeSettings.model_validate(resizing), FeaturesSettings.model_validate(
+            {**extracting, "weights": RANDOM}
+        )
+    except ValidationError as error:
+        wrong = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}".lstrip(": ") for item in error.errors()]
+        raise FeaturesError(f"no such choice ({'; '.join(wrong)})") from None
+
+
 def _usable(result: Result | Reject) -> Result:
     if isinstance(result, Reject):
-        raise PictureError(f"cannot be used ({result.reason}: {result.detail})", where=result.image_id)
+        raise PictureError(
+            f"cannot be used ({result.reason}: {result.detail})",
+            where=result.image_id,
+            todo="Take it out of the list, or mend it: docs/pictures.md says how.",
+        )
     return result

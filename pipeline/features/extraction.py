@@ -11,6 +11,7 @@ import torch
 
 from pipeline.features.backbones import cut
 from pipeline.features.extractor import Clock, Extractor
+from pipeline.features.fusion import fuses
 from pipeline.features.identity import KERNELS, Identity
 from pipeline.features.peak import flops_a_picture, peak_flops, skeleton
 from pipeline.features.settings import Precision
@@ -65,6 +66,10 @@ class Extraction:
         precision: ``fp32`` or ``bf16``.
         device: where the network works.
         store: None to remember nothing.
+        measure: before much work, measure the machine's peak.
+
+    Raises:
+        FeaturesError: the network does not take crops of this size.
     """
 
     def __init__(
@@ -75,12 +80,14 @@ class Extraction:
         precision: Precision,
         device: torch.device,
         store: Store | None,
+        measure: bool = False,
     ) -> None:
         self.weights = weights
         self.transform = transform
         self.precision: Precision = precision
         self.device = device
         self.store = store
+        self.measure = measure
         self.clock = Clock()
         self.stored = 0
         """Features that came from the store, so far."""
@@ -95,7 +102,7 @@ class Extraction:
             transform=transform,
             weights_sha256=weights.sha256,
             precision=precision,
-            kernel=KERNELS[device.type],
+            kernel=KERNELS[device.type] + ("-plain" if device.type == "cpu" and not fuses(precision) else ""),
         )
 
     @property
@@ -138,7 +145,7 @@ class Extraction:
             yield found, values
         if not missing:
             return
-        if len(missing) * self._flops >= LONG_ENOUGH:  # now, while little memory is in use
+        if self.measure and len(missing) * self._flops >= LONG_ENOUGH:  # now, while little memory is in use
             self._peak = peak_flops(self.precision, self.device)
         if self.store is None:
             yield from self._blocks(self._computed(missing, read), tick)

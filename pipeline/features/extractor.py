@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -127,7 +128,13 @@ class Extractor:
 
     def _timed(self, pictures: list[Pixels]) -> tuple[Features, float]:
         started = time.perf_counter()
-        return self._compute(pictures), time.perf_counter() - started
+        try:
+            return self._compute(pictures), time.perf_counter() - started
+        except torch.OutOfMemoryError:
+            raise FeaturesError(
+                f"not enough memory on {self.device} for {self._pictures} pictures a call",
+                todo="Free memory there, or take another device (SIGHTWORD_DEVICE).",
+            ) from None
 
     @torch.inference_mode()
     def _compute(self, pictures: list[Pixels]) -> Features:
@@ -155,13 +162,22 @@ class Extractor:
 
     @contextlib.contextmanager
     def _steady(self) -> Iterator[None]:
-        """One thread an operation; on CUDA full float32 products (no TF32) and kernels that repeat."""
-        threads = torch.get_num_threads()
+        """One thread an operation, full float32 products (no TF32), kernels that repeat; then all as it was."""
+        threads, products = torch.get_num_threads(), torch.get_float32_matmul_precision()
+        strict, warn_only = (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+        )
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
         flags = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
         try:
             with flags:
+                torch.set_float32_matmul_precision("highest")
+                torch.use_deterministic_algorithms(True)
                 if self.device.type == "cpu":
                     torch.set_num_threads(1)
                 yield
         finally:
             torch.set_num_threads(threads)
+            torch.set_float32_matmul_precision(products)
+            torch.use_deterministic_algorithms(strict, warn_only=warn_only)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import operator
+import threading
 
 import torch
 from torch import fx, nn
@@ -20,6 +21,7 @@ from pipeline.features.settings import Precision
 log = logging.getLogger(__name__)
 
 _CUTS = (nn.functional.relu, torch.relu, torch.relu_)
+_TRACING = threading.Lock()  # torch.fx patches modules while it traces
 _TRACE_ERRORS = (fx.proxy.TraceError, TypeError, ValueError, RuntimeError, AttributeError, NotImplementedError)
 
 
@@ -99,11 +101,12 @@ def ready(network: nn.Module, *, precision: Precision, device: torch.device) -> 
     """
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     first = next((name for name, module in network.named_modules() if isinstance(module, nn.Conv2d)), "")
-    fuses = device.type == "cpu" and _fuses(precision)
+    fused = device.type == "cpu" and fuses(precision)
     try:
-        if fuses or precision == "fp32":  # a folded bias needs float32, which only the fused call keeps
-            traced = _fold(fx.symbolic_trace(network))
-            network = _fuse(traced, dtype, first) if fuses else traced
+        if fused or precision == "fp32":  # a folded bias needs float32, which only the fused call keeps
+            with _TRACING:
+                traced = _fold(fx.symbolic_trace(network))
+                network = _fuse(traced, dtype, first) if fused else traced
     except _TRACE_ERRORS as error:
         log.debug("not folded: %s cannot be traced (%s)", type(network).__name__, error)
     if precision == "bf16":
@@ -120,7 +123,8 @@ def has_bfloat16_units() -> bool:
     return bool(_has_onednn() and torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
-def _fuses(precision: Precision) -> bool:
+def fuses(precision: Precision) -> bool:
+    """Whether a CPU's convolutions are fused here; where not, the numbers are others in the last bits."""
     return _has_onednn() and (precision == "fp32" or has_bfloat16_units())
 
 

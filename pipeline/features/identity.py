@@ -12,7 +12,8 @@ from pipeline.files import canonical_json
 
 KERNELS = {"cpu": "cpu-1", "cuda": "cuda-1"}
 """By kind of device, the version of the way features are computed there. It goes up
-with any change that moves even the last bits, so that old features are not mixed with new."""
+with any change that moves even the last bits, so that old features are not mixed with new.
+``-plain`` follows where a CPU cannot take the fused way."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
@@ -16,6 +17,8 @@ import pyarrow.parquet as pq
 from pipeline.files import atomic_file
 
 SUFFIX = ".parquet"
+SEGMENT_NAME = re.compile(r"[0-9a-f]{32}\.parquet")
+"""Other files in a store are not its own, and are left alone."""
 KEY_LENGTH = 32
 GROUP = 256
 """Features a row group: what a reader holds at a time."""
@@ -59,10 +62,15 @@ def write_segment(folder: Path, features: Mapping[bytes, Array]) -> Path:
         row_group_size=GROUP,
     )
     data = buffer.getvalue()
-    path = folder / (hashlib.sha256(data).hexdigest()[:32] + SUFFIX)
+    path = folder / name_of(data)
     with atomic_file(path) as temporary, open(temporary, "wb") as file:
         file.write(data)
     return path
+
+
+def name_of(data: bytes) -> str:
+    """The name of a segment: the first 32 hex digits of the sha256 of its bytes."""
+    return hashlib.sha256(data).hexdigest()[:32] + SUFFIX
 
 
 def read_segment(

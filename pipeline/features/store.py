@@ -19,7 +19,7 @@ from types import TracebackType
 
 from pipeline.errors import StoreError
 from pipeline.features.identity import Identity
-from pipeline.features.segments import SUFFIX, Array, read_segment, write_segment
+from pipeline.features.segments import SEGMENT_NAME, Array, read_segment, write_segment
 from pipeline.files import Pathish, write_text
 
 log = logging.getLogger(__name__)
@@ -65,8 +65,10 @@ class Store:
                 break
             for found, values in read_segment(path, dimension, wanted, _warn):
                 wanted.difference_update(found)
-                yield found, values
+                if found:
+                    yield found, values
         if len(wanted) < len(keys):
+            _name(folder, identity)
             _touch(folder / IDENTITY)
 
     def segments(self, folder: Path) -> list[Path]:
@@ -76,7 +78,7 @@ class Store:
             StoreError: the folder cannot be read.
         """
         try:
-            return sorted(path for path in folder.iterdir() if path.suffix == SUFFIX and not path.name.startswith("."))
+            return sorted(path for path in folder.iterdir() if SEGMENT_NAME.fullmatch(path.name))
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -93,11 +95,10 @@ class Store:
         folder = self.kinds / identity.name
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            # Written anew by whoever comes: a cut-off one is mended so.
             write_text(folder / IDENTITY, identity.as_json() + "\n")
         except OSError as error:
             raise _unwritable(self.folder, error) from None
-        return Writer(self.folder, folder)
+        return Writer(self.folder, folder, identity)
 
 
 class Writer:
@@ -106,10 +107,10 @@ class Writer:
     On leaving the context what was taken is written, whatever the reason for leaving.
     """
 
-    def __init__(self, store: Path, folder: Path) -> None:
+    def __init__(self, store: Path, folder: Path, identity: Identity) -> None:
         self.seconds = 0.0
         """Spent writing."""
-        self._store, self._folder = store, folder
+        self._store, self._folder, self._identity = store, folder, identity
         self._waiting: dict[bytes, Array] = {}
         self._bytes = 0
         self._started = self._written = time.monotonic()
@@ -164,7 +165,11 @@ class Writer:
 
     def _write(self, features: dict[bytes, Array]) -> None:
         started = time.perf_counter()
-        write_segment(self._folder, features)
+        try:
+            write_segment(self._folder, features)
+        except FileNotFoundError:  # the kind was removed just now: once more, into a new folder
+            write_segment(self._folder, features)
+        _name(self._folder, self._identity)
         self.seconds += time.perf_counter() - started
 
 
@@ -172,14 +177,24 @@ def _unwritable(folder: Path, error: OSError) -> StoreError:
     return StoreError(
         f"the store cannot be written ({error.strerror or error})",
         where=folder,
-        todo="Make room or give permission there, or set SIGHTWORD_STORE to another folder. What was stored before "
+        todo="Make room or give permission there, or name another folder (SIGHTWORD_STORE). What was stored before "
         "stays, and the next run goes on from it.",
     )
 
 
 def _warn(path: Path, lost: int, why: str) -> None:
     what = f"{lost} features" if lost else "its features"
-    log.warning("%s: %s cannot be used and are left out (%s); see `sightword store verify`", path, what, why)
+    log.warning("%s: %s cannot be used and are left out (%s); `sightword store prune` takes them away", path, what, why)
+
+
+def _name(folder: Path, identity: Identity) -> None:
+    """Say which kind a folder holds, where that was lost and may be mended."""
+    path, record = folder / IDENTITY, identity.as_json() + "\n"
+    try:
+        if not path.is_file() or path.read_text(encoding="utf-8", errors="replace") != record:
+            write_text(path, record)
+    except OSError as error:
+        log.debug("%s: %s", path, error)
 
 
 def _touch(path: Path) -> None:

@@ -27,6 +27,11 @@ class Transform:
     l2: bool
 
     def __post_init__(self) -> None:
+        # One spelling for one value: the record is part of a feature's key.
+        for name in ("mean", "std"):
+            object.__setattr__(self, name, tuple(float(value) for value in getattr(self, name)))
+        for name in ("exif", "relu", "l2"):
+            object.__setattr__(self, name, bool(getattr(self, name)))
         if self.resize < self.crop:
             raise FeaturesError(
                 f"crops of {self.crop} pixels do not fit into pictures whose smaller side is {self.resize}",

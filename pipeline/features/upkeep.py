@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import logging
-import shutil
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import FileFormatError, StoreError
-from pipeline.features.identity import name_of
-from pipeline.features.segments import Array, read_segment, write_segment
+from pipeline.features import identity as identities
+from pipeline.features.segments import SEGMENT_NAME, Array, name_of, read_segment, write_segment
 from pipeline.features.store import IDENTITY, Store
 from pipeline.files import read_json, read_text
 
@@ -23,6 +25,9 @@ LEFTOVER_AGE = 24 * 3600.0
 MERGED_BYTES = 1 << 25
 """Size of the segments that small ones are merged into."""
 DAY = 24 * 3600.0
+
+_KIND = re.compile(r"[0-9a-f]{32}")
+_LEFTOVER = re.compile(r"\.([0-9a-f]{32}\.parquet|identity\.json)\..*\.tmp")
 
 
 @dataclass
@@ -47,7 +52,7 @@ class Kind:
 
 
 def kinds(store: Store, prefix: str = "") -> list[Path]:
-    """The folders of a store's kinds, those used last first.
+    """The folders of a store's kinds, those used last first; what is not a kind's is passed over.
 
     Args:
         store: the store.
@@ -57,11 +62,12 @@ def kinds(store: Store, prefix: str = "") -> list[Path]:
         StoreError: the store cannot be read, or none begins like this.
     """
     try:
-        found = [path for path in store.kinds.iterdir() if path.is_dir() and path.name.startswith(prefix)]
+        found = [path for path in store.kinds.iterdir() if _KIND.fullmatch(path.name) and path.is_dir()]
     except FileNotFoundError:
         found = []
     except OSError as error:
         raise StoreError(f"cannot be read ({error.strerror})", where=store.kinds) from None
+    found = [path for path in found if path.name.startswith(prefix)]
     if prefix and not found:
         raise StoreError(
             f"no kind of feature begins with {prefix}", where=store.folder, todo="`sightword store stats` shows them."
@@ -97,51 +103,65 @@ class Pruned:
     """Freed."""
 
 
-def prune(store: Store, *, prefix: str = "", unused_days: float | None = None, dry_run: bool = False) -> Pruned:
+def prune(store: Store, *, remove: str = "", unused_days: float | None = None, dry_run: bool = False) -> Pruned:
     """Make room: remove kinds that are no longer wanted, and put the rest in order.
 
-    Putting in order merges small segments into large ones, each feature once, leaves
-    damaged features out, and removes what killed processes left a day ago or more.
-    Others may read and write meanwhile: what they miss they compute anew.
+    Putting in order merges small segments into large ones, leaves damaged features
+    out, and removes what killed processes left a day ago or more. Only files that the
+    store made are touched. Others may read and write meanwhile: what they miss they
+    compute anew.
 
     Args:
         store: the store.
-        prefix: remove the kinds whose name begins so.
+        remove: remove the one kind whose name begins so.
         unused_days: remove the kinds that were neither read nor written for as many days.
         dry_run: only say what would be done.
 
     Raises:
-        StoreError: the store cannot be changed.
+        StoreError: the store cannot be changed, or ``remove`` fits none or several kinds.
     """
     pruned = Pruned()
     now = time.time()
-    unwanted = set(kinds(store, prefix)) if prefix else set()
+    unwanted = kinds(store, remove) if remove else []
+    if len(unwanted) > 1:
+        names = ", ".join(path.name[:12] for path in unwanted[:5])
+        raise StoreError(f"{len(unwanted)} kinds begin with {remove}: {names}", expected="more of the one name")
     try:
         for folder in kinds(store):
             if folder in unwanted or (unused_days is not None and now - _used(folder) > unused_days * DAY):
-                pruned.kinds += 1
-                pruned.bytes += sum(_size(path) for path in folder.iterdir())
-                if not dry_run:
-                    shutil.rmtree(folder)
+                _remove(folder, pruned, dry_run=dry_run)
                 continue
-            for path in folder.glob(".*"):
-                if now - path.stat().st_mtime > LEFTOVER_AGE:
+            for path in folder.iterdir():
+                if _LEFTOVER.fullmatch(path.name) and now - _changed(path, now) > LEFTOVER_AGE:
                     pruned.leftovers += 1
                     pruned.bytes += _size(path)
                     if not dry_run:
                         path.unlink(missing_ok=True)
             _merge(store, folder, pruned, dry_run=dry_run)
     except OSError as error:
-        raise StoreError(f"cannot be changed ({error.strerror or error})", where=store.folder) from None
+        where = error.filename or store.folder
+        raise StoreError(f"cannot be changed ({error.strerror or error})", where=where) from None
     return pruned
+
+
+def _remove(folder: Path, pruned: Pruned, *, dry_run: bool) -> None:
+    """A kind's own files, and its folder if nothing else is in it."""
+    own = [path for path in folder.iterdir() if _is_own(path.name)]
+    pruned.kinds += 1
+    pruned.bytes += sum(map(_size, own))
+    if dry_run:
+        return
+    for path in own:
+        path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # somebody's file, or a writer's new segment
+        folder.rmdir()
 
 
 def _merge(store: Store, folder: Path, pruned: Pruned, *, dry_run: bool) -> None:
     """Small and damaged segments to large ones: the new are in place before the old go."""
     kind = _kind(folder)
-    paths = [path for path in store.segments(folder) if _readable(path)]
-    paths = [path for path in paths if _size(path) < MERGED_BYTES // 2 or not _whole(path, kind)]
-    if not paths or (len(paths) == 1 and _whole(paths[0], kind)):
+    paths = [path for path in store.segments(folder) if _mergeable(path, kind)]
+    if not paths or (len(paths) == 1 and _intact(paths[0])):
         return
     pruned.segments += len(paths)
     if dry_run:
@@ -165,14 +185,35 @@ def _merge(store: Store, folder: Path, pruned: Pruned, *, dry_run: bool) -> None
     pruned.bytes += before - sum(map(_size, written))
 
 
-def _readable(path: Path) -> bool:
-    """Whether the file system gives a segment: one that it keeps back may be sound, and is left alone."""
+def _mergeable(path: Path, kind: Kind) -> bool:
+    """Whether a segment may be replaced: small and readable, or damaged for certain.
+
+    One that the file system keeps back, or that memory does not suffice for, may be sound.
+    """
     try:
-        path.read_bytes()
+        if not _intact(path):
+            return True
     except OSError as error:
-        log.warning("%s: left as it is (%s)", path, error.strerror)
+        if error.errno != errno.ENOENT:
+            log.warning("%s: left as it is (%s)", path, error.strerror)
         return False
-    return True
+    return _size(path) < MERGED_BYTES // 2 and _whole(path, kind)
+
+
+def _intact(path: Path) -> bool:
+    """Whether a segment has the bytes that were written, which its name tells."""
+    return name_of(path.read_bytes()) == path.name
+
+
+def _is_own(name: str) -> bool:
+    return name == IDENTITY or bool(SEGMENT_NAME.fullmatch(name) or _LEFTOVER.fullmatch(name))
+
+
+def _changed(path: Path, otherwise: float) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return otherwise
 
 
 def _whole(path: Path, kind: Kind) -> bool:
@@ -194,7 +235,7 @@ def _kind(folder: Path) -> Kind:
     path = folder / IDENTITY
     kind = Kind(folder, {}, used=_used(folder))
     try:
-        if name_of(read_text(path).strip()) == folder.name:
+        if identities.name_of(read_text(path).strip()) == folder.name:
             kind.identity = read_json(path)
         else:
             kind.damaged.append(f"{path}: it is not what the folder's name says")
@@ -205,8 +246,7 @@ def _kind(folder: Path) -> Kind:
 
 def _used(folder: Path) -> float:
     """The store touches a kind's ``identity.json`` whenever it reads or writes it."""
-    path = folder / IDENTITY
-    return (path if path.exists() else folder).stat().st_mtime
+    return _changed(folder / IDENTITY, _changed(folder, 0.0))
 
 
 def _size(path: Path) -> int:

@@ -66,6 +66,7 @@ class Weights:
         self.backbone = backbone
         self.name = f"{RANDOM}:{seed}" if weights == RANDOM else Path(weights).name
         """The published name, the file's name without its folder, or ``random`` with the seed."""
+        sha256 = sha256.lower()
         self._weights, self._wanted, self._seed = weights, sha256, seed
         self._network: nn.Module | None = None
         if weights == RANDOM:
@@ -90,8 +91,10 @@ class Weights:
             return network
         if self._weights == RANDOM:
             return _random(self.backbone, self._seed)[0]
-        self._fetch()
-        network = build(self.backbone, initialise=False)
+        if self._fetch() != self.sha256:
+            raise WeightsError("changed while it was used", where=self._path, todo="Run it once more.")
+        with torch.random.fork_rng(devices=[]):  # building draws numbers that are thrown away
+            network = build(self.backbone, initialise=False)
         _fill(network, self.backbone, _read(self._path), self._path)
         return network
 

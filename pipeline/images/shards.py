@@ -58,6 +58,8 @@ class Group:
     path: str
     index: int
     rows: int
+    stamp: tuple[int, ...] = ()
+    """Tells its file from one that takes the same name later."""
 
 
 class Listed(NamedTuple):
@@ -106,7 +108,12 @@ def write_shard(path: Pathish, pictures: Iterable[ResizedPicture], transform: Ma
     with (
         atomic_file(path) as temporary,
         pq.ParquetWriter(
-            temporary, schema, compression=compression, use_dictionary=False, write_statistics=False
+            temporary,
+            schema,
+            compression=compression,
+            use_dictionary=False,
+            write_statistics=False,
+            write_page_checksum=True,
         ) as writer,
     ):
         while rows := list(itertools.islice(iterator, GROUP)):
@@ -173,9 +180,22 @@ def read_group(group: Group) -> list[ResizedPicture]:
 
 
 def read_arrays(selection: Selection) -> list[tuple[str, Pixels]]:
-    """Some pictures of a row group decoded: id and uint8 (height, width, 3)."""
-    found = read_group(selection.group)
-    return [(picture.image_id, picture.array()) for picture in found if picture.image_id in selection.image_ids]
+    """Some pictures of a row group decoded: id and uint8 (height, width, 3).
+
+    Raises:
+        FileFormatError: the file was replaced since it was listed, or is damaged.
+    """
+    group = selection.group
+    found = [picture for picture in read_group(group) if picture.image_id in selection.image_ids]
+    if group.stamp != _stamp(group.path):
+        raise FileFormatError("changed while it was read", where=group.path, todo="Run the stage once more.")
+    arrays = []
+    for picture in found:
+        try:
+            arrays.append((picture.image_id, picture.array()))
+        except FileFormatError as error:
+            raise FileFormatError(error.what, where=f"{group.path}, picture {picture.image_id}", todo=_AGAIN) from None
+    return arrays
 
 
 def read_pictures(folder: Pathish) -> Iterator[ResizedPicture]:
@@ -204,10 +224,11 @@ def list_pictures(folder: Pathish) -> list[Listed]:
     """
     pictures: list[Listed] = []
     for path in shard_paths(folder):
+        stamp = _stamp(path)
         with _opened(path) as file:
             for index in range(file.num_row_groups):
                 table = file.read_row_group(index, columns=["image_id", "sha256"])
-                group = Group(str(path), index, table.num_rows)
+                group = Group(str(path), index, table.num_rows, stamp)
                 columns = zip(table["image_id"].to_pylist(), table["sha256"].to_pylist(), strict=True)
                 pictures += [Listed(*row, group) for row in columns]
     pictures.sort(key=lambda picture: picture.image_id)
@@ -217,9 +238,17 @@ def list_pictures(folder: Pathish) -> list[Listed]:
     return pictures
 
 
+def _stamp(path: Pathish) -> tuple[int, ...]:
+    try:
+        state = Path(path).stat()
+    except FileNotFoundError:
+        return ()
+    return state.st_ino, state.st_size, state.st_mtime_ns
+
+
 def _opened(path: Path) -> pq.ParquetFile:
     try:
-        file = pq.ParquetFile(path)
+        file = pq.ParquetFile(path, page_checksum_verification=True)
     except FileNotFoundError:
         raise FileFormatError("does not exist", where=path, todo=_AGAIN) from None
     except (pa.ArrowException, OSError) as error:

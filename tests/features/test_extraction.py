@@ -11,8 +11,9 @@ import torch
 from PIL import Image
 
 import pipeline.features
-from pipeline.errors import FeaturesError, PictureError, WeightsError
+from pipeline.errors import FeaturesError, FileFormatError, PictureError, SetupError, WeightsError
 from pipeline.features import corpus, door, extractor
+from pipeline.features import store as store_module
 from pipeline.features.corpus import ResizedCorpus, Summary
 from pipeline.features.door import extract
 from pipeline.features.part import Part, parse_part
@@ -182,6 +183,46 @@ def test_with_all_in_the_store_the_weights_are_not_needed(tmp_path, sources) -> 
         extract([sources[1].path], "squeezenet1_1", tmp_path / "net.pth", **known)
 
 
+def test_a_feature_that_is_alone_and_damaged_is_computed_again(tmp_path, sources, monkeypatch, caplog) -> None:
+    monkeypatch.setattr(store_module, "FIRST", 0.0)
+    monkeypatch.setattr(store_module, "SHARE", 0.0)
+    wanted = run(tmp_path, sources)
+    segments = sorted((tmp_path / "store").rglob("*.parquet"))
+    assert len(segments) == 7
+    for path in segments:  # each byte of the only feature
+        data = path.read_bytes()
+        path.write_bytes(data[:200] + bytes(byte ^ 1 for byte in data[200:400]) + data[400:])
+    assert counts(resized(tmp_path, sources).write(tmp_path / "f.h5")) == (7, 7, 0)
+    assert (tmp_path / "f.h5").read_bytes() == wanted
+    assert "store prune" in caplog.text
+
+
+def test_the_callers_settings_of_torch_are_neither_used_nor_changed(sources) -> None:
+    paths, options = [sources[0].path], {"resize": 72, "crop": 64, "device": "cpu"}
+    wanted = extract(paths, "alexnet", "random", **options)
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        assert np.array_equal(extract(paths, "alexnet", "random", **options), wanted)
+        assert torch.get_float32_matmul_precision() == "medium"
+        assert not torch.are_deterministic_algorithms_enabled()
+        assert torch.equal(torch.rand(2), expected)
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def test_shards_that_are_replaced_meanwhile_are_refused(tmp_path, sources) -> None:
+    listed = resized(tmp_path, sources)
+    Image.new("RGB", (80, 80), "red").save(sources[0].path)
+    write_resized(tmp_path / "resized", sources, RESIZE)
+    with pytest.raises(FileFormatError, match="changed while it was read"):
+        listed.write(tmp_path / "f.h5")
+    assert not list((tmp_path / "store").rglob("*.parquet"))
+
+
 def test_a_picture_that_changes_while_it_is_read_is_refused(tmp_path, sources, monkeypatch) -> None:
     honest = door.resize_to_array
 
@@ -232,8 +273,24 @@ def test_the_door_refuses_by_name(tmp_path, sources) -> None:
     (tmp_path / "text.jpg").write_text("no picture")
     with pytest.raises(PictureError, match=r"text\.jpg: cannot be used \(not_a_picture"):
         extract([sources[0].path, tmp_path / "text.jpg"], "squeezenet1_1", "random", resize=56, crop=48)
-    with pytest.raises(FeaturesError, match="expected fp32 or bf16"):
-        extract([], "squeezenet1_1", "random", precision="fp16")
+    for wrong, message in (
+        ({"precision": "fp16"}, "precision.*'fp32' or 'bf16'"),
+        ({"std": [0, 1, 1]}, "std: .* not above zero"),
+        ({"mean": [0, 1]}, "mean"),
+        ({"crop": 0}, "crop"),
+        ({"resize": 5000}, "side"),
+        ({"max_pixels": 10**9}, "max_pixels"),
+        ({"crop": 5}, "does not take crops of 5 pixels"),
+        ({"store": ""}, "store names no folder"),
+    ):
+        with pytest.raises(FeaturesError, match=message):
+            extract([sources[0].path], "squeezenet1_1", "random", **wrong)
+    for device in ("mps", "gpu", "cuda:99"):
+        with pytest.raises(SetupError, match="no such device"):
+            extract([sources[0].path], "squeezenet1_1", "random", device=device)
+    for one in (sources[0].path, Path(sources[0].path)):
+        with pytest.raises(FeaturesError, match="expected a list of paths"):
+            extract(one, "squeezenet1_1", "random")
     with pytest.raises(WeightsError, match="does not exist"):
         extract([], "squeezenet1_1", tmp_path / "weights")
 

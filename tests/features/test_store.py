@@ -369,7 +369,8 @@ def simulate(monkeypatch, *, pictures: int, seconds: float, dimension: int = DIM
         lambda folder, features: written.append((clock.now, [int.from_bytes(key, "big") for key in features])),
     )
     feature = np.zeros(dimension, np.float32)
-    with module.Writer(Path("store"), Path("folder")) as writer:
+    monkeypatch.setattr(module, "_name", lambda folder, identity: None)
+    with module.Writer(Path("store"), Path("folder"), KIND) as writer:
         for number in range(pictures):
             clock.now += seconds
             writer.put(number.to_bytes(32, "big"), feature)

@@ -22,6 +22,7 @@ from faulty_disk import FaultyDisk
 from pipeline.errors import StoreError
 from pipeline.features import store as module
 from pipeline.features.identity import Identity
+from pipeline.features.segments import SUFFIX
 from pipeline.features.settings import IMAGENET_MEAN, IMAGENET_STD
 from pipeline.features.store import Store
 from pipeline.features.transform import Transform
@@ -100,7 +101,7 @@ def check(folder: Path, told: list[int], caplog, *, clean: bool) -> None:
     names = [path.name for path in folder.rglob("*") if path.is_file()]
     assert not [name for name in names if name.startswith(".")] or not clean
     visible = {name for name in names if not name.startswith(".")}
-    assert all(name == module.IDENTITY or name.endswith(module.SUFFIX) for name in visible)
+    assert all(name == module.IDENTITY or name.endswith(SUFFIX) for name in visible)
     if module.IDENTITY in visible:
         assert (folder / "features" / KIND.name / module.IDENTITY).read_text() == KIND.as_json() + "\n"
     check_features(folder, told)

@@ -138,6 +138,14 @@ def test_no_network_says_which_file_to_put_where(tmp_path, monkeypatch) -> None:
     assert "https://download.pytorch.org/models/resnet152-394f9c45.pth" in str(caught.value)
 
 
+def test_a_file_that_is_replaced_between_is_refused(tmp_path, state) -> None:
+    save(tmp_path / "net.pth", state)
+    found = Weights(BACKBONE, "net.pth", folder=tmp_path)
+    save(tmp_path / "net.pth", {key: value + 1 for key, value in state.items()})
+    with pytest.raises(WeightsError, match="changed while it was used"):
+        found.load()
+
+
 class Publisher:
     """torchvision's record of published weights, whose file a server on this machine gives."""
 
