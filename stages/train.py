@@ -1,10 +1,13 @@
 """The stage train: reads features and captions, trains both encoders, writes the
 snapshots, the small numbers of the training and its curves.
+
+What is half done lives in the folder that ``SIGHTWORD_SCRATCH`` names, so that a killed run goes on where it was.
 """
 
 from __future__ import annotations
 
 import logging
+import shutil
 from typing import TYPE_CHECKING
 
 from pipeline.files import write_tsv
@@ -17,67 +20,95 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+CAPTIONS = "data/captions/captions.parquet"
+VOCABULARY = "data/captions/vocabulary.json"
+
 
 def work(settings: TrainSettings) -> None:
     """Train the caption and image encoders, keep snapshots."""
     from pipeline import devices, machine
     from pipeline.captions.table import read_captions
     from pipeline.captions.vocabulary import Vocabulary
+    from pipeline.errors import TrainingError
     from pipeline.features.origin import describe
     from pipeline.features.table import read_features
-    from pipeline.files import atomic_folder, write_json
+    from pipeline.files import atomic_folder, sha256_file, write_json
     from pipeline.model.saved import save_weights
     from pipeline.pairs import pair
+    from pipeline.training.checkpoint import open_checkpoint
     from pipeline.training.loop import check_sizes, train
     from pipeline.training.snapshots import file_name, write_index
 
     features = read_features("data/features/features.h5")
-    captions = read_captions("data/captions/captions.parquet")
-    vocabulary = Vocabulary.load("data/captions/vocabulary.json")
+    captions = read_captions(CAPTIONS)
+    vocabulary = Vocabulary.load(VOCABULARY)
     training, dev = pair(features, captions, "train"), pair(features, captions, "dev")
     check_sizes(settings, training)
-    device = devices.use(machine.current())
+    here = machine.current()
+    device = devices.use(here)
     log.info(
         "train: %d pictures, %d captions, %d tokens, %d features (%s)",
         *(len(training.image_ids), len(training.texts), len(vocabulary), training.features.shape[1]),
         describe(features.attributes),
     )
-    epochs: list[int] = []
-    with atomic_folder("models/snapshots") as folder:
+    inputs = {
+        "settings": settings.model_dump(),
+        "features": str(features.attributes["checksum"]),
+        "captions": sha256_file(CAPTIONS),
+        "vocabulary": sha256_file(VOCABULARY),
+        "device": device.type,
+        "threads": here.threads,
+    }
+    with open_checkpoint(here.scratch, inputs) as checkpoint:
 
         def keep(epoch: int, encoders: Encoders) -> None:
-            save_weights(folder / file_name(epoch), encoders)
-            epochs.append(epoch)
+            save_weights(checkpoint.folder / file_name(epoch), encoders)
 
-        encoders, history = train(
-            settings, training, dev, tokens=len(vocabulary), device=device, keep=keep, progress=True
+        try:
+            encoders, history = train(
+                settings,
+                training,
+                dev,
+                tokens=len(vocabulary),
+                device=device,
+                keep=keep,
+                checkpoint=checkpoint,
+                progress=True,
+            )
+        except TrainingError:
+            log.warning("train: the snapshots kept so far, if any, are in %s", checkpoint.folder)
+            raise
+        epochs = [epoch for epoch in range(1, settings.epochs + 1) if (checkpoint.folder / file_name(epoch)).exists()]
+        with atomic_folder("models/snapshots") as folder:
+            for epoch in epochs:
+                shutil.copyfile(checkpoint.folder / file_name(epoch), folder / file_name(epoch))
+            write_index(
+                folder,
+                epochs,
+                settings=settings,
+                vocabulary=vocabulary,
+                features=features.attributes,
+                features_width=training.features.shape[1],
+            )
+        _write_curves(history)
+        last = history.recall[-1][1]
+        write_json(
+            "metrics/train.json",
+            {
+                "pictures": len(training.image_ids),
+                "rejected_pictures": len(features.rejected),
+                "captions": len(training.texts),
+                "features": describe(features.attributes),
+                "device": device.type,
+                "parameters": sum(weights.numel() for weights in encoders.parameters()),
+                "epochs": settings.epochs,
+                "snapshots": len(epochs),
+                "loss": round(history.loss[-1][1], 6),
+                "dev_r10_caption_to_image": last["caption_to_image"]["r10"],
+                "dev_r10_image_to_caption": last["image_to_caption"]["r10"],
+            },
         )
-        write_index(
-            folder,
-            epochs,
-            settings=settings,
-            vocabulary=vocabulary,
-            features=features.attributes,
-            features_width=training.features.shape[1],
-        )
-    _write_curves(history)
-    last = history.recall[-1][1]
-    write_json(
-        "metrics/train.json",
-        {
-            "pictures": len(training.image_ids),
-            "rejected_pictures": len(features.rejected),
-            "captions": len(training.texts),
-            "features": describe(features.attributes),
-            "device": device.type,
-            "parameters": sum(weights.numel() for weights in encoders.parameters()),
-            "epochs": settings.epochs,
-            "snapshots": len(epochs),
-            "loss": round(history.loss[-1][1], 6),
-            "dev_r10_caption_to_image": last["caption_to_image"]["r10"],
-            "dev_r10_image_to_caption": last["image_to_caption"]["r10"],
-        },
-    )
+        checkpoint.done()
     log.info("train: %d epochs, %d snapshots in models/snapshots", settings.epochs, len(epochs))
 
 

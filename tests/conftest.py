@@ -28,15 +28,12 @@ def real_data() -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _own_store(tmp_path_factory) -> Iterator[None]:
-    """No test reads or writes the user's own store of features."""
-    before = os.environ.get("SIGHTWORD_STORE")
-    os.environ["SIGHTWORD_STORE"] = str(tmp_path_factory.mktemp("store"))
-    yield
-    if before is None:
-        del os.environ["SIGHTWORD_STORE"]
-    else:
-        os.environ["SIGHTWORD_STORE"] = before
+def _own_caches(tmp_path_factory) -> Iterator[None]:
+    """No test reads or writes the user's own store of features, or their half-done trainings."""
+    with pytest.MonkeyPatch.context() as patch:
+        for variable in ("SIGHTWORD_STORE", "SIGHTWORD_SCRATCH"):
+            patch.setenv(variable, str(tmp_path_factory.mktemp(variable.lower())))
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

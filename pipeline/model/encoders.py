@@ -24,18 +24,20 @@ class CaptionEncoder(nn.Module):
     Args:
         tokens: ids in use, padding and unknown included.
         settings: the shape of the network.
+        dropout: share of the states set to zero in training.
     """
 
-    def __init__(self, tokens: int, settings: ModelSettings) -> None:
+    def __init__(self, tokens: int, settings: ModelSettings, *, dropout: float = 0.0) -> None:
         super().__init__()
         self.embedding = nn.Embedding(tokens, settings.embedding, padding_idx=PAD)
         self.recurrent = Bidirectional(settings.embedding, settings.hidden, settings.cell)
+        self.dropout = nn.Dropout(dropout)
         self.pooling = pooling(settings)
         self.masked = settings.mask_padding or settings.pooling != "attention"
 
     def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Int64 (B, T) padded with 0, and int64 (B,), to float32 unit vectors (B, 2 * hidden)."""
-        states = self.recurrent(self.embedding(ids), lengths)
+        states = self.dropout(self.recurrent(self.embedding(ids), lengths))
         return F.normalize(self.pooling(states, lengths).float(), dim=1)
 
     def embed(self, rows: Sequence[npt.NDArray[np.int64]], *, group: int) -> torch.Tensor:
@@ -62,13 +64,15 @@ class ImageEncoder(nn.Module):
     Args:
         features: numbers in a picture's feature vector.
         settings: the shape of the network.
+        dropout: share of the features set to zero in training.
     """
 
     mean: torch.Tensor
     deviation: torch.Tensor
 
-    def __init__(self, features: int, settings: ModelSettings) -> None:
+    def __init__(self, features: int, settings: ModelSettings, *, dropout: float = 0.0) -> None:
         super().__init__()
+        self.dropout = nn.Dropout(dropout)
         self.linear = nn.Linear(features, 2 * settings.hidden)
         nn.init.xavier_uniform_(self.linear.weight)
         nn.init.zeros_(self.linear.bias)
@@ -89,16 +93,24 @@ class ImageEncoder(nn.Module):
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """Float (B, D) raw features to float32 unit vectors (B, 2 * hidden)."""
-        return F.normalize(self.linear((features - self.mean) / self.deviation).float(), dim=1)
+        return F.normalize(self.linear(self.dropout((features - self.mean) / self.deviation)).float(), dim=1)
 
 
 class Encoders(nn.Module):
-    """Both sides; what a snapshot holds."""
+    """Both sides; what a snapshot holds. Dropout is of the training only and no part of it."""
 
-    def __init__(self, tokens: int, features: int, settings: ModelSettings) -> None:
+    def __init__(
+        self,
+        tokens: int,
+        features: int,
+        settings: ModelSettings,
+        *,
+        dropout_states: float = 0.0,
+        dropout_features: float = 0.0,
+    ) -> None:
         super().__init__()
-        self.captions = CaptionEncoder(tokens, settings)
-        self.images = ImageEncoder(features, settings)
+        self.captions = CaptionEncoder(tokens, settings, dropout=dropout_states)
+        self.images = ImageEncoder(features, settings, dropout=dropout_features)
 
     @property
     def device(self) -> torch.device:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch.nn.utils import clip_grad_norm_
 from tqdm import tqdm
@@ -15,12 +18,14 @@ from tqdm import tqdm
 from pipeline.errors import TrainingError
 from pipeline.model.embedding import embed_captions, embed_images
 from pipeline.model.encoders import Encoders
-from pipeline.model.losses import LOSSES
 from pipeline.pairs import Pairs
 from pipeline.retrieval.protocols import score
 from pipeline.training.batches import batches, per_epoch
+from pipeline.training.checkpoint import SECONDS, Checkpoint, Progress
+from pipeline.training.objective import Objective
 from pipeline.training.schedule import cyclic_rate
 from pipeline.training.settings import TrainSettings
+from pipeline.training.state import build_optimiser, restore, state_of
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +55,7 @@ def train(
     tokens: int,
     device: torch.device,
     keep: Callable[[int, Encoders], None],
+    checkpoint: Checkpoint | None = None,
     progress: bool = False,
 ) -> tuple[Encoders, History]:
     """Train both encoders (Merkx & Frank 2019, section 3.4).
@@ -60,31 +66,27 @@ def train(
         dev: what the curves of recall are measured on.
         tokens: ids in use, padding and unknown included.
         device: where to work.
-        keep: called with the epoch (from 1) and the encoders whenever a snapshot is due.
+        keep: called with the epoch (from 1) and the encoders whenever a snapshot is due; after a
+            resumption not again for those that were kept before.
+        checkpoint: where the state is saved now and then, and taken up again.
         progress: show bars on a terminal.
 
     Returns:
         The encoders after the last epoch, and the curves.
 
     Raises:
-        TrainingError: there are too few pictures, or the loss is no number.
+        TrainingError: there are too few pictures, the loss is no number, or training is stuck.
     """
     check_sizes(settings, training)
-    torch.manual_seed(settings.seed)
-    encoders = Encoders(tokens, training.features.shape[1], settings)
-    if settings.standardise == "training":
-        encoders.images.standardise_by(training.features)
-    encoders = encoders.to(device)
-    features = torch.from_numpy(training.features).to(device)
-    optimiser = torch.optim.Adam(encoders.parameters(), lr=settings.rate_min)
-    steps = per_epoch(training, settings.batch)
-    history = History()
-    for epoch in range(settings.epochs):
-        _run_epoch(settings, training, features, encoders, optimiser, history, epoch=epoch, steps=steps, bar=progress)
-        _validate(encoders, dev, history, epoch + 1)
-        if settings.snapshots == "epoch" or (epoch + 1) % settings.cycle == 0:
-            keep(epoch + 1, encoders)
-    return encoders, history
+    run = _Run(settings, training, tokens, device, checkpoint)
+    run.resume()
+    while run.progress.epoch < settings.epochs:
+        run.epoch(bar=progress)
+        _validate(run.encoders, dev, run.history, run.progress.epoch)
+        if settings.snapshots == "epoch" or run.progress.epoch % settings.cycle == 0:
+            keep(run.progress.epoch, run.encoders)
+        run.save()
+    return run.encoders, run.history
 
 
 def check_sizes(settings: TrainSettings, training: Pairs) -> None:
@@ -102,54 +104,142 @@ def check_sizes(settings: TrainSettings, training: Pairs) -> None:
         )
 
 
-def _run_epoch(
-    settings: TrainSettings,
-    training: Pairs,
-    features: torch.Tensor,
-    encoders: Encoders,
-    optimiser: torch.optim.Optimizer,
-    history: History,
-    *,
-    epoch: int,
-    steps: int,
-    bar: bool,
-) -> None:
-    encoders.train()
-    device = features.device
-    together = GROUP if device.type == "cpu" else settings.batch
-    order = batches(training, size=settings.batch, bucket=settings.bucket, seed=settings.seed, epoch=epoch)
-    losses: list[torch.Tensor] = []
-    rates: list[float] = []
-    description = f"epoch {epoch + 1}/{settings.epochs}"
-    for rows in tqdm(order, desc=description, unit="batch", leave=False, disable=None if bar else True):
-        rate = cyclic_rate(epoch * steps + len(losses), settings.cycle * steps, settings.rate_min, settings.rate_max)
-        for group in optimiser.param_groups:
+class _Run:
+    """A training under way: everything that changes while it goes on."""
+
+    def __init__(
+        self, settings: TrainSettings, training: Pairs, tokens: int, device: torch.device, checkpoint: Checkpoint | None
+    ) -> None:
+        self.settings, self.training, self.checkpoint = settings, training, checkpoint
+        torch.manual_seed(settings.seed)
+        self.encoders = Encoders(
+            tokens,
+            training.features.shape[1],
+            settings,
+            dropout_states=settings.dropout_states,
+            dropout_features=settings.dropout_features,
+        )
+        if settings.standardise == "training":
+            self.encoders.images.standardise_by(training.features)
+        self.objective = Objective(settings).to(device)
+        self.encoders = self.encoders.to(device)
+        self.features = torch.from_numpy(training.features).to(device)
+        self.same_picture = torch.from_numpy(_distinct(training.features)).to(device)
+        self.optimiser = build_optimiser(self.encoders, self.objective, settings)
+        self.history = History()
+        self.progress = Progress()
+        self._losses: list[torch.Tensor] = []
+        self._norms: list[torch.Tensor] = []
+        self._steps = per_epoch(training, settings.batch)
+
+    def resume(self) -> None:
+        """Go on where an earlier process was killed."""
+        found = self.checkpoint.load() if self.checkpoint else None
+        if found is None:
+            return
+        self.progress, tensors = found
+        self.history = History(**{name: [tuple(row) for row in rows] for name, rows in self.progress.history.items()})
+        restore(tensors, self.encoders, self.objective, self.optimiser)
+        self._losses, self._norms = list(tensors["losses"].unbind()), list(tensors["norms"].unbind())
+        log.info(
+            "train: goes on after epoch %d, batch %d, of an earlier run", self.progress.epoch, self.progress.batches
+        )
+
+    def save(self) -> None:
+        """Write a checkpoint."""
+        if self.checkpoint is None:
+            return
+        self.progress.history = asdict(self.history)
+        nothing = torch.empty(0)
+        state = {
+            "losses": torch.stack(self._losses).float() if self._losses else nothing,
+            "norms": torch.stack(self._norms).float() if self._norms else nothing,
+        }
+        self.checkpoint.save(self.progress, state | state_of(self.encoders, self.objective, self.optimiser))
+
+    def epoch(self, *, bar: bool) -> None:
+        """All batches of the next epoch, or those that are left of it."""
+        settings, epoch = self.settings, self.progress.epoch
+        self.encoders.train()
+        order = batches(self.training, size=settings.batch, bucket=settings.bucket, seed=settings.seed, epoch=epoch)
+        first = epoch * self._steps
+        rates = [
+            cyclic_rate(first + step, settings.cycle * self._steps, settings.rate_min, settings.rate_max)
+            for step in range(len(order))
+        ]
+        left = range(self.progress.batches, len(order))
+        saved = time.monotonic()
+        description = f"epoch {epoch + 1}/{settings.epochs}"
+        for step in tqdm(
+            left, desc=description, unit="batch", initial=left.start, total=len(order), leave=False,
+            disable=None if bar else True,
+        ):  # fmt: skip
+            self._step(order[step], rates[step])
+            self.progress.batches = step + 1
+            if self.checkpoint and time.monotonic() - saved >= SECONDS:
+                self.save()
+                saved = time.monotonic()
+        losses, norms = (torch.stack(values).cpu().double().numpy() for values in (self._losses, self._norms))
+        _record(self.history, losses, norms, rates, first=first, epoch=epoch + 1)
+        if self.objective.stuck(float(losses.mean()), len(self.training.texts) / len(order), epoch=epoch):
+            raise _stuck(epoch + 1)
+        self._losses, self._norms = [], []
+        self.progress.epoch, self.progress.batches = epoch + 1, 0
+
+    def _step(self, rows: npt.NDArray[np.int64], rate: float) -> None:
+        """One batch; nothing here waits for the device."""
+        settings, encoders, device = self.settings, self.encoders, self.features.device
+        for group in self.optimiser.param_groups:
             group["lr"] = rate
-        pictures = torch.from_numpy(training.image_of_caption[rows]).to(device)  # (B,)
+        together = GROUP if device.type == "cpu" else settings.batch
+        pictures = torch.from_numpy(self.training.image_of_caption[rows]).to(device)  # (B,)
         with torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bf16"):
-            captions = encoders.captions.embed([training.ids[row] for row in rows], group=together)  # (B, 2n)
-        images = encoders.images(features[pictures])  # (B, 2n)
-        same = pictures[:, None] == pictures[None, :]  # (B, B)
-        loss = LOSSES[settings.loss](captions @ images.T, same, margin=settings.margin, reduction=settings.reduction)
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        if settings.clip_images is not None:
-            clip_grad_norm_(encoders.images.parameters(), settings.clip_images)
-        if settings.clip_captions is not None:
-            clip_grad_norm_(encoders.captions.parameters(), settings.clip_captions)
-        optimiser.step()
-        losses.append(loss.detach())
-        rates.append(rate)
-    _record(history, torch.stack(losses).cpu().numpy().astype(np.float64), rates, first=epoch * steps, epoch=epoch + 1)
+            captions = encoders.captions.embed([self.training.ids[row] for row in rows], group=together)  # (B, 2n)
+        images = encoders.images(self.features[pictures])  # (B, 2n)
+        kinds = self.same_picture[pictures]
+        loss = self.objective(captions @ images.T, kinds[:, None] == kinds[None, :], epoch=self.progress.epoch)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        # Without a limit clipping multiplies by exactly 1, and tells the norm.
+        norms = [
+            clip_grad_norm_(side.parameters(), math.inf if limit is None else limit)
+            for side, limit in ((encoders.images, settings.clip_images), (encoders.captions, settings.clip_captions))
+        ]
+        self.optimiser.step()
+        self._losses.append(loss.detach())
+        self._norms.append(torch.stack(norms).detach())
 
 
-def _record(history: History, losses: np.ndarray[Any, Any], rates: list[float], *, first: int, epoch: int) -> None:
+def _distinct(features: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
+    """A number for each picture, the same for pictures with equal features: copies are no mismatches."""
+    seen: dict[bytes, int] = {}
+    return np.array([seen.setdefault(row.tobytes(), len(seen)) for row in features], np.int64)
+
+
+def _stuck(epoch: int) -> TrainingError:
+    return TrainingError(
+        f"training is stuck: after epoch {epoch} all pairs score alike, each costs twice the margin",
+        todo="The hardest mismatch is known for it: set train.warm_up to an epoch or more, or lower train.rate_max.",
+    )
+
+
+def _record(
+    history: History,
+    losses: npt.NDArray[np.float64],
+    norms: npt.NDArray[np.float64],
+    rates: list[float],
+    *,
+    first: int,
+    epoch: int,
+) -> None:
     """Add an epoch's points; the losses were left on the device until now."""
     wrong = np.flatnonzero(~np.isfinite(losses))
     if len(wrong):
+        step = int(wrong[0])
+        before = f"{norms[step - 1][0]:.3g} (pictures) and {norms[step - 1][1]:.3g} (captions)" if step else "none yet"
         raise TrainingError(
-            f"the loss is no number at batch {first + int(wrong[0]) + 1} (epoch {epoch}), "
-            f"learning rate {rates[int(wrong[0])]:.3g}",
+            f"the loss is no number at batch {first + step + 1} (epoch {epoch}), learning rate {rates[step]:.3g}, "
+            f"gradient norms of the batch before: {before}",
             todo="Lower train.rate_max, or clip the gradients (train.clip_images, train.clip_captions).",
         )
     for block in np.array_split(np.arange(len(losses)), min(POINTS, len(losses))):

@@ -15,12 +15,24 @@ class TrainSettings(ModelSettings):
 
     seed: int = Field(0, ge=0, le=MAX_SEED)
     """Seed of the initial weights and of the order of the batches."""
-    loss: Literal["hinge"] = "hinge"
-    """The objective: the hinge loss over all mismatched pairs of the minibatch."""
+    loss: Literal["hinge", "hardest", "infonce"] = "hinge"
+    """The objective: ``hinge`` over all mismatched pairs of the minibatch (the published one), ``hardest``
+    over the hardest mismatch of each caption and picture (VSE++), or ``infonce`` in both directions (CLIP)."""
     reduction: Literal["mean", "sum"] = "mean"
-    """``mean`` over batch x batch (the released code; clipping depends on this scale) or ``sum`` (the paper)."""
+    """``mean`` over batch x batch (the released code; clipping depends on this scale) or ``sum`` (the paper);
+    with ``hardest`` and ``infonce`` the mean over the batch's pairs."""
     margin: float = Field(0.2, ge=0)
-    """Margin of the hinge loss, in cosine."""
+    """Margin of ``hinge`` and ``hardest``, in cosine."""
+    warm_up: int = Field(0, ge=0)
+    """Epochs of ``hinge`` before ``hardest`` begins; unused by the others."""
+    temperature: float = Field(0.07, gt=0)
+    """What ``infonce`` divides scores by at the start (CLIP: 0.07); it is learned. Unused by the others."""
+    dropout_features: float = Field(0.0, ge=0, lt=1)
+    """Share of a picture's (standardised) features set to zero in training."""
+    dropout_states: float = Field(0.0, ge=0, lt=1)
+    """Share of the recurrent states set to zero in training."""
+    weight_decay: float = Field(0.0, ge=0)
+    """Decoupled weight decay, a multiple of the learning rate (AdamW); 0 is plain Adam, as published."""
     batch: int = Field(32, ge=2)
     """Pairs in a minibatch, at most; an epoch's passes are cut into batches of nearly equal size.
     No picture is twice in a batch: pass i of an epoch takes caption i of every picture."""
@@ -47,6 +59,10 @@ class TrainSettings(ModelSettings):
     def _fits(self) -> Self:
         if self.rate_min > self.rate_max:
             raise ValueError(f"rate_min ({self.rate_min}) is above rate_max ({self.rate_max})")
+        if self.loss == "hardest" and self.warm_up >= self.epochs:
+            raise ValueError(
+                f"warm_up ({self.warm_up}) leaves none of the {self.epochs} epochs for the hardest mismatch"
+            )
         if self.epochs % self.cycle and self.snapshots == "cycle":
             raise ValueError(
                 f"epochs ({self.epochs}) is no multiple of cycle ({self.cycle}): the last cycle would not end, "

@@ -1,11 +1,13 @@
-"""The hinge loss against plain loops in float64."""
+"""The objectives against plain loops in float64."""
+
+import math
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.model.losses import hinge
+from pipeline.model.losses import hardest, hinge, infonce
 
 
 def by_loops(scores, pictures, margin):
@@ -20,15 +22,15 @@ def by_loops(scores, pictures, margin):
     return total
 
 
-@given(
-    st.integers(1, 6).flatmap(
-        lambda n: st.tuples(
-            st.lists(st.lists(st.floats(-1, 1), min_size=n, max_size=n), min_size=n, max_size=n),
-            st.lists(st.integers(0, 3), min_size=n, max_size=n),
-        )
-    ),
-    st.floats(0, 1),
+CASES = st.integers(1, 6).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.lists(st.floats(-1, 1), min_size=n, max_size=n), min_size=n, max_size=n),
+        st.lists(st.integers(0, 3), min_size=n, max_size=n),
+    )
 )
+
+
+@given(CASES, st.floats(0, 1))
 @settings(max_examples=60, deadline=None)
 def test_sum_and_mean_agree_with_loops_also_when_pictures_repeat(case, margin):
     scores, pictures = case
@@ -52,3 +54,66 @@ def test_pairs_far_enough_apart_cost_nothing():
     scores = torch.eye(3)
     assert hinge(scores, torch.eye(3, dtype=torch.bool), margin=0.9, reduction="sum").item() == 0
     assert hinge(scores, torch.eye(3, dtype=torch.bool), margin=1.5, reduction="sum").item() == pytest.approx(6.0)
+
+
+def mismatches(scores, pictures, pair, *, of_caption):
+    """Scores of what the pair's caption (or picture) must not be taken for."""
+    others = [other for other in range(len(pictures)) if pictures[other] != pictures[pair]]
+    return [scores[pair][other] if of_caption else scores[other][pair] for other in others]
+
+
+@given(CASES, st.floats(0, 1))
+@settings(max_examples=60, deadline=None)
+def test_the_hardest_mismatch_agrees_with_loops(case, margin):
+    scores, pictures = case
+    expected = 0.0
+    for pair in range(len(pictures)):
+        for of_caption in (True, False):
+            costs = [margin - scores[pair][pair] + s for s in mismatches(scores, pictures, pair, of_caption=of_caption)]
+            expected += max([0.0, *costs])
+    matrix, ids = torch.tensor(scores, dtype=torch.float64), torch.tensor(pictures)
+    same = ids[:, None] == ids[None, :]
+    assert hardest(matrix, same, margin=margin, reduction="sum").item() == pytest.approx(expected, abs=1e-9)
+    mean = hardest(matrix, same, margin=margin, reduction="mean").item()
+    assert mean == pytest.approx(expected / len(pictures), abs=1e-9)
+
+
+@given(CASES, st.floats(0.05, 2))
+@settings(max_examples=60, deadline=None)
+def test_infonce_agrees_with_loops(case, temperature):
+    scores, pictures = case
+    expected = 0.0
+    for pair in range(len(pictures)):
+        for of_caption in (True, False):
+            rivals = mismatches(scores, pictures, pair, of_caption=of_caption)
+            right = math.exp(scores[pair][pair] / temperature)
+            expected -= math.log(right / (right + sum(math.exp(s / temperature) for s in rivals))) / 2
+    matrix, ids = torch.tensor(scores, dtype=torch.float64), torch.tensor(pictures)
+    same, heat = ids[:, None] == ids[None, :], torch.tensor(temperature, dtype=torch.float64)
+    assert infonce(matrix, same, temperature=heat, reduction="sum").item() == pytest.approx(expected, abs=1e-9)
+    mean = infonce(matrix, same, temperature=heat, reduction="mean").item()
+    assert mean == pytest.approx(expected / len(pictures), abs=1e-9)
+
+
+@pytest.mark.parametrize("copies", [[0, 1, 2, 3], [0, 1, 0, 3]])
+def test_gradients_of_the_other_objectives(copies):
+    torch.manual_seed(0)
+    scores = torch.randn(4, 4, dtype=torch.float64, requires_grad=True)
+    heat = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
+    ids = torch.tensor(copies)
+    same = ids[:, None] == ids[None, :]
+    assert torch.autograd.gradcheck(lambda s: hardest(s, same, margin=0.2, reduction="mean"), scores)
+    assert torch.autograd.gradcheck(lambda s, t: infonce(s, same, temperature=t, reduction="mean"), (scores, heat))
+
+
+def test_a_batch_of_one_picture_has_nothing_to_learn_and_no_gradient_that_is_no_number():
+    scores = torch.zeros(3, 3, requires_grad=True)
+    same = torch.ones(3, 3, dtype=torch.bool)
+    heat = torch.tensor(0.07, requires_grad=True)
+    total = hardest(scores, same, margin=0.2, reduction="sum") + infonce(
+        scores, same, temperature=heat, reduction="sum"
+    )
+    total.backward()
+    assert total.item() == 0
+    assert torch.equal(scores.grad, torch.zeros(3, 3))
+    assert heat.grad.item() == 0

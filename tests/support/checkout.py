@@ -39,6 +39,7 @@ class Checkout:
             "DVC_NO_ANALYTICS": "1",
             "DVC_SITE_CACHE_DIR": str(store / "dvc"),
             "SIGHTWORD_STORE": str(store / "features"),
+            "SIGHTWORD_SCRATCH": str(store / "scratch"),
             "GIT_AUTHOR_NAME": "test",
             "GIT_AUTHOR_EMAIL": "test@example.org",
             "GIT_COMMITTER_NAME": "test",

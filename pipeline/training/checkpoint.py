@@ -1,0 +1,137 @@
+"""A training that can be killed at any moment and goes on where it was, to the bit.
+
+What is half done lives in a folder of its own, named by all that determines the training; it is
+deleted when the training is done, so that a forced rerun proves something.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import logging
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+
+import pipeline.model
+import pipeline.training
+from pipeline.errors import FileFormatError
+from pipeline.files import Pathish, atomic_file, canonical_json, read_json, sha256_file, write_json
+
+log = logging.getLogger(__name__)
+
+SCHEMA = 1
+SECONDS = 60.0
+"""Between two checkpoints within an epoch; one more is written after each epoch."""
+
+_INDEX = "checkpoint.json"
+_DAMAGED = (safetensors.SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError)
+
+
+@dataclass
+class Progress:
+    """How far a training is."""
+
+    epoch: int = 0
+    """Epochs done."""
+    batches: int = 0
+    """Batches of the next epoch done."""
+    history: dict[str, list[Any]] = field(default_factory=dict)
+    """The curves of the epochs done."""
+
+
+class Checkpoint:
+    """The folder of one training.
+
+    Args:
+        folder: from :func:`open_checkpoint`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def save(self, progress: Progress, tensors: dict[str, torch.Tensor]) -> None:
+        """Write all state; until the last moment the earlier checkpoint is the valid one.
+
+        Raises:
+            OSError: what the file system says.
+        """
+        path = self.folder / f"state-{progress.epoch:03d}-{progress.batches:06d}.safetensors"
+        with atomic_file(path) as temporary:
+            safetensors.torch.save_file({name: value.cpu().contiguous() for name, value in tensors.items()}, temporary)
+        index = {"schema": SCHEMA, "file": path.name, "sha256": sha256_file(path), **asdict(progress)}
+        write_json(self.folder / _INDEX, index)
+        for other in self.folder.glob("state-*.safetensors"):
+            if other != path:
+                other.unlink(missing_ok=True)
+
+    def load(self) -> tuple[Progress, dict[str, torch.Tensor]] | None:
+        """The last state that was saved whole; None at the start.
+
+        One that is damaged is said, set aside and not used.
+        """
+        if not (self.folder / _INDEX).exists():
+            return None
+        try:
+            index = read_json(self.folder / _INDEX)
+            path = self.folder / index["file"]
+            if index["schema"] != SCHEMA or sha256_file(path) != index["sha256"]:
+                raise ValueError("its sha256 is not the one that was written")
+            progress = Progress(**{name: index[name] for name in Progress.__dataclass_fields__})
+            return progress, safetensors.torch.load_file(path)
+        except (*_DAMAGED, FileFormatError) as error:
+            aside = self.folder.with_name(self.folder.name + ".damaged")
+            shutil.rmtree(aside, ignore_errors=True)
+            self.folder.rename(aside)
+            self.folder.mkdir()
+            log.warning("a half-done training is damaged (%s): set aside as %s, started afresh", error, aside)
+            return None
+
+    def done(self) -> None:
+        """Delete the folder."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def open_checkpoint(scratch: Pathish, inputs: dict[str, Any]) -> Iterator[Checkpoint]:
+    """The checkpoint of the training that these inputs determine.
+
+    Args:
+        scratch: the folder of half-done work.
+        inputs: settings and hashes, as plain values; the code of the training is added here.
+
+    Yields:
+        The checkpoint. Where another process trains the very same, one in a folder of its own.
+    """
+    name = hashlib.sha256(canonical_json({**inputs, "code": _code(), "torch": torch.__version__}).encode()).hexdigest()
+    folder = Path(scratch) / "train" / name[:32]
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder.with_name(f"{folder.name}.lock"), "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            log.warning("another process trains the very same now: this one starts by itself and cannot be resumed")
+            own = folder.with_name(f"{folder.name}.{id(lock):x}")
+            own.mkdir()
+            try:
+                yield Checkpoint(own)
+            finally:
+                shutil.rmtree(own, ignore_errors=True)
+        else:
+            yield Checkpoint(folder)
+
+
+def _code() -> str:
+    """A hash of the code that training runs: after a change, a half-done training starts afresh."""
+    digest = hashlib.sha256()
+    for room in (pipeline.model, pipeline.training):
+        for path in sorted(Path(room.__path__[0]).glob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()

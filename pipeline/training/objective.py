@@ -1,0 +1,61 @@
+"""The objective that the parameters name, with what of it is learned, and a look at whether it moves."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+
+from pipeline.model.losses import hardest, hinge, infonce
+from pipeline.training.settings import TrainSettings
+
+LARGEST_SCALE = 100.0
+"""Scores are multiplied by no more than this (CLIP, section 2.5)."""
+STUCK = 0.01
+"""A loss this near, relatively, to that of a collapsed model is stuck."""
+
+
+class Objective(nn.Module):
+    """The loss of a minibatch.
+
+    Args:
+        settings: the parameters.
+    """
+
+    def __init__(self, settings: TrainSettings) -> None:
+        super().__init__()
+        self.settings = settings
+        self.log_scale: nn.Parameter | None = None
+        if settings.loss == "infonce":
+            self.log_scale = nn.Parameter(torch.tensor(-math.log(settings.temperature)))
+
+    def forward(self, scores: torch.Tensor, same: torch.Tensor, *, epoch: int) -> torch.Tensor:
+        """The loss, a scalar.
+
+        Args:
+            scores: similarity of caption i and picture j, float (B, B).
+            same: bool (B, B), true where caption i describes picture j as well.
+            epoch: counted from 0; while it is below ``warm_up``, the hardest mismatch is not yet looked for.
+        """
+        settings = self.settings
+        if self.log_scale is not None:
+            scale = self.log_scale.exp().clamp(max=LARGEST_SCALE)
+            return infonce(scores, same, temperature=1 / scale, reduction=settings.reduction)
+        loss = hardest if settings.loss == "hardest" and epoch >= settings.warm_up else hinge
+        return loss(scores, same, margin=settings.margin, reduction=settings.reduction)
+
+    def stuck(self, loss: float, pairs: float, *, epoch: int) -> bool:
+        """Whether a mean loss is that of a model which gives all pairs one score.
+
+        With the hardest mismatch each pair then costs twice the margin, and training may stay there for ever.
+
+        Args:
+            loss: the mean over an epoch's batches.
+            pairs: the mean number of pairs in a batch.
+            epoch: counted from 0.
+        """
+        if self.settings.loss != "hardest" or epoch < self.settings.warm_up:
+            return False
+        collapsed = 2 * self.settings.margin * (pairs if self.settings.reduction == "sum" else 1)
+        return abs(loss - collapsed) <= STUCK * collapsed

@@ -1,0 +1,110 @@
+"""The stage train as a process: killed at any moment and started again, it ends with the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ruamel.yaml import YAML
+
+from pipeline.captions.settings import CaptionsSettings
+from pipeline.corpus.records import Caption, Image, clean
+from pipeline.corpus.tables import write_tables
+from pipeline.features.table import Origin, write_features
+
+PICTURES = 150
+WORDS = ["red", "dog", "runs", "over", "snow", "two", "kids", "play", "ball", "green", "hat", "near", "boat"]
+
+
+@pytest.fixture
+def project(repository, tmp_path, monkeypatch) -> Path:
+    """What the stages before train would write, and parameters for a run of a few seconds."""
+    monkeypatch.chdir(tmp_path)
+    draw = random.Random(0)
+    names = [f"{number:04d}.jpg" for number in range(PICTURES)]
+    images = [Image(name, name, "dev" if number % 5 == 0 else "train") for number, name in enumerate(names)]
+    captions = [Caption(name, key, " ".join(draw.choices(WORDS, k=5))) for name in names for key in "012"]
+    write_tables("data/corpus", clean(images, captions, None, require_pictures=False), "pictures")
+    features = np.random.default_rng(0).normal(size=(PICTURES, 12)).astype(np.float32)
+    origin = Origin("", "", "", "", "{}", "fp32", "precomputed")
+    blocks = [(np.arange(PICTURES, dtype=np.int64), features)]
+    write_features("data/features/features.h5", names, [""] * PICTURES, 12, blocks, origin)
+    from stages.captions import work
+
+    work(CaptionsSettings())
+    document = YAML(typ="safe", pure=True).load((repository / "recipes/sample.yaml").read_text())
+    document["train"] |= {"hidden": 96, "epochs": 8, "cycle": 2, "batch": 16, "loss": "infonce", "dropout_states": 0.2}
+    with Path("params.yaml").open("w") as stream:
+        YAML().dump(document, stream)
+    return tmp_path
+
+
+def start(project: Path, repository: Path, scratch: Path) -> subprocess.Popen[str]:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(repository),
+        "SIGHTWORD_DEVICE": "cpu",
+        "SIGHTWORD_THREADS": "1",
+        "SIGHTWORD_SCRATCH": str(scratch),
+    }
+    environment.pop("DVC_STAGE", None)
+    return subprocess.Popen(
+        [sys.executable, "-m", "stages.train"], cwd=project, env=environment, stderr=subprocess.PIPE, text=True
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    return said
+
+
+def outputs(project: Path) -> dict[str, str]:
+    paths = [path for folder in ("models", "metrics", "plots") for path in (project / folder).rglob("*")]
+    return {
+        str(path.relative_to(project)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in paths
+        if path.is_file()
+    }
+
+
+def wait_for(epoch: int, process: subprocess.Popen[str], scratch: Path) -> None:
+    """Until a checkpoint after that epoch is there."""
+    deadline = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < deadline:
+        if any(path.name >= f"state-{epoch:03d}" for path in scratch.rglob("state-*.safetensors")):
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"epoch {epoch} was not reached")
+
+
+@pytest.mark.slow
+def test_killed_and_killed_again_it_ends_with_the_same_bytes(project, repository, tmp_path_factory) -> None:
+    scratch = tmp_path_factory.mktemp("scratch")
+    finish(start(project, repository, scratch))
+    wanted = outputs(project)
+    assert sum(name.endswith(".safetensors") for name in wanted) == 4
+    assert list((scratch / "train").glob("*/*")) == []  # nothing is left, so a second run is a whole one
+    said = finish(start(project, repository, scratch))
+    assert "goes on after" not in said
+    assert outputs(project) == wanted
+
+    draw = random.Random(1)
+    for target in (1, 4, 6):
+        process = start(project, repository, scratch)
+        wait_for(target, process, scratch)
+        time.sleep(draw.random() * 0.2)
+        assert process.poll() is None
+        process.kill()
+        process.communicate()
+        assert outputs(project) == wanted  # the earlier ones stay until the new ones are whole
+    said = finish(start(project, repository, scratch))
+    assert "goes on after epoch" in said
+    assert outputs(project) == wanted
