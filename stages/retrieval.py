@@ -65,7 +65,7 @@ def work(settings: RetrievalSettings) -> None:
         write_tsv(folder / "recall.tsv", ("k", "caption_to_image", "image_to_caption"), recall_rows(ranks))
         write_tsv(folder / "ranks.tsv", ("rank", "caption_to_image", "image_to_caption"), rank_rows(ranks))
     write_json(METRICS, {settings.split: found})
-    everything = entry([ranks])
+    everything = found.get("full") or entry([ranks])
     log.info(
         "retrieval: %s, %d captions x %d pictures; R@1/5/10 caption to image %s, image to caption %s",
         settings.split,

@@ -34,7 +34,9 @@ def test_a_section_comes_typed(repository):
     assert settings.margin == 0.2
 
 
-@pytest.mark.parametrize("name", ["sample", "flickr8k", "flickr8k-part", "flickr8k-precomputed", "coco"])
+@pytest.mark.parametrize(
+    "name", ["sample", "flickr8k", "flickr8k-part", "flickr8k-precomputed", "flickr8k-infonce", "coco"]
+)
 def test_every_recipe_is_valid_and_whole(repository, name):
     assert list(params.load(repository / f"recipes/{name}.yaml")) == list(params.SECTIONS)
 

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from pipeline.errors import ScoringError
+from pipeline.retrieval import bootstrap
 from pipeline.retrieval.ranks import Ranks, rank
 from pipeline.statistics import wald_half_width
 
@@ -35,18 +36,22 @@ def score(
         image_embeddings: (N, D) finite numbers.
         caption_embeddings: (M, D) finite numbers.
         image_of_caption: (M,) the row of each caption's picture, in any order.
-        similarity: "cosine"; embeddings need not be normalised.
+        similarity: "cosine", for which embeddings need not be normalised; or "order",
+            ``-sum_d max(0, c_d - i_d)^2`` of caption c and picture i, for embeddings as
+            they are (Vendrov et al. 2016).
 
     Returns:
         ``caption_to_image`` and ``image_to_caption``, each with ``r1``, ``r5``,
         ``r10`` (percent of the queries whose rank is 1, at most 5, at most 10),
-        ``median_rank``, ``mean_rank``, ``queries``, and ``r1_ci95``, ``r5_ci95``,
-        ``r10_ci95`` (half the width of Wald's 95 % interval, in percent); and
-        ``rsum``, the sum of the six recalls.
+        ``rsum`` (the sum of the three), ``median_rank``, ``mean_rank``, ``queries``;
+        ``r1_ci95``, ``r5_ci95``, ``r10_ci95`` (half the width of Wald's 95 % interval,
+        in percent); ``r1_bootstrap95``, ``r5_bootstrap95``, ``r10_bootstrap95`` and
+        ``median_rank_bootstrap95`` ([low, high], pictures drawn anew with their
+        captions); and ``rsum``, the sum of the six recalls.
 
     Raises:
-        ScoringError: embeddings or captions that do not fit together, or values
-            that are not finite.
+        ScoringError: embeddings or captions that do not fit together, values
+            that are not finite, a similarity there is not.
     """
     return entry([rank(image_embeddings, caption_embeddings, image_of_caption, similarity)])
 
@@ -58,10 +63,15 @@ def entry(folds: Sequence[Ranks]) -> dict[str, Any]:
     median rank is the mean of the folds' medians, as the published tables have it
     (which is why they know a median rank of 2.6).
     """
-    found: dict[str, Any] = {
-        direction: _direction([getattr(ranks, direction) for ranks in folds]) for direction in DIRECTIONS
+    pictures = {
+        "caption_to_image": [ranks.image_of_caption for ranks in folds],
+        "image_to_caption": [np.arange(len(ranks.image_to_caption)) for ranks in folds],
     }
-    found["rsum"] = sum(found[direction][recall] for direction in DIRECTIONS for recall in ("r1", "r5", "r10"))
+    found: dict[str, Any] = {
+        direction: _direction([getattr(ranks, direction) for ranks in folds], pictures[direction])
+        for direction in DIRECTIONS
+    }
+    found["rsum"] = sum(found[direction]["rsum"] for direction in DIRECTIONS)
     return found
 
 
@@ -70,15 +80,18 @@ def hits(ranks: NDArray[np.int64], k: int) -> float:
     return 100.0 * int((ranks <= k).sum()) / len(ranks)
 
 
-def _direction(folds: Sequence[NDArray[np.int64]]) -> dict[str, float | int]:
+def _direction(folds: Sequence[NDArray[np.int64]], pictures: Sequence[NDArray[np.int64]]) -> dict[str, Any]:
     ranks = np.concatenate(folds)
     recalls = {f"r{k}": hits(ranks, k) for k in (1, 5, 10)}
+    resampled = bootstrap.intervals(list(zip(folds, pictures, strict=True)))
     return {
         **recalls,
+        "rsum": sum(recalls.values()),
         "median_rank": float(np.mean([np.median(fold) for fold in folds])),
         "mean_rank": float(ranks.mean()),
         "queries": len(ranks),
         **{f"{name}_ci95": wald_half_width(value, len(ranks)) for name, value in recalls.items()},
+        **{f"{name}_bootstrap95": interval for name, interval in resampled.items()},
     }
 
 

@@ -10,7 +10,8 @@ from pipeline.retrieval.ranks import Ranks, rank
 
 
 def made(to_image, to_caption):
-    return Ranks(np.array(to_image), np.array(to_caption), None, None)
+    """Ranks of folds in which caption n belongs to picture n modulo the number of pictures."""
+    return Ranks(np.array(to_image), np.array(to_caption), np.arange(len(to_image)) % len(to_caption))
 
 
 def test_an_entry_has_the_keys_of_the_metrics_file():
@@ -20,12 +21,17 @@ def test_an_entry_has_the_keys_of_the_metrics_file():
         "r1": 100.0,
         "r5": 100.0,
         "r10": 100.0,
+        "rsum": 300.0,
         "median_rank": 1.0,
         "mean_rank": 1.0,
         "queries": 4,
         "r1_ci95": 0.0,
         "r5_ci95": 0.0,
         "r10_ci95": 0.0,
+        "r1_bootstrap95": [100.0, 100.0],
+        "r5_bootstrap95": [100.0, 100.0],
+        "r10_bootstrap95": [100.0, 100.0],
+        "median_rank_bootstrap95": [1.0, 1.0],
     }
     assert found["image_to_caption"]["queries"] == 3
     assert found["rsum"] == 600.0
@@ -38,12 +44,41 @@ def test_recalls_medians_and_means_are_of_the_ranks():
     assert (there["median_rank"], there["mean_rank"]) == (5.5, 5.75)
     assert there["r5_ci95"] == pytest.approx(49.0)
     assert (back["r1"], back["r5"], back["r10"], back["queries"]) == (0.0, 50.0, 100.0, 2)
-    assert found["rsum"] == 300.0
+    assert (there["rsum"], back["rsum"], found["rsum"]) == (150.0, 150.0, 300.0)
 
 
 def test_folds_pool_their_queries_and_average_their_medians():
     found = entry([made([1, 1, 1], [1]), made([4], [3])])["caption_to_image"]
     assert (found["r1"], found["queries"], found["mean_rank"], found["median_rank"]) == (75.0, 4, 1.75, 2.5)
+
+
+def test_both_intervals_are_around_their_numbers():
+    random = np.random.default_rng(3)
+    images = random.standard_normal((60, 3))
+    owner = np.repeat(np.arange(60), 3)
+    found = score(images, images[owner] + random.standard_normal((180, 3)), owner)
+    for direction in ("caption_to_image", "image_to_caption"):
+        scores = found[direction]
+        for name in ("r1", "r5", "r10", "median_rank"):
+            low, high = scores[f"{name}_bootstrap95"]
+            assert low < scores[name] < high, (direction, name)
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "order"])
+def test_a_collapsed_model_scores_no_better_than_chance(similarity):
+    owner = np.repeat(np.arange(40), 5)
+    found = score(np.full((40, 7), 0.3), np.full((200, 7), 0.3), owner, similarity)
+    assert found["rsum"] == 0.0
+    assert found["caption_to_image"]["median_rank_bootstrap95"] == [40.0, 40.0]
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "order"])
+def test_random_embeddings_score_about_chance(similarity):
+    random = np.random.default_rng(0)
+    owner = np.repeat(np.arange(500), 5)
+    found = score(random.random((500, 8)), random.random((2500, 8)), owner, similarity)
+    assert found["caption_to_image"]["r10"] == pytest.approx(100 * 10 / 500, abs=1)
+    assert found["image_to_caption"]["r10"] == pytest.approx(100 * (1 - (1 - 5 / 2500) ** 10), abs=2)
 
 
 def test_folds_are_blocks_or_drawn_with_a_seed():
@@ -73,9 +108,10 @@ def test_a_fold_is_ranked_among_its_own_pictures_and_captions():
         np.testing.assert_array_equal(found.image_to_caption, alone.image_to_caption)
 
 
-def test_the_order_of_the_captions_does_not_matter():
+@pytest.mark.parametrize("similarity", ["cosine", "order"])
+def test_the_order_of_the_captions_does_not_matter(similarity):
     random = np.random.default_rng(6)
     images, owner = random.standard_normal((20, 5)), np.repeat(np.arange(20), 3)
     captions = images[owner] + random.standard_normal((60, 5))
     shuffled = random.permutation(60)
-    assert score(images, captions, owner) == score(images, captions[shuffled], owner[shuffled])
+    assert score(images, captions, owner, similarity) == score(images, captions[shuffled], owner[shuffled], similarity)

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from pipeline.errors import ScoringError
+from pipeline.retrieval import order
 from pipeline.retrieval import ranks as module
-from pipeline.retrieval.ranks import rank, tie_width
+from pipeline.retrieval.ranks import rank
+from pipeline.retrieval.similarity import Cosine, tie_width
 
 
 def brute_force(scores, owner):
@@ -48,12 +50,32 @@ def corpora(draw, elements, dtype):
     return images, captions, np.array(owner)
 
 
-@given(corpora(st.integers(-2, 2), np.int64))
+def exact_orders(images, captions):
+    """Minus the error of order-embeddings, in whole numbers."""
+
+    def error(c, i):
+        return sum(max(0, int(a) - int(b)) ** 2 for a, b in zip(c, i, strict=True))
+
+    return [[-error(c, i) for i in images] for c in captions]
+
+
+EXACT = {"cosine": exact_cosines, "order": exact_orders}
+
+
+@pytest.mark.parametrize("similarity", EXACT)
+@given(corpus=corpora(st.integers(-2, 2), np.int64), tile=st.sampled_from([1, 3, 64]))
 @settings(deadline=None)
-def test_ranks_are_exact_ties_and_all(corpus):
+def test_ranks_are_exact_ties_and_all(similarity, corpus, tile):
     images, captions, owner = corpus
-    found = rank(images.astype(np.float32), captions.astype(np.float32), owner)
-    to_image, to_caption = brute_force(exact_cosines(images, captions), owner)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_rows_in_block", lambda width, *, most: tile)
+        patch.setattr(order, "_PLAIN_TILE", 2)
+        found = rank(images.astype(np.float32), captions.astype(np.float32), owner, similarity, top=3)
+    scores = EXACT[similarity](images, captions)
+    to_image, to_caption = brute_force(scores, owner)
+    for top, matrix in ((found.top_images, scores), (found.top_captions, list(zip(*scores, strict=True)))):
+        best = [sorted(range(len(row)), key=lambda place: -row[place])[:3] for row in matrix]
+        assert top.candidate.tolist() == best
     assert found.caption_to_image.tolist() == to_image
     assert found.image_to_caption.tolist() == to_caption
 
@@ -83,17 +105,61 @@ def test_ranks_agree_with_the_full_matrix_whatever_the_tiles(monkeypatch, blocks
         np.testing.assert_allclose(top.score, np.take_along_axis(matrix, order, 1), atol=3e-10)
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_a_collapsed_model_never_beats_chance(seed):
+@pytest.mark.parametrize("similarity", EXACT)
+@pytest.mark.parametrize("offset", [0.0, 0.1])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_collapsed_model_never_beats_chance(seed, offset, similarity):
     # The same vector for all: a matrix product may still give other last bits at the edges of its tiles.
     random = np.random.default_rng(seed)
     images = np.tile(random.standard_normal(random.integers(1, 400)), (97, 1))
     owner = random.permutation(np.repeat(np.arange(97), 5))
-    found = rank(images, images[owner], owner, top=10)
+    found = rank(images, images[owner] + offset, owner, similarity, top=10)
     assert (found.caption_to_image == 97).all()
     assert (found.image_to_caption == 97 * 5 - 4).all()
     assert (found.top_images.candidate == np.arange(10)).all()
     assert (found.top_captions.candidate == np.arange(10)).all()
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e20])
+@pytest.mark.parametrize("tile", [16, 1000])
+def test_order_ranks_agree_with_the_full_matrix_whatever_the_tiles_and_the_size(monkeypatch, tile, scale):
+    monkeypatch.setattr(module, "_rows_in_block", lambda width, *, most: tile)
+    random = np.random.default_rng(7)
+    images = scale * np.abs(random.standard_normal((150, 24)))
+    owner = random.permutation(np.concatenate([np.arange(150), random.integers(0, 150, 300)]))
+    captions = images[owner] * random.uniform(0.5, 1.2, (450, 24))
+    captions[300] = captions[7] = captions[5]
+    scores = -(np.maximum(captions[:, None] - images, 0) ** 2).sum(-1)
+    found = rank(images, captions, owner, "order", top=5)
+    to_image, to_caption = brute_force(scores, owner)
+    assert found.caption_to_image.tolist() == to_image
+    assert found.image_to_caption.tolist() == to_caption
+    np.testing.assert_array_equal(found.top_images.candidate, np.argsort(-scores, axis=1, kind="stable")[:, :5])
+    np.testing.assert_allclose(found.top_captions.score, -np.sort(-scores.T, axis=1)[:, :5], rtol=1e-7)
+
+
+def test_the_order_is_not_symmetric_and_takes_lengths_as_they_are():
+    images, captions = np.array([[3.0, 3.0], [1.0, 1.0]]), np.array([[2.0, 2.0], [0.5, 0.5]])
+    found = rank(images, captions, [0, 1], "order", top=2)
+    assert found.top_images.score.tolist() == [[0.0, -2.0], [0.0, 0.0]]  # a caption stands below its picture
+    assert found.caption_to_image.tolist() == [1, 2]
+    assert found.image_to_caption.tolist() == [2, 1]
+
+
+def test_values_too_large_to_be_squared_are_told():
+    with pytest.raises(ScoringError, match="too large for the order similarity; expected at most 1e"):
+        rank(np.eye(2) * 1e200, np.eye(2), [0, 1], "order")
+
+
+def test_embeddings_may_be_mapped_from_a_file(tmp_path):
+    random = np.random.default_rng(2)
+    images, captions = random.standard_normal((30, 4)), random.standard_normal((60, 4))
+    owner = np.tile(np.arange(30), 2)
+    for name, rows in (("images", images), ("captions", captions)):
+        np.save(tmp_path / f"{name}.npy", rows)
+    mapped = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in ("images", "captions"))
+    found, expected = rank(*mapped, owner), rank(images, captions, owner)
+    np.testing.assert_array_equal(found.caption_to_image, expected.caption_to_image)
 
 
 @given(st.integers(1, 700), st.integers(1, 70), st.integers(0, 2**32 - 1))
@@ -116,7 +182,7 @@ def test_scores_err_less_than_the_width_of_a_tie(threads):
     torch.set_num_threads(threads)
     try:
         for width in (1, 2, 3, 17, 512, 2048):
-            rows = module._unit(random.standard_normal((131, width)))
+            rows = Cosine(width).rows(random.standard_normal((131, width)))
             exact = np.array(
                 [[float(x) for x in row] for row in rows.astype(np.longdouble) @ rows.T.astype(np.longdouble)]
             )
@@ -175,5 +241,5 @@ def test_what_cannot_be_scored_is_told(images, captions, owner, message):
 
 
 def test_an_unknown_similarity_is_told():
-    with pytest.raises(ScoringError, match="no such similarity: 'dot'; expected cosine"):
+    with pytest.raises(ScoringError, match="no such similarity: 'dot'; expected cosine or order"):
         rank(np.eye(2), np.eye(2), [0, 1], "dot")

@@ -82,6 +82,13 @@ def test_the_stage_writes_metrics_plots_and_lists(workplace, caplog):
     assert Path("plots/retrieval/ranks.tsv").read_text().startswith("rank\tcaption_to_image\timage_to_caption\n1\t")
 
 
+def test_the_encoder_says_how_it_is_compared(workplace, monkeypatch):
+    monkeypatch.setattr(StandIn, "similarity_name", "order")
+    retrieval.work(RetrievalSettings())
+    scores = pq.read_table("data/retrieval/top10.parquet")["score"].to_pylist()
+    assert max(scores) <= 0  # minus an error; the cosines of the same embeddings are positive
+
+
 def test_the_same_inputs_give_the_same_bytes(workplace):
     retrieval.work(RetrievalSettings())
     once = contents(workplace)

@@ -8,7 +8,7 @@ from pipeline.retrieval.tables import TOP_SCHEMA, rank_rows, recall_rows, top_ta
 
 
 def made(to_image, to_caption):
-    return Ranks(np.array(to_image), np.array(to_caption), None, None)
+    return Ranks(np.array(to_image), np.array(to_caption), np.zeros(len(to_image), int))
 
 
 def test_the_lists_name_query_and_candidate_by_id():

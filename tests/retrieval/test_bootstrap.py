@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pipeline.retrieval.bootstrap import intervals
+from pipeline.statistics import wald_half_width
+
+
+def one_by_one(folds, resamples, seed):
+    """Every resample written out query by query."""
+    random, found = np.random.default_rng(seed), []
+    for _ in range(resamples):
+        queries, medians = [], []
+        for ranks, picture in folds:
+            pictures = max(picture) + 1
+            mine = [
+                r for p in random.integers(0, pictures, pictures) for r, q in zip(ranks, picture, strict=True) if q == p
+            ]
+            medians.append(np.median(mine))
+            queries += mine
+        found.append([100 * sum(r <= k for r in queries) / len(queries) for k in (1, 5, 10)] + [np.mean(medians)])
+    ends = np.percentile(np.array(found), [2.5, 97.5], axis=0).T.tolist()
+    return dict(zip(("r1", "r5", "r10", "median_rank"), ends, strict=True))
+
+
+@pytest.mark.parametrize("sizes", [[1], [9], [6, 11]])
+def test_intervals_are_those_of_a_plain_loop(sizes):
+    random = np.random.default_rng(len(sizes))
+    folds = []
+    for size in sizes:
+        picture = random.permutation(np.repeat(np.arange(size), random.integers(1, 8, size)))
+        folds.append((random.integers(1, 15, len(picture)), picture))
+    found, expected = intervals(folds, resamples=80, seed=3), one_by_one(folds, 80, 3)
+    assert list(found) == list(expected)
+    for name, ends in expected.items():
+        assert found[name] == pytest.approx(ends, abs=1e-12)
+
+
+def test_one_caption_each_gives_about_walds_interval():
+    random = np.random.default_rng(0)
+    ranks = random.geometric(0.2, 2000)
+    low, high = intervals([(ranks, np.arange(2000))])["r5"]
+    percent = 100 * (ranks <= 5).mean()
+    assert (high - low) / 2 == pytest.approx(wald_half_width(percent, 2000), rel=0.1)
+
+
+def test_captions_that_share_their_pictures_fate_widen_it():
+    ranks = np.repeat(np.random.default_rng(0).geometric(0.2, 400), 5)
+    low, high = intervals([(ranks, np.repeat(np.arange(400), 5))])["r5"]
+    assert (high - low) / 2 > 1.8 * wald_half_width(100 * (ranks <= 5).mean(), 2000)
+
+
+def test_the_draws_are_the_same_every_time():
+    folds = [(np.random.default_rng(0).integers(1, 20, 50), np.arange(50))]
+    assert intervals(folds) == intervals(folds)
+    assert intervals(folds) != intervals(folds, seed=1)
