@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -115,12 +116,22 @@ def write_shard(path: Pathish, pictures: Iterable[ResizedPicture], transform: Ma
             write_statistics=False,
             write_page_checksum=True,
         ) as writer,
+        ThreadPoolExecutor(1) as beside,  # one group is written while the next is made
     ):
+        writing: Future[None] | None = None
         while rows := list(itertools.islice(iterator, GROUP)):
-            columns = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in _FIELDS]
-            writer.write_table(pa.Table.from_arrays(columns, schema=schema), row_group_size=GROUP)
+            if writing:
+                writing.result()
+            writing = beside.submit(_write_group, writer, schema, rows)
             count += len(rows)
+        if writing:
+            writing.result()
     return count
+
+
+def _write_group(writer: pq.ParquetWriter, schema: pa.Schema, rows: Sequence[ResizedPicture]) -> None:
+    columns = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in _FIELDS]
+    writer.write_table(pa.Table.from_arrays(columns, schema=schema), row_group_size=GROUP)
 
 
 def shard_paths(folder: Pathish) -> list[Path]:

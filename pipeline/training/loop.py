@@ -78,7 +78,7 @@ def train(
         TrainingError: there are too few pictures, the loss is no number, or training is stuck.
     """
     check_sizes(settings, training)
-    run = _Run(settings, training, tokens, device, checkpoint)
+    run = Run(settings, training, tokens, device, checkpoint)
     run.resume()
     while run.progress.epoch < settings.epochs:
         run.epoch(bar=progress)
@@ -104,7 +104,7 @@ def check_sizes(settings: TrainSettings, training: Pairs) -> None:
         )
 
 
-class _Run:
+class Run:
     """A training under way: everything that changes while it goes on."""
 
     def __init__(
@@ -174,7 +174,7 @@ class _Run:
             left, desc=description, unit="batch", initial=left.start, total=len(order), leave=False,
             disable=None if bar else True,
         ):  # fmt: skip
-            self._step(order[step], rates[step])
+            self.step(order[step], rates[step])
             self.progress.batches = step + 1
             if self.checkpoint and time.monotonic() - saved >= SECONDS:
                 self.save()
@@ -186,8 +186,13 @@ class _Run:
         self._losses, self._norms = [], []
         self.progress.epoch, self.progress.batches = epoch + 1, 0
 
-    def _step(self, rows: npt.NDArray[np.int64], rate: float) -> None:
-        """One batch; nothing here waits for the device."""
+    def step(self, rows: npt.NDArray[np.int64], rate: float) -> torch.Tensor:
+        """One batch; its loss stays on the device, so that nothing here waits for it.
+
+        Args:
+            rows: the batch's captions.
+            rate: the learning rate.
+        """
         settings, encoders, device = self.settings, self.encoders, self.features.device
         for group in self.optimiser.param_groups:
             group["lr"] = rate
@@ -197,9 +202,11 @@ class _Run:
             captions = encoders.captions.embed([self.training.ids[row] for row in rows], group=together)  # (B, 2n)
         images = encoders.images(self.features[pictures])  # (B, 2n)
         kinds = self.same_picture[pictures]
-        loss = self.objective(captions @ images.T, kinds[:, None] == kinds[None, :], epoch=self.progress.epoch)
+        loss: torch.Tensor = self.objective(
+            captions @ images.T, kinds[:, None] == kinds[None, :], epoch=self.progress.epoch
+        )
         self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         # Without a limit clipping multiplies by exactly 1, and tells the norm.
         norms = [
             clip_grad_norm_(side.parameters(), math.inf if limit is None else limit)
@@ -208,6 +215,7 @@ class _Run:
         self.optimiser.step()
         self._losses.append(loss.detach())
         self._norms.append(torch.stack(norms).detach())
+        return loss.detach()
 
 
 def _distinct(features: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
