@@ -89,8 +89,6 @@ class Extraction:
         self.store = store
         self.measure = measure
         self.clock = Clock()
-        self.stored = 0
-        """Features that came from the store, so far."""
         backbone = weights.backbone
         network = skeleton(backbone)
         self.dimension = network.dimension
@@ -140,7 +138,6 @@ class Extraction:
         for found, values in self.store.read(self.identity, self.dimension, keys) if self.store else ():
             for key in found:
                 del missing[key]
-            self.stored += len(found)
             tick(len(found))
             yield found, values
         if not missing:
