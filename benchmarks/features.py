@@ -18,6 +18,7 @@ of 3000 x 3000 matrices in the same process; null without bfloat16 units), and m
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import platform
@@ -79,12 +80,12 @@ def measure(side: str, paths: list[Path], threads: int) -> dict[str, float]:
     if side == "published":
         network = models.get_model_builder(BACKBONE)(weights=None).eval()
         network.fc = torch.nn.Identity()
-        work = lambda some: published(network, some)  # noqa: E731
+        work = functools.partial(published, network)
     else:
         backbone = find_backbone(BACKBONE)
         network = cut(Weights(backbone, "random").load(), backbone)
         extractor = Extractor(network, TRANSFORM, precision=side, device=torch.device("cpu"), threads=threads)
-        work = lambda some: ours(extractor, some)  # noqa: E731
+        work = functools.partial(ours, extractor)
     work(paths[:1])
     started = time.perf_counter()
     work(paths)

@@ -99,7 +99,15 @@ def extract(
         raise FeaturesError("pictures is one path", where=str(pictures), expected="a list of paths")
     resizing, checked = _checked(
         {"side": resize, "interpolation": interpolation, "exif": exif, "max_pixels": max_pixels},
-        {"crops": crops, "crop": crop, "mean": mean, "std": std, "relu": relu, "l2": l2, "precision": precision},
+        {
+            "crops": crops,
+            "crop": crop,
+            "mean": [float(value) for value in mean],
+            "std": [float(value) for value in std],
+            "relu": relu,
+            "l2": l2,
+            "precision": precision,
+        },
     )
     transform = of_settings(checked, {"resize": resize, "interpolation": interpolation, "exif": exif})
     place = devices.choose(machine.current().device if device is None else str(device))
@@ -141,8 +149,6 @@ def extract(
 
 def _checked(resizing: dict[str, object], extracting: dict[str, object]) -> tuple[ResizeSettings, FeaturesSettings]:
     """The arguments, checked as parameters are."""
-    for name in ("mean", "std"):
-        extracting[name] = [float(value) for value in extracting[name]]  # type: ignore[attr-defined]
     try:
         return ResizeSettings.model_validate(resizing), FeaturesSettings.model_validate(
             {**extracting, "weights": RANDOM}

@@ -22,7 +22,6 @@ log = logging.getLogger(__name__)
 
 _CUTS = (nn.functional.relu, torch.relu, torch.relu_)
 _TRACING = threading.Lock()  # torch.fx patches modules while it traces
-_TRACE_ERRORS = (fx.proxy.TraceError, TypeError, ValueError, RuntimeError, AttributeError, NotImplementedError)
 
 
 class FusedConvolution(nn.Module):
@@ -102,20 +101,20 @@ def ready(network: nn.Module, *, precision: Precision, device: torch.device) -> 
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     first = next((name for name, module in network.named_modules() if isinstance(module, nn.Conv2d)), "")
     fused = device.type == "cpu" and fuses(precision)
-    try:
-        if fused or precision == "fp32":  # a folded bias needs float32, which only the fused call keeps
-            with _TRACING:
-                traced = _fold(fx.symbolic_trace(network))
-                network = _fuse(traced, dtype, first) if fused else traced
-    except _TRACE_ERRORS as error:
-        log.debug("not folded: %s cannot be traced (%s)", type(network).__name__, error)
+    if fused or precision == "fp32":  # a folded bias needs float32, which only the fused call keeps
+        traced = _trace(network)
+        if traced is not None:
+            traced = _fold(traced)
+            network = _fuse(traced, dtype, first) if fused else traced
     if precision == "bf16":
         for name, module in list(network.named_modules()):
             if name == first and isinstance(module, nn.Conv2d):
                 network.set_submodule(name, FullConvolution(module))
             elif isinstance(module, nn.Conv2d | nn.Linear):
                 module.to(dtype)
-    return network.to(device=device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload, no-any-return]
+    # torch's annotations lack this pair of arguments.
+    network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return network.eval()
 
 
 def has_bfloat16_units() -> bool:
@@ -126,6 +125,16 @@ def has_bfloat16_units() -> bool:
 def fuses(precision: Precision) -> bool:
     """Whether a CPU's convolutions are fused here; where not, the numbers are others in the last bits."""
     return _has_onednn() and (precision == "fp32" or has_bfloat16_units())
+
+
+def _trace(network: nn.Module) -> fx.GraphModule | None:
+    """The network as a graph; None where its way depends on its input. All of torchvision's classifiers have one."""
+    try:
+        with _TRACING:
+            return fx.symbolic_trace(network)
+    except fx.proxy.TraceError as error:
+        log.warning("%s cannot be traced (%s): its features take longer", type(network).__name__, error)
+        return None
 
 
 def _fold(traced: fx.GraphModule) -> fx.GraphModule:
@@ -212,5 +221,5 @@ def _finished(traced: fx.GraphModule) -> fx.GraphModule:
 
 
 def _has_onednn() -> bool:
-    there = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    there = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]  # torch does not annotate it
     return bool(there) and hasattr(torch.ops.mkldnn, "_convolution_pointwise")

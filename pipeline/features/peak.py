@@ -22,8 +22,12 @@ ROUNDS = 3
 
 def skeleton(backbone: Backbone) -> FeatureNetwork:
     """The network without numbers, on torch's meta device: for its shape and its work."""
-    with torch.device("meta"):
-        return cut(build(backbone, initialise=False), backbone)
+    try:
+        with torch.device("meta"):
+            return cut(build(backbone, initialise=False), backbone)
+    except NotImplementedError:  # RegNet reckons its widths with tensors, which need numbers
+        with torch.random.fork_rng(devices=[]):
+            return cut(build(backbone, initialise=False), backbone).to("meta")
 
 
 def flops_a_picture(network: FeatureNetwork, transform: Transform) -> int:

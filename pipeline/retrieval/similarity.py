@@ -75,21 +75,25 @@ class Cosine(Similarity):
         rows /= np.where(length > 0, length, 1.0)
         return rows
 
-    def own(self, captions: NDArray[np.float64], images: NDArray[np.float64]) -> NDArray[np.float64]:  # noqa: D102
+    def own(self, captions: NDArray[np.float64], images: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Row by row, float64 (n,)."""
         score: NDArray[np.float64] = np.einsum("nd,nd->n", captions, images)
         return score
 
-    def scores(self, captions: torch.Tensor, images: torch.Tensor) -> torch.Tensor:  # noqa: D102
+    def scores(self, captions: torch.Tensor, images: torch.Tensor) -> torch.Tensor:
+        """All pairs, float64 (n, m)."""
         return captions @ images.T
 
-    def bar(self, score: NDArray[np.float64]) -> NDArray[np.float64]:  # noqa: D102
+    def bar(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Lower by the width of a tie."""
         return score - self._width
 
     def rounded(self, scores: torch.Tensor) -> torch.Tensor:
         """To multiples of 2**-32, so to within 1.2e-10."""
         return torch.round(scores * _GRID) / _GRID
 
-    def lowered(self, rounded: torch.Tensor, place: torch.Tensor) -> torch.Tensor:  # noqa: D102
+    def lowered(self, rounded: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+        """By less than the grid's step."""
         return rounded - place * 2.0**-52
 
 
@@ -116,15 +120,18 @@ class Order(Similarity):
             raise ScoringError("values are too large for the order similarity", expected=f"at most {_LARGEST:g}")
         return rows
 
-    def own(self, captions: NDArray[np.float64], images: NDArray[np.float64]) -> NDArray[np.float64]:  # noqa: D102
+    def own(self, captions: NDArray[np.float64], images: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Row by row, float64 (n,)."""
         excess = np.maximum(captions - images, 0.0)
         score: NDArray[np.float64] = -np.einsum("nd,nd->n", excess, excess)
         return score
 
-    def scores(self, captions: torch.Tensor, images: torch.Tensor) -> torch.Tensor:  # noqa: D102
+    def scores(self, captions: torch.Tensor, images: torch.Tensor) -> torch.Tensor:
+        """All pairs, float64 (n, m)."""
         return errors(captions, images, self._fused).neg_()
 
-    def bar(self, score: NDArray[np.float64]) -> NDArray[np.float64]:  # noqa: D102
+    def bar(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Lower by the width of a tie."""
         return score - self._share * np.abs(score)
 
     def rounded(self, scores: torch.Tensor) -> torch.Tensor:

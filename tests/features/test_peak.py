@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pipeline.features import peak
+from pipeline.features import backbones, fusion, peak, vision
 from pipeline.features.backbones import find_backbone
 from pipeline.features.settings import IMAGENET_MEAN, IMAGENET_STD
 from pipeline.features.transform import Transform
@@ -27,6 +27,17 @@ def test_the_work_of_published_networks(name, dimension, gflop) -> None:
     one = peak.flops_a_picture(network, transform())
     assert one / 1e9 == pytest.approx(gflop, rel=0.01)
     assert peak.flops_a_picture(network, transform(crops="ten")) == 10 * one
+
+
+@pytest.mark.parametrize("name", sorted(backbones._FEATURE_POINTS))
+def test_each_family_has_a_skeleton_and_a_graph(name) -> None:
+    """RegNet's cannot be built on torch's meta device like the others."""
+    first = min((known for known in vision.classifiers() if known.startswith(name)), key=lambda known: "128" in known)
+    first = {"regnet": "regnet_y_400mf", "wide_resnet": "wide_resnet50_2"}.get(name, first)
+    network = peak.skeleton(find_backbone(first))
+    assert all(weight.is_meta for weight in network.parameters())
+    assert peak.flops_a_picture(network, transform(crop=224)) > 1e7
+    assert fusion._trace(network) is not None
 
 
 def test_the_peak_is_a_rate(monkeypatch) -> None:

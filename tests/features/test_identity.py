@@ -1,0 +1,65 @@
+"""A feature's key: what is documented, and every ingredient of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+
+from pipeline.features.identity import Identity
+from pipeline.features.settings import IMAGENET_MEAN, IMAGENET_STD
+from pipeline.features.transform import Transform
+
+TRANSFORM = Transform(256, "lanczos", False, "ten", 224, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, True)
+KIND = Identity("resnet152", "avgpool", TRANSFORM, "0" * 64, "fp32", "cpu-1")
+
+
+def test_a_key_is_the_sha256_of_the_documented_json() -> None:
+    record = {
+        "backbone": "resnet152",
+        "feature_point": "avgpool",
+        "kernel": "cpu-1",
+        "precision": "fp32",
+        "transform": {
+            "crop": 224,
+            "crops": "ten",
+            "exif": False,
+            "interpolation": "lanczos",
+            "l2": True,
+            "mean": [0.485, 0.456, 0.406],
+            "relu": False,
+            "resize": 256,
+            "std": [0.229, 0.224, 0.225],
+        },
+        "weights_sha256": "0" * 64,
+    }
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"))
+    assert KIND.as_json() == text
+    assert KIND.name == hashlib.sha256(text.encode()).hexdigest()[:32]
+    whole = json.dumps({**record, "picture": "a" * 64}, sort_keys=True, separators=(",", ":"))
+    assert KIND.key("a" * 64) == hashlib.sha256(whole.encode()).digest()
+
+
+IN_TRANSFORM = {
+    "resize": 257, "interpolation": "bilinear", "exif": True, "crops": "one", "crop": 223,
+    "mean": (0.485, 0.456, 0.4061), "std": (0.229, 0.224, 0.2251), "relu": True, "l2": False,
+}  # fmt: skip
+IN_IDENTITY = {
+    "backbone": "resnet101", "feature_point": "layer4", "weights_sha256": "0" * 63 + "1", "precision": "bf16",
+    "kernel": "cpu-2",
+}  # fmt: skip
+
+
+def test_each_ingredient_is_in_the_key() -> None:
+    """Whatever field is added to the records must be in this list, and so in the key."""
+    assert set(IN_TRANSFORM) == {field.name for field in dataclasses.fields(Transform)}
+    assert {*IN_IDENTITY, "transform"} == {field.name for field in dataclasses.fields(Identity)}
+    kinds = [KIND]
+    for name, value in IN_TRANSFORM.items():
+        kinds.append(dataclasses.replace(KIND, transform=dataclasses.replace(TRANSFORM, **{name: value})))
+    for name, value in IN_IDENTITY.items():
+        kinds.append(dataclasses.replace(KIND, **{name: value}))
+    assert len({kind.name for kind in kinds}) == len(kinds) == 15
+    pictures = ["a" * 64, "b" * 64]
+    assert len({kind.key(picture) for kind in kinds for picture in pictures}) == 2 * len(kinds)
+    assert dataclasses.replace(KIND).key("a" * 64) == KIND.key("a" * 64)
