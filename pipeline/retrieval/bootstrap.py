@@ -15,49 +15,92 @@ from numpy.typing import NDArray
 RESAMPLES = 1000
 SEED = 0
 DEPTHS = (1, 5, 10)
+_NUMBERS = 1 << 21
+"""Queries times resamples that are worked on together."""
+
+Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""The ranks of a fold's queries, and the row of each query's picture; every row from 0 to the largest has a query."""
 
 
 def intervals(
-    folds: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]], *, resamples: int = RESAMPLES, seed: int = SEED
-) -> dict[str, list[float]]:
-    """The 95 % percentile intervals of one direction's recalls and median rank (Efron & Tibshirani 1993, chapter 13).
+    directions: Sequence[Sequence[Fold]], *, resamples: int = RESAMPLES, seed: int = SEED
+) -> list[dict[str, list[float]]]:
+    """The 95 % percentile intervals of recalls and median ranks (Efron & Tibshirani 1993, chapter 13).
 
     From each fold as many pictures as it has are drawn with replacement, each bringing all its queries. The numbers
     are then as in the metrics: recalls over the queries of all folds, the median rank as the mean of the folds'.
 
     Args:
-        folds: for each fold the ranks of its queries, and the row of each query's picture; every row from 0 to
-            the largest has a query.
+        directions: for each direction its folds, which have the same pictures in all directions: these see the same
+            pictures drawn.
         resamples: how often pictures are drawn.
-        seed: of the draws. Both directions of a protocol see the same pictures drawn.
+        seed: of the draws.
 
     Returns:
-        ``r1``, ``r5``, ``r10`` in percent, and ``median_rank``: each [low, high].
+        For each direction ``r1``, ``r5``, ``r10`` in percent, and ``median_rank``: each [low, high].
     """
     random = np.random.default_rng(seed)
-    sides = [_Fold(ranks, picture) for ranks, picture in folds]
-    drawn = np.array([[side.draw(random) for side in sides] for _ in range(resamples)])  # (resamples, folds, 5)
-    found = drawn.sum(axis=1)
-    numbers = np.column_stack([100.0 * found[:, :3] / found[:, 3:4], drawn[:, :, 4].mean(axis=1)])
-    low, high = np.quantile(numbers, [0.025, 0.975], axis=0)
+    sides = [[_Fold(ranks, picture) for ranks, picture in folds] for folds in directions]
+    sizes = [fold.pictures for fold in sides[0]]
+    at_once = max(1, _NUMBERS // max(len(ranks) for folds in directions for ranks, _ in folds))
+    drawn = []
+    for start in range(0, resamples, at_once):
+        times = [np.empty((min(at_once, resamples - start), size)) for size in sizes]
+        for resample in zip(*times, strict=True):
+            for row, size in zip(resample, sizes, strict=True):
+                row[:] = np.bincount(random.integers(0, size, size), minlength=size)
+        drawn.append([[fold.numbers(rows) for fold, rows in zip(folds, times, strict=True)] for folds in sides])
+    return [_ends([part[place] for part in drawn]) for place in range(len(sides))]
+
+
+def _ends(parts: Sequence[Sequence[NDArray[np.float64]]]) -> dict[str, list[float]]:
+    """Of one direction, from the numbers of each part and fold."""
+    numbers = np.concatenate([np.stack(part) for part in parts], axis=1)  # (folds, resamples, 5)
+    found = numbers.sum(axis=0)
+    of_all = np.column_stack([100.0 * found[:, :3] / found[:, 3:4], numbers[:, :, 4].mean(axis=0)])
+    low, high = np.quantile(of_all, [0.025, 0.975], axis=0)
     names = [*(f"r{k}" for k in DEPTHS), "median_rank"]
     return {name: [float(low[place]), float(high[place])] for place, name in enumerate(names)}
 
 
 class _Fold:
-    """The queries of a fold in the order of their ranks: all that is asked of a resample is where its counts add up."""
+    """The queries of a fold: how many each picture has, how many of them are hits, and all in the order of ranks."""
 
     def __init__(self, ranks: NDArray[np.int64], picture: NDArray[np.int64]) -> None:
         order = np.argsort(ranks, kind="stable")
         self._ranks, self._picture = ranks[order], picture[order]
-        self._pictures = int(picture.max()) + 1
-        self._within = np.searchsorted(self._ranks, DEPTHS, side="right") - 1  # the last query that is a hit; or -1
+        self.pictures = int(picture.max()) + 1
+        hits = [self._queries(int(np.searchsorted(self._ranks, k, side="right"))) for k in DEPTHS]
+        self._counted = np.column_stack([*hits, self._queries(len(ranks))])
 
-    def draw(self, random: np.random.Generator) -> tuple[float, ...]:
-        """Hits at each depth, queries, and the median rank of one resample."""
-        times = np.bincount(random.integers(0, self._pictures, self._pictures), minlength=self._pictures)
-        count = times[self._picture].cumsum()  # queries among the first ranks
-        hits = (float(count[last]) if last >= 0 else 0.0 for last in self._within.tolist())
-        queries = int(count[-1])
-        low, high = count.searchsorted([(queries - 1) // 2, queries // 2], side="right")
-        return *hits, queries, (self._ranks[low] + self._ranks[high]) / 2
+    def _queries(self, first: int) -> NDArray[np.float64]:
+        """(pictures,) how many of the first queries are of each picture."""
+        return np.bincount(self._picture[:first], minlength=self.pictures).astype(np.float64)
+
+    def numbers(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Hits at each depth, queries, and the median rank of each resample.
+
+        Args:
+            times: (resamples, pictures) how often each picture was drawn.
+        """
+        counted = times @ self._counted  # whole numbers, so exact
+        queries = counted[:, -1:]
+        middle = np.column_stack([(queries - 1) // 2, queries // 2])  # the one or two in the middle, from 0
+        return np.column_stack([counted, self._at(times, middle).mean(axis=1)])
+
+    def _at(self, times: NDArray[np.float64], places: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The ranks at some places (resamples, 2) of each resample's sorted queries.
+
+        A resample's middle is near the sample's: only queries near it are looked at, and more if that was not enough.
+        """
+        count = len(self._ranks)
+        margin = 1 + int(2 * count / np.sqrt(self.pictures))
+        while True:
+            low, high = max(0, count // 2 - margin), min(count, count // 2 + margin)
+            before = (times @ self._queries(low))[:, None]
+            upto = before + times[:, self._picture[low:high]].cumsum(axis=1)  # how many come with each and all before
+            if (before <= places).all() and (upto[:, -1:] > places).all():
+                steps = np.column_stack([(upto <= place[:, None]).sum(axis=1) for place in places.T])
+                found: NDArray[np.int64] = self._ranks[low + steps]
+                return found
+            margin *= 4

@@ -2,29 +2,72 @@
 
 from __future__ import annotations
 
-import logging
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pipeline.errors import ScoringError
 
-log = logging.getLogger(__name__)
+Which = slice | NDArray[np.int64]
+"""Rows of a matrix."""
 
-_ROWS = 4096
-"""Rows looked at together: arrays mapped from a file are never in memory whole."""
+_NUMBERS = 1 << 18
+"""Numbers looked at together: few enough for a processor's cache, and arrays mapped from a file are never in
+memory whole."""
 
 
-def embeddings(values: ArrayLike, name: str) -> NDArray[np.generic]:
-    """Check that the values are a matrix of finite numbers; ``name`` is what the error calls it."""
-    matrix = np.asarray(values)
+@dataclass(frozen=True)
+class Embeddings:
+    """Rows of finite numbers, as they were given."""
+
+    matrix: NDArray[np.generic]
+    """(n, D)"""
+    squares: NDArray[np.float64]
+    """(n,) the sum of each row's squares: infinite, or 0 although the row is not, where float64 cannot hold it."""
+    name: str
+    """What an error calls them."""
+
+    def __len__(self) -> int:
+        return len(self.matrix)
+
+    @property
+    def dimensions(self) -> int:
+        """D."""
+        return int(self.matrix.shape[1])
+
+    def rows(self, which: Which) -> NDArray[np.float64]:
+        """Some rows as float64; what is given may be the matrix itself."""
+        return np.asarray(self.matrix[which]).astype(np.float64, copy=False)
+
+
+def rows_at_once(dimensions: int) -> int:
+    """How many rows are worked on together."""
+    return max(1, _NUMBERS // dimensions)
+
+
+def embeddings(values: ArrayLike, name: str) -> Embeddings:
+    """Check that the values are a matrix of finite numbers; ``name`` is what the error calls it.
+
+    Raises:
+        ScoringError: no matrix, an empty one, no numbers, or numbers that are not finite.
+    """
+    matrix = _array(values, name)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ScoringError(f"has shape {matrix.shape}", where=name, expected="rows of embeddings, (count, dimensions)")
     if matrix.dtype.kind not in "fiu":
         raise ScoringError(f"holds {matrix.dtype}", where=name, expected="real numbers")
-    bad, count = -1, 0
-    for start in range(0, len(matrix), _ROWS):
-        wrong = np.flatnonzero(~np.isfinite(matrix[start : start + _ROWS]).all(axis=1))
+    found = Embeddings(matrix, np.empty(len(matrix)), name)
+    bad, count, size = -1, 0, rows_at_once(matrix.shape[1])
+    for start in range(0, len(matrix), size):
+        rows = found.rows(slice(start, start + size))
+        squares = found.squares[start : start + size]
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.einsum("nd,nd->n", rows, rows, out=squares)
+        if np.isfinite(squares).all():  # then so is every number
+            continue
+        wrong = np.flatnonzero(~np.isfinite(rows).all(axis=1))
         if len(wrong) and not count:
             bad = start + int(wrong[0])
         count += len(wrong)
@@ -34,16 +77,28 @@ def embeddings(values: ArrayLike, name: str) -> NDArray[np.generic]:
             where=name,
             todo="The encoder gave NaN or infinity: look at its training.",
         )
-    return matrix
+    return found
 
 
-def owners(values: ArrayLike, images: NDArray[np.generic], captions: NDArray[np.generic]) -> NDArray[np.int64]:
-    """Check that each caption has a picture, each picture a caption, and both the same dimensions."""
-    if images.shape[1] != captions.shape[1]:
+def _array(values: ArrayLike, name: str) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except ValueError as error:  # lists of different lengths
+        raise ScoringError(f"is no array of numbers ({error})", where=name) from None
+
+
+def owners(values: ArrayLike, images: Embeddings, captions: Embeddings) -> NDArray[np.int64]:
+    """Check that each caption has a picture, each picture a caption, and both the same dimensions.
+
+    Raises:
+        ScoringError: they do not fit together.
+    """
+    if images.dimensions != captions.dimensions:
         raise ScoringError(
-            f"pictures have {images.shape[1]} dimensions, captions {captions.shape[1]}", expected="one space for both"
+            f"pictures have {images.dimensions} dimensions, captions {captions.dimensions}",
+            expected="one space for both",
         )
-    owner = np.asarray(values)
+    owner = _array(values, "image_of_caption")
     if owner.ndim != 1 or owner.dtype.kind not in "iu":
         raise ScoringError(
             f"has shape {owner.shape} and holds {owner.dtype}",
@@ -70,10 +125,3 @@ def owners(values: ArrayLike, images: NDArray[np.generic], captions: NDArray[np.
             todo="Leave those pictures out.",
         )
     return owner
-
-
-def tell_zeros(matrix: NDArray[np.generic], name: str) -> None:
-    """Log how many rows are all zero, if there are any: they have no direction."""
-    count = sum(int((~matrix[start : start + _ROWS].any(axis=1)).sum()) for start in range(0, len(matrix), _ROWS))
-    if count:
-        log.warning("%s: %d of %d rows are all zero; their cosine counts as 0", name, count, len(matrix))

@@ -1,103 +1,117 @@
-"""The error of order-embeddings for all pairs of two blocks: ``sum_d max(0, c_d - i_d)^2``.
-
-It has no form as a product of matrices. Taking the dimensions one after another, a
-tile of pairs at a time, keeps the work in the processor's cache. Fused, so that a
-pair's sum never leaves a register, it costs about twice a matrix product; in plain
-operations, which need no C++ compiler, about eight times. Both work in float64.
+"""The order similarity, ``-sum_d max(0, c_d - i_d)^2`` of caption c and picture i (Vendrov et al. 2016, section 3,
+no root taken), and its reverse, ``-sum_d max(0, i_d - c_d)^2``.
 """
 
 from __future__ import annotations
 
-import logging
-import warnings
-from collections.abc import Callable
-from functools import cache
-
+import numpy as np
 import torch
-from torch.nn.functional import pad
+from numpy.typing import NDArray
 
-log = logging.getLogger(__name__)
+from pipeline.errors import ScoringError
+from pipeline.retrieval.inputs import Embeddings, Which
+from pipeline.retrieval.penalty import STEP, compiled, errors
+from pipeline.retrieval.similarity import ROUND, Similarity, outwards, tie_width
 
-Kernel = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
-"""Adds the error over some dimensions to ``total`` (n, m), from captions (n, d) and pictures (d, m)."""
-
-_WORTH_COMPILING = 4e9
-"""Pairs times dimensions from which compiling, some seconds, takes less time than it saves."""
-_PLAIN_TILE = 256
-_FUSED_TILE = 512
-_STEP = 16
-"""Dimensions that one call of the fused kernel adds: enough to be worth reading and writing the sums."""
+_LONGEST = 1e140
+_SPLIT = 2.0**29 + 1
 
 
-def errors(captions: torch.Tensor, images: torch.Tensor, fused: Kernel | None) -> torch.Tensor:
-    """The error of each caption with each picture, 0 where the picture is above the caption in all dimensions.
+class Order(Similarity):
+    """Embeddings are taken as they are.
 
-    Args:
-        captions: float64 (n, D).
-        images: float64 (m, D).
-        fused: what :func:`compiled` gave.
-
-    Returns:
-        float64 (n, m). A pair's error does not depend on the tile it lies in.
-    """
-    tile, kernel = (_FUSED_TILE, fused) if fused else (_PLAIN_TILE, plain)
-    n, m = len(captions), len(images)
-    if fused:  # one shape and layout only, since another would be compiled anew; more zeros change no sum
-        more = -captions.shape[1] % _STEP
-        captions, images = pad(captions, (0, more, 0, -n % tile)), pad(images, (0, more, 0, -m % tile))
-    steps = captions.shape[1] // _STEP if fused else 1
-    parts = captions.reshape(len(captions), steps, -1).transpose(0, 1).contiguous()  # (steps, n, dimensions of a step)
-    found = captions.new_empty(n, m)
-    for left in range(0, m, tile):
-        columns = images[left : left + tile].T.contiguous().reshape(steps, captions.shape[1] // steps, -1)
-        for top in range(0, n, tile):
-            total = captions.new_zeros(len(captions[top : top + tile]), columns.shape[2])
-            for rows, others in zip(parts[:, top : top + tile], columns, strict=True):
-                total = kernel(total, rows, others)
-            place = found[top : top + tile, left : left + tile]
-            place.copy_(total[: place.shape[0], : place.shape[1]])
-    return found
-
-
-def plain(total: torch.Tensor, captions: torch.Tensor, images: torch.Tensor) -> torch.Tensor:
-    """A :data:`Kernel` of plain operations; changes ``total``."""
-    excess = torch.empty_like(total)
-    for column, row in zip(captions.T.contiguous(), images, strict=True):
-        torch.sub(column[:, None], row, out=excess).clamp_min_(0)
-        total.addcmul_(excess, excess)
-    return total
-
-
-def _unrolled(total: torch.Tensor, captions: torch.Tensor, images: torch.Tensor) -> torch.Tensor:
-    for d in range(_STEP):
-        excess = torch.relu(captions[:, d, None] - images[d])
-        total = total + excess * excess
-    return total
-
-
-def compiled(work: float, device: torch.device) -> Kernel | None:
-    """The fused kernel, or None where it does not pay or cannot be made (there is no C++ compiler).
+    A sum of squares errs by a share of itself, so ties are as wide as a share of the score, and a score of 0 ties with
+    0 only.
 
     Args:
-        work: pairs times dimensions.
-        device: where it will run.
+        images: (N, D).
+        captions: (M, D).
+        device: where scores of blocks are computed.
+        reverse: penalise what a picture exceeds its caption by.
+
+    Raises:
+        ScoringError: rows too long to be squared twice.
     """
-    if work < _WORTH_COMPILING:
-        log.debug("order similarity by plain operations: too little work to compile a kernel for")
-        return None
-    return _compiled(device)
 
+    def __init__(
+        self, images: Embeddings, captions: Embeddings, device: torch.device, *, reverse: bool = False
+    ) -> None:
+        super().__init__(images, captions, device)
+        self._sign = -1.0 if reverse else 1.0  # max(0, i - c) is max(0, (-c) - (-i))
+        longest = np.sqrt([float(side.squares.max()) for side in (images, captions)])
+        if longest.max() > _LONGEST:
+            raise ScoringError(
+                "embeddings are too long for the order similarity", expected=f"a length of at most {_LONGEST:g}"
+            )
+        # A power of two, which rounds nothing, brings the longest row near 1: float32 squares neither overflow nor,
+        # where it matters, vanish.
+        power = -int(np.clip(np.frexp(longest.max())[1], -400, 470)) if longest.max() > 0 else 0
+        self._scale = 2.0**power
+        self._share = tie_width(self.dimensions)
+        # How far rounding the rows can move a difference, as a length; the root of an error moves no farther.
+        self._moved = ROUND * float(longest.sum()) * self._scale + np.sqrt(self.dimensions) * 2.0**-125
+        # Then the difference, its square, STEP of them added up, and those sums.
+        self._rounding = (STEP + -(-self.dimensions // STEP) + 8) * ROUND
+        self._vanished = self.dimensions * 2.0**-125
+        self._fused = compiled(float(len(images)) * len(captions) * self.dimensions, device)
 
-@cache
-def _compiled(device: torch.device) -> Kernel | None:
-    shapes = ((_FUSED_TILE, _FUSED_TILE), (_FUSED_TILE, _STEP), (_STEP, _FUSED_TILE))
-    try:
-        with torch.inference_mode(), warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # torch's compiler uses what torch deprecates
-            kernel: Kernel = torch.compile(_unrolled, dynamic=False, options={"compile_threads": 1})
-            kernel(*(torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes))
-    except (RuntimeError, OSError, ImportError) as error:  # torch has many ways to say it
-        log.debug("order similarity by plain operations: no kernel could be compiled (%s)", str(error).split("\n")[0])
-        return None
-    log.debug("order similarity by a compiled kernel")
-    return kernel
+    def _pairs(self, captions: Which, images: NDArray[np.int64]) -> NDArray[np.float64]:
+        excess = self.captions.rows(captions) - self.images.rows(images)
+        excess *= self._sign
+        np.maximum(excess, 0.0, out=excess)
+        score: NDArray[np.float64] = -np.einsum("nd,nd->n", excess, excess)
+        return score
+
+    def exact(self, captions: Which, images: Which) -> torch.Tensor:
+        """Dimension by dimension."""
+        ours, theirs = (
+            torch.from_numpy(side.rows(which) * self._sign).to(self.device)
+            for side, which in ((self.captions, captions), (self.images, images))
+        )
+        found = ours.new_empty(len(ours), len(theirs))
+        errors(ours, theirs, found, None)
+        return found.neg_()
+
+    def rough_captions(self, which: slice) -> torch.Tensor:
+        """Scaled, and turned round for the reverse."""
+        return self._rough_rows(self.captions, which)
+
+    def rough_images(self, which: slice) -> torch.Tensor:
+        """Scaled, and turned round for the reverse."""
+        return self._rough_rows(self.images, which)
+
+    def _rough_rows(self, side: Embeddings, which: slice) -> torch.Tensor:
+        rows = side.rows(which) * (self._sign * self._scale)
+        return torch.from_numpy(rows.astype(np.float32)).to(self.device)
+
+    def rough(self, captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor, spare: torch.Tensor) -> None:
+        """Of scaled embeddings."""
+        del spare
+        errors(captions, images, out, self._fused)
+        out.neg_()
+
+    def bar(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Lower by the width of a tie."""
+        return score - self._share * np.abs(score)
+
+    def window(self, bar: NDArray[np.float64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """As far from the bar as a rough score can err, of scaled embeddings."""
+        root = np.sqrt(-bar) * self._scale
+        most = (root + self._moved) ** 2 * (1 + self._rounding) + self._vanished
+        least = np.maximum(root - self._moved, 0.0) ** 2 * (1 - self._rounding) - self._vanished
+        return outwards(-most, -least)
+
+    def ceiling(self, rough: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Higher by what it can err, and scaled back."""
+        least = np.maximum(-rough.astype(np.float64) - self._vanished, 0.0) / (1 + self._rounding)
+        found: NDArray[np.float64] = -((np.maximum(np.sqrt(least) - self._moved, 0.0) / self._scale) ** 2)
+        return found
+
+    def rounded(self, scores: torch.Tensor) -> torch.Tensor:
+        """To 24 bits, so to a share of 6e-8 (Veltkamp's splitting)."""
+        larger = scores * _SPLIT
+        return larger - (larger - scores)
+
+    def lowered(self, rounded: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+        """By a share of the score, since scores have any size, and where it is 0, by next to nothing."""
+        return rounded * (1.0 + place * 2.0**-46) - place * 1e-300

@@ -36,9 +36,9 @@ def score(
         image_embeddings: (N, D) finite numbers.
         caption_embeddings: (M, D) finite numbers.
         image_of_caption: (M,) the row of each caption's picture, in any order.
-        similarity: "cosine", for which embeddings need not be normalised; or "order",
+        similarity: "cosine", for which embeddings need not be normalised; "order",
             ``-sum_d max(0, c_d - i_d)^2`` of caption c and picture i, for embeddings as
-            they are (Vendrov et al. 2016).
+            they are (Vendrov et al. 2016); or "reversed_order", ``-sum_d max(0, i_d - c_d)^2``.
 
     Returns:
         ``caption_to_image`` and ``image_to_caption``, each with ``r1``, ``r5``,
@@ -67,9 +67,13 @@ def entry(folds: Sequence[Ranks]) -> dict[str, Any]:
         "caption_to_image": [ranks.image_of_caption for ranks in folds],
         "image_to_caption": [np.arange(len(ranks.image_to_caption)) for ranks in folds],
     }
+    ranks_of = {direction: [getattr(ranks, direction) for ranks in folds] for direction in DIRECTIONS}
+    resampled = bootstrap.intervals(
+        [list(zip(ranks_of[direction], pictures[direction], strict=True)) for direction in DIRECTIONS]
+    )
     found: dict[str, Any] = {
-        direction: _direction([getattr(ranks, direction) for ranks in folds], pictures[direction])
-        for direction in DIRECTIONS
+        direction: _direction(ranks_of[direction], intervals)
+        for direction, intervals in zip(DIRECTIONS, resampled, strict=True)
     }
     found["rsum"] = sum(found[direction]["rsum"] for direction in DIRECTIONS)
     return found
@@ -80,10 +84,9 @@ def hits(ranks: NDArray[np.int64], k: int) -> float:
     return 100.0 * int((ranks <= k).sum()) / len(ranks)
 
 
-def _direction(folds: Sequence[NDArray[np.int64]], pictures: Sequence[NDArray[np.int64]]) -> dict[str, Any]:
+def _direction(folds: Sequence[NDArray[np.int64]], resampled: dict[str, list[float]]) -> dict[str, Any]:
     ranks = np.concatenate(folds)
     recalls = {f"r{k}": hits(ranks, k) for k in (1, 5, 10)}
-    resampled = bootstrap.intervals(list(zip(folds, pictures, strict=True)))
     return {
         **recalls,
         "rsum": sum(recalls.values()),

@@ -14,22 +14,18 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
-from pipeline.retrieval.inputs import embeddings, owners, tell_zeros
+from pipeline.retrieval.best import Best, Top
+from pipeline.retrieval.inputs import embeddings, owners
+from pipeline.retrieval.rivals import Rivals
+from pipeline.retrieval.similarities import similarity as similarity_named
 from pipeline.retrieval.similarity import Similarity
-from pipeline.retrieval.similarity import similarity as similarity_named
 
-_BLOCK_BYTES = 1 << 25
-"""Memory for one block of embeddings in float64, and for one tile of scores."""
-
-
-@dataclass(frozen=True)
-class Top:
-    """The best candidates of each query, best first; equal scores in the order of the candidates' rows."""
-
-    candidate: NDArray[np.int64]
-    """(Q, K) the candidate's row; K is less than asked for where there are fewer candidates."""
-    score: NDArray[np.float64]
-    """(Q, K) its score: a cosine to within 2.3e-10, an order similarity to a share of 6e-8."""
+_BLOCK_BYTES = 1 << 26
+"""Memory for one block of pictures: what has more of them prepares the captions anew for each block."""
+_TILE, _TILE_ELSEWHERE = 1024, 8192
+"""Captions and pictures that are compared together: what a processor's cache holds, and more on other devices."""
+_MOST_DOUBTS = 1 / 32
+"""The share of pairs in doubt from which a whole tile is scored exactly."""
 
 
 @dataclass(frozen=True)
@@ -66,127 +62,102 @@ def rank(
         caption_embeddings: (M, D), likewise.
         image_of_caption: (M,) whole numbers, the row of each caption's picture, in any order; each picture has
             at least one caption.
-        similarity: "cosine" (a row of zeros has 0 with everything; the log tells how many there are), or "order",
-            ``-sum_d max(0, c_d - i_d)^2``, which takes embeddings as they are.
+        similarity: "cosine" (a row of zeros has 0 with everything; the log tells how many there are); "order",
+            ``-sum_d max(0, c_d - i_d)^2``, which takes embeddings as they are; or "reversed_order",
+            ``-sum_d max(0, i_d - c_d)^2``.
         top: how many of the best candidates are kept for each query; 0 for none.
         device: where the scores are computed; the CPU by default.
         progress: show a progress bar on a terminal.
 
     Returns:
-        The ranks, and the best candidates when ``top`` is not 0. Beyond the
-        embeddings this takes some 220 MB, whatever their number; for "order" and
-        its compiler, some 460 MB.
+        The ranks, and the best candidates when ``top`` is not 0. Memory beyond the
+        embeddings does not depend on the number of pairs, and stays below 500 MB.
 
     Raises:
         ScoringError: shapes that do not fit, values that are not finite, a caption
-            of a picture that is not there, a picture without a caption.
+            of a picture that is not there, a picture without a caption, a similarity there is not.
     """
     images, captions = (
         embeddings(image_embeddings, "image_embeddings"),
         embeddings(caption_embeddings, "caption_embeddings"),
     )
     owner = owners(image_of_caption, images, captions)
-    device = device or torch.device("cpu")
-    alike = similarity_named(
-        similarity, dimensions=images.shape[1], pairs=float(len(images)) * len(captions), device=device
-    )
-    if similarity == "cosine":
-        tell_zeros(images, "image_embeddings")
-        tell_zeros(captions, "caption_embeddings")
+    alike = similarity_named(similarity, images, captions, device or torch.device("cpu"))
 
-    own = _own_scores(images, captions, owner, alike)
+    own = alike.pairs(None, owner)
     best = np.full(len(images), -np.inf)
     np.maximum.at(best, owner, own)
-    caption_bar = torch.from_numpy(alike.bar(own)).to(device)[:, None]  # (M, 1) what a rival must reach
-    image_bar = torch.from_numpy(alike.bar(best)).to(device)[None, :]  # (1, N)
-    owner_rows = torch.from_numpy(owner).to(device)
 
-    to_image = torch.zeros(len(captions), dtype=torch.int64, device=device)
-    to_caption = torch.zeros(len(images), dtype=torch.int64, device=device)
-    top_images = _Best(len(captions), top, alike, device) if top else None
-    top_captions = _Best(len(images), top, alike, device) if top else None
+    def swapped(queries: NDArray[np.int64], candidates: NDArray[np.int64]) -> NDArray[np.float64]:
+        return alike.pairs(candidates, queries)
 
-    columns = _rows_in_block(images.shape[1], most=4096)
-    rows = _rows_in_block(max(images.shape[1], columns), most=4096)
-    tiles = tqdm(
-        total=-(-len(images) // columns) * -(-len(captions) // rows),
-        desc="scoring",
-        unit="tile",
-        disable=None if progress else True,
-    )
-    with tiles, torch.inference_mode():
-        for left, image_block in _blocks(images, columns, alike, device):
-            right = left + len(image_block)
-            for first, caption_block in _blocks(captions, rows, alike, device):
-                last = first + len(caption_block)
-                scores = alike.scores(caption_block, image_block)  # (captions, images)
-                if top_images and top_captions:
-                    rounded = alike.rounded(scores)
-                    top_images.offer(rounded, rows=slice(first, last), candidates_from=left)
-                    top_captions.offer(rounded.T, rows=slice(left, right), candidates_from=first)
-                here = owner_rows[first:last]
-                own_rows = torch.nonzero((here >= left) & (here < right)).squeeze(1)
-                scores[own_rows, here[own_rows] - left] = -torch.inf  # the right answer is no rival, either way
-                to_image[first:last] += torch.count_nonzero(scores >= caption_bar[first:last], dim=1)
-                to_caption[left:right] += torch.count_nonzero(scores >= image_bar[:, left:right], dim=0)
-                tiles.update()
-    return Ranks(
-        caption_to_image=to_image.cpu().numpy() + 1,
-        image_to_caption=to_caption.cpu().numpy() + 1,
-        image_of_caption=owner,
-        top_images=top_images.done() if top_images else None,
-        top_captions=top_captions.done() if top_captions else None,
-    )
-
-
-class _Best:
-    """The best candidates so far of each query."""
-
-    def __init__(self, queries: int, top: int, alike: Similarity, device: torch.device) -> None:
-        self._top, self._alike = top, alike
-        self._score = torch.full((queries, top), -torch.inf, dtype=torch.float64, device=device)
-        self._candidate = torch.full((queries, top), -1, dtype=torch.int64, device=device)
-
-    def offer(self, scores: torch.Tensor, *, rows: slice, candidates_from: int) -> None:
-        """Merge a tile (queries, candidates) of rounded scores; tiles come in the order of the candidates."""
-        count = min(self._top, scores.shape[1])
-        # The order of equal values is not defined in topk, so no two may be equal: the first of a tie leads.
-        place = torch.arange(scores.shape[1], dtype=torch.float64, device=scores.device)
-        chosen = torch.topk(self._alike.lowered(scores, place), count, dim=1).indices
-        score = torch.cat([self._score[rows], scores.gather(1, chosen)], dim=1)
-        candidate = torch.cat([self._candidate[rows], chosen + candidates_from], dim=1)
-        order = torch.sort(score, dim=1, descending=True, stable=True).indices[:, : self._top]
-        self._score[rows] = score.gather(1, order)
-        self._candidate[rows] = candidate.gather(1, order)
-
-    def done(self) -> Top:
-        candidate, score = self._candidate.cpu().numpy(), self._score.cpu().numpy()
-        filled = int((candidate[:1] >= 0).sum())  # the same for every query: all see all candidates
-        return Top(candidate[:, :filled], score[:, :filled])
+    to_image = Rivals(alike.bar(own), 1, alike, alike.pairs)
+    to_caption = Rivals(alike.bar(best), 0, alike, swapped)
+    top_images = top_captions = None
+    if top:
+        top_images = Best(len(captions), len(images), top, alike, alike.pairs, alike.exact)
+        top_captions = Best(
+            len(images), len(captions), top, alike, swapped, lambda queries, part: alike.exact(part, queries).T
+        )
+    owner_rows = torch.from_numpy(owner).to(alike.device)
+    with torch.inference_mode():
+        for tile in _tiles(alike, progress=progress):
+            if top_images and top_captions:
+                top_images.offer(tile.scores, rows=tile.captions, candidates_from=tile.images.start)
+                top_captions.offer(tile.scores.T, rows=tile.images, candidates_from=tile.captions.start)
+            # The right answer is no rival, either way.
+            here = owner_rows[tile.captions] - tile.images.start
+            mine = torch.nonzero((here >= 0) & (here < tile.scores.shape[1])).squeeze(1)
+            right = (mine, here[mine])
+            tile.scores[right] = -torch.inf
+            forth = to_image.look(tile.scores, tile.spare, tile.captions)
+            back = to_caption.look(tile.scores, tile.spare, tile.images)
+            doubts = sum(float((possible - sure).sum()) for sure, possible in (forth, back))
+            if doubts > _MOST_DOUBTS * tile.scores.numel() + _TILE:
+                scores = alike.exact(tile.captions, tile.images)
+                scores[right] = -torch.inf
+                to_image.count_exactly(scores, tile.captions)
+                to_caption.count_exactly(scores, tile.images)
+            else:
+                to_image.count(*forth, tile.scores, tile.captions, tile.images.start)
+                to_caption.count(*back, tile.scores, tile.images, tile.captions.start)
+        return Ranks(
+            caption_to_image=to_image.ranks(),
+            image_to_caption=to_caption.ranks(),
+            image_of_caption=owner,
+            top_images=top_images.done() if top_images else None,
+            top_captions=top_captions.done() if top_captions else None,
+        )
 
 
-def _rows_in_block(width: int, *, most: int) -> int:
-    return max(64, min(most, _BLOCK_BYTES // (8 * width)))
+@dataclass(frozen=True)
+class _Tile:
+    """The rough scores of some captions with some pictures."""
+
+    captions: slice
+    images: slice
+    scores: torch.Tensor
+    spare: torch.Tensor
 
 
-def _blocks(
-    matrix: NDArray[np.generic], size: int, alike: Similarity, device: torch.device
-) -> Iterator[tuple[int, torch.Tensor]]:  # first row, (size, D)
-    for start in range(0, len(matrix), size):
-        yield start, torch.from_numpy(alike.rows(matrix[start : start + size])).to(device)
-
-
-def _own_scores(
-    images: NDArray[np.generic], captions: NDArray[np.generic], owner: NDArray[np.int64], alike: Similarity
-) -> NDArray[np.float64]:
-    """(M,) the score of each caption with its own picture."""
-    own = np.empty(len(captions))
-    size = _rows_in_block(images.shape[1], most=4096)
-    order = np.argsort(owner, kind="stable")  # so that each block of pictures is prepared once
-    ends = np.searchsorted(owner[order], np.arange(0, len(images) + size, size))
-    for number, left in enumerate(range(0, len(images), size)):
-        block = alike.rows(images[left : left + size])
-        for start in range(ends[number], ends[number + 1], size):
-            part = order[start : min(start + size, ends[number + 1])]
-            own[part] = alike.own(alike.rows(captions[part]), block[owner[part] - left])
-    return own
+def _tiles(alike: Similarity, *, progress: bool) -> Iterator[_Tile]:
+    """All of them; what one holds is overwritten by the next."""
+    side = _TILE if alike.device.type == "cpu" else _TILE_ELSEWHERE
+    block = max(side, _BLOCK_BYTES // (4 * alike.dimensions) // side * side)
+    n, m = len(alike.captions), len(alike.images)
+    bar = tqdm(total=-(-m // side) * -(-n // side), desc="scoring", unit="tile", disable=None if progress else True)
+    kept, spare = torch.empty(2, min(side, n) * min(side, m), device=alike.device)
+    with bar:
+        for block_start in range(0, m, block):
+            block_stop = min(block_start + block, m)
+            images = alike.rough_images(slice(block_start, block_stop))
+            for first in range(0, n, side):
+                rows = slice(first, min(first + side, n))
+                captions = alike.rough_captions(rows)
+                for left in range(block_start, block_stop, side):
+                    columns = slice(left, min(left + side, block_stop))
+                    shape = (rows.stop - first, columns.stop - left)
+                    scores, other = (part[: shape[0] * shape[1]].view(shape) for part in (kept, spare))
+                    alike.rough(captions, images[left - block_start : columns.stop - block_start], scores, other)
+                    yield _Tile(rows, columns, scores, other)
+                    bar.update()

@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pipeline.retrieval.best import Top
 from pipeline.retrieval.protocols import hits
-from pipeline.retrieval.ranks import Ranks, Top
+from pipeline.retrieval.ranks import Ranks
 
 TOP_SCHEMA = pa.schema(
     [

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 # What a few pictures take is taken before, by the same tiles. Scores of all pairs would be 324 MB more.
@@ -40,3 +42,65 @@ def test_memory_does_not_grow_with_the_number_of_pairs(repository):
     )
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 30
+
+
+STREAM = """
+import resource, sys
+import numpy as np
+from pipeline.retrieval.ranks import rank
+
+def held():  # without the pages of mapped files, which the system takes back when it needs them
+    lines = dict(line.split(":") for line in open("/proc/self/status"))
+    return int(lines["RssAnon"].split()[0]) / 1000
+
+images, captions, owner = (np.load(name + ".npy", mmap_mode="r") for name in ("images", "captions", "owner"))
+few = rank(images[:2000], captions[owner < 2000], owner[owner < 2000])
+before, most = held(), 0.0
+import threading, time
+def watch():
+    global most
+    while True:
+        most = max(most, held())
+        time.sleep(0.05)
+threading.Thread(target=watch, daemon=True).start()
+found = rank(images, captions, owner)
+np.savez("ranks.npz", to_image=found.caption_to_image, to_caption=found.image_to_caption)
+print(most - before)
+"""
+
+
+@pytest.mark.full
+def test_a_long_stream_from_files_is_exact_and_takes_little_memory(repository, tmp_path):
+    if not Path("/proc/self/status").exists():
+        pytest.skip("the memory of a running process is read from /proc, which only Linux has")
+    random = np.random.default_rng(0)
+    images = random.standard_normal((20_000, 64)).astype(np.float32)
+    owner = random.permutation(np.concatenate([np.arange(20_000), random.integers(0, 20_000, 80_000)]))
+    captions = (images[owner] + random.standard_normal((100_000, 64))).astype(np.float32)
+    for name, rows in (("images", images), ("captions", captions), ("owner", owner)):
+        np.save(tmp_path / f"{name}.npy", rows)
+    done = subprocess.run(
+        [sys.executable, "-c", STREAM],
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(repository)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 60  # scores of all pairs in float32 would be 8000
+
+    ranks = np.load(tmp_path / "ranks.npz")
+    images, captions = (
+        rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (images.astype(float), captions.astype(float))
+    )
+    own = np.einsum("nd,nd->n", captions, images[owner])
+    best = np.full(len(images), -1.0)
+    np.maximum.at(best, owner, own)
+    for caption in random.integers(0, len(captions), 300):
+        scores = images @ captions[caption]
+        rivals = np.delete(scores, owner[caption]) >= own[caption] - 1e-13
+        assert ranks["to_image"][caption] == 1 + rivals.sum()
+    for image in random.integers(0, len(images), 300):
+        rivals = (captions[owner != image] @ images[image]) >= best[image] - 1e-13
+        assert ranks["to_caption"][image] == 1 + rivals.sum()

@@ -11,21 +11,24 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from pipeline.errors import ScoringError
-from pipeline.retrieval import order
+from pipeline.retrieval import best, penalty, rivals
 from pipeline.retrieval import ranks as module
 from pipeline.retrieval.ranks import rank
-from pipeline.retrieval.similarity import Cosine, tie_width
+from pipeline.retrieval.similarity import tie_width
 
 
-def brute_force(scores, owner):
-    """Ranks from the full matrix (captions, pictures) of exact or float64 scores, one comparison at a time."""
+def brute_force(scores, owner, tie=lambda score: score):
+    """Ranks from the full matrix (captions, pictures) of exact or float64 scores, one comparison at a time.
+
+    ``tie`` lowers a score by what ties may differ.
+    """
     captions, pictures = range(len(owner)), range(len(scores[0]))
     own = [scores[c][owner[c]] for c in captions]
-    to_image = [1 + sum(scores[c][i] >= own[c] for i in pictures if i != owner[c]) for c in captions]
+    to_image = [1 + sum(scores[c][i] >= tie(own[c]) for i in pictures if i != owner[c]) for c in captions]
     to_caption = []
     for i in pictures:
         best = max(own[c] for c in captions if owner[c] == i)
-        to_caption.append(1 + sum(scores[c][i] >= best for c in captions if owner[c] != i))
+        to_caption.append(1 + sum(scores[c][i] >= tie(best) for c in captions if owner[c] != i))
     return to_image, to_caption
 
 
@@ -59,50 +62,100 @@ def exact_orders(images, captions):
     return [[-error(c, i) for i in images] for c in captions]
 
 
-EXACT = {"cosine": exact_cosines, "order": exact_orders}
+def exact_reversed_orders(images, captions):
+    """What the picture exceeds the caption by."""
+    return [list(column) for column in zip(*exact_orders(captions, images), strict=True)]
+
+
+EXACT = {"cosine": exact_cosines, "order": exact_orders, "reversed_order": exact_reversed_orders}
+
+
+def float64_scores(similarity, images, captions):
+    """The full matrix (captions, pictures), nothing tiled."""
+    images, captions = images.astype(np.float64), captions.astype(np.float64)
+    if similarity == "cosine":
+        images, captions = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (images, captions))
+        return np.einsum("cd,id->ci", captions, images)
+    excess = captions[:, None] - images
+    return -(np.maximum(-excess if similarity == "reversed_order" else excess, 0) ** 2).sum(-1)
+
+
+def check(found, scores, owner, top):
+    """Against ranks and lists by brute force."""
+    to_image, to_caption = brute_force(scores, owner)
+    assert found.caption_to_image.tolist() == to_image
+    assert found.image_to_caption.tolist() == to_caption
+    for best_found, matrix in ((found.top_images, scores), (found.top_captions, list(zip(*scores, strict=True)))):
+        assert best_found.candidate.tolist() == [
+            sorted(range(len(row)), key=lambda place, row=row: -row[place])[:top] for row in matrix
+        ]
 
 
 @pytest.mark.parametrize("similarity", EXACT)
-@given(corpus=corpora(st.integers(-2, 2), np.int64), tile=st.sampled_from([1, 3, 64]))
+@given(
+    corpus=corpora(st.integers(-2, 2), np.int64),
+    tile=st.sampled_from([1, 3, 64]),
+    doubts=st.sampled_from([-1e9, 1 / 32, 1e9]),
+    waiting=st.sampled_from([0, 5]),
+)
 @settings(deadline=None)
-def test_ranks_are_exact_ties_and_all(similarity, corpus, tile):
+def test_ranks_are_exact_ties_and_all(similarity, corpus, tile, doubts, waiting):
     images, captions, owner = corpus
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_rows_in_block", lambda width, *, most: tile)
-        patch.setattr(order, "_PLAIN_TILE", 2)
+        patch.setattr(module, "_TILE", tile)
+        patch.setattr(module, "_BLOCK_BYTES", 4 * tile * images.shape[1])
+        patch.setattr(module, "_MOST_DOUBTS", doubts)  # score tiles exactly, or pair by pair
+        patch.setattr(rivals, "_WAITING", waiting)
+        patch.setattr(best, "_SPARE", 1)
+        patch.setattr(best, "_CANDIDATES", 4)
+        patch.setattr(penalty, "_TILE", 2)
         found = rank(images.astype(np.float32), captions.astype(np.float32), owner, similarity, top=3)
-    scores = EXACT[similarity](images, captions)
-    to_image, to_caption = brute_force(scores, owner)
-    for top, matrix in ((found.top_images, scores), (found.top_captions, list(zip(*scores, strict=True)))):
-        best = [sorted(range(len(row)), key=lambda place: -row[place])[:3] for row in matrix]
-        assert top.candidate.tolist() == best
-    assert found.caption_to_image.tolist() == to_image
-    assert found.image_to_caption.tolist() == to_caption
+    check(found, EXACT[similarity](images, captions), owner, 3)
 
 
-@pytest.mark.parametrize("blocks", [64 * 8 * 16, 1 << 25])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_ranks_agree_with_the_full_matrix_whatever_the_tiles(monkeypatch, blocks, dtype):
-    monkeypatch.setattr(module, "_BLOCK_BYTES", blocks)
+@pytest.mark.parametrize("similarity", EXACT)
+@pytest.mark.parametrize("tile", [16, 100, 1024])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_ranks_agree_with_the_full_matrix_whatever_the_tiles(monkeypatch, similarity, tile, dtype):
+    monkeypatch.setattr(module, "_TILE", tile)
+    monkeypatch.setattr(module, "_BLOCK_BYTES", 4 * 24 * 100)
     random = np.random.default_rng(3)
-    images = random.standard_normal((150, 16)).astype(dtype)
+    images = random.standard_normal((150, 24)).astype(dtype)
     owner = random.permutation(np.concatenate([np.arange(150), random.integers(0, 150, 300)]))
-    captions = (images[owner] + random.standard_normal((450, 16))).astype(dtype)
-    captions[7], captions[300] = captions[5], 2 * captions[5]  # ties, also up to the length
-
-    def unit(rows):
-        return rows.astype(np.float64) / np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
-
-    scores = np.einsum("cd,id->ci", unit(captions), unit(images))
+    captions = (images[owner] + random.standard_normal((450, 24))).astype(dtype)
+    captions[300] = captions[7] = captions[5]
+    if similarity == "cosine":
+        captions[300] *= 2  # a tie up to the length
+    scores = float64_scores(similarity, images, captions)
     scores[300] = scores[7] = scores[5]
-    found = rank(images, captions, owner, top=5)
-    to_image, to_caption = brute_force(scores, owner)
+    found = rank(images, captions, owner, similarity, top=5)
+    check(found, scores, owner, 5)
+    tops = ((found.top_images, scores), (found.top_captions, scores.T))
+    for top, matrix in tops:
+        np.testing.assert_allclose(top.score, -np.sort(-matrix, axis=1)[:, :5], rtol=1e-7, atol=3e-10)
+
+
+@pytest.mark.parametrize("similarity", EXACT)
+@pytest.mark.parametrize("doubts", [-1e9, 1e9])
+@pytest.mark.parametrize("step", [1e-8, 1e-6])
+def test_what_float32_cannot_tell_apart_is_told_apart(monkeypatch, similarity, doubts, step):
+    monkeypatch.setattr(module, "_MOST_DOUBTS", doubts)
+    random = np.random.default_rng(0)
+    images = np.abs(random.standard_normal(300)) + step * random.standard_normal((80, 300))
+    owner = random.permutation(np.repeat(np.arange(80), 2))
+    captions = images[owner] + 0.1 + step * random.standard_normal((160, 300))
+    if similarity == "reversed_order":
+        captions -= 0.3
+    scores = float64_scores(similarity, images, captions)
+    assert len(np.unique(scores.astype(np.float32))) < 1000  # of 12800
+
+    def tie(score):
+        return score - tie_width(300) * (1 if similarity == "cosine" else abs(score))
+
+    found = rank(images, captions, owner, similarity)
+    to_image, to_caption = brute_force(scores, owner, tie)
     assert found.caption_to_image.tolist() == to_image
     assert found.image_to_caption.tolist() == to_caption
-    for top, matrix in ((found.top_images, scores), (found.top_captions, scores.T)):
-        order = np.argsort(-matrix, axis=1, kind="stable")[:, :5]
-        np.testing.assert_array_equal(top.candidate, order)
-        np.testing.assert_allclose(top.score, np.take_along_axis(matrix, order, 1), atol=3e-10)
 
 
 @pytest.mark.parametrize("similarity", EXACT)
@@ -120,34 +173,56 @@ def test_a_collapsed_model_never_beats_chance(seed, offset, similarity):
     assert (found.top_captions.candidate == np.arange(10)).all()
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e20])
-@pytest.mark.parametrize("tile", [16, 1000])
-def test_order_ranks_agree_with_the_full_matrix_whatever_the_tiles_and_the_size(monkeypatch, tile, scale):
-    monkeypatch.setattr(module, "_rows_in_block", lambda width, *, most: tile)
+@pytest.mark.parametrize("similarity", ["order", "reversed_order"])
+@pytest.mark.parametrize("scale", [1e-120, 1e-30, 1.0, 1e20, 1e130])
+def test_order_ranks_do_not_mind_the_size(similarity, scale):
     random = np.random.default_rng(7)
-    images = scale * np.abs(random.standard_normal((150, 24)))
-    owner = random.permutation(np.concatenate([np.arange(150), random.integers(0, 150, 300)]))
-    captions = images[owner] * random.uniform(0.5, 1.2, (450, 24))
-    captions[300] = captions[7] = captions[5]
-    scores = -(np.maximum(captions[:, None] - images, 0) ** 2).sum(-1)
-    found = rank(images, captions, owner, "order", top=5)
-    to_image, to_caption = brute_force(scores, owner)
-    assert found.caption_to_image.tolist() == to_image
-    assert found.image_to_caption.tolist() == to_caption
-    np.testing.assert_array_equal(found.top_images.candidate, np.argsort(-scores, axis=1, kind="stable")[:, :5])
-    np.testing.assert_allclose(found.top_captions.score, -np.sort(-scores.T, axis=1)[:, :5], rtol=1e-7)
+    images = np.abs(random.standard_normal((50, 24)))
+    owner = random.permutation(np.concatenate([np.arange(50), random.integers(0, 50, 100)]))
+    captions = images[owner] * random.uniform(0.5, 1.2, (150, 24))
+    found = rank(scale * images, scale * captions, owner, similarity, top=5)
+    check(found, float64_scores(similarity, images, captions), owner, 5)
+
+
+@pytest.mark.parametrize("similarity", EXACT)
+def test_a_few_rows_of_other_sizes_harm_no_others(similarity):
+    random = np.random.default_rng(8)
+    images = random.random((40, 12)) * np.repeat([1, 1e-12, 1e-30, 1e-60], 10)[:, None]
+    owner = random.permutation(np.repeat(np.arange(40), 2))
+    captions = images[owner] * random.uniform(0.5, 1.2, (80, 12))
+    check(rank(images, captions, owner, similarity, top=3), float64_scores(similarity, images, captions), owner, 3)
+
+
+@pytest.mark.parametrize("precision", ["high", "medium"])
+def test_coarse_float32_products_change_no_rank(precision):
+    random = np.random.default_rng(9)
+    images, owner = random.standard_normal((300, 64)), np.tile(np.arange(300), 2)
+    captions = images[owner] + 2 * random.standard_normal((600, 64))
+    expected = rank(images, captions, owner, top=3)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        found = rank(images, captions, owner, top=3)
+    finally:
+        torch.set_float32_matmul_precision(before)
+    np.testing.assert_array_equal(found.caption_to_image, expected.caption_to_image)
+    np.testing.assert_array_equal(found.image_to_caption, expected.image_to_caption)
+    np.testing.assert_array_equal(found.top_captions.candidate, expected.top_captions.candidate)
 
 
 def test_the_order_is_not_symmetric_and_takes_lengths_as_they_are():
     images, captions = np.array([[3.0, 3.0], [1.0, 1.0]]), np.array([[2.0, 2.0], [0.5, 0.5]])
     found = rank(images, captions, [0, 1], "order", top=2)
+    turned = rank(images, captions, [0, 1], "reversed_order", top=2)
     assert found.top_images.score.tolist() == [[0.0, -2.0], [0.0, 0.0]]  # a caption stands below its picture
     assert found.caption_to_image.tolist() == [1, 2]
     assert found.image_to_caption.tolist() == [2, 1]
+    assert turned.top_images.score.tolist() == [[0.0, -2.0], [-0.5, -12.5]]
+    assert turned.top_images.candidate.tolist() == [[1, 0], [1, 0]]
 
 
 def test_values_too_large_to_be_squared_are_told():
-    with pytest.raises(ScoringError, match="too large for the order similarity; expected at most 1e"):
+    with pytest.raises(ScoringError, match="too long for the order similarity; expected a length of at most 1e"):
         rank(np.eye(2) * 1e200, np.eye(2), [0, 1], "order")
 
 
@@ -175,28 +250,59 @@ def test_identical_rows_tie_wherever_they_lie_in_the_tiles(width, pictures, seed
     assert (found.caption_to_image == found.caption_to_image[np.r_[pictures : 2 * pictures, :pictures]]).all()
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_scores_err_less_than_the_width_of_a_tie(threads):
-    random = np.random.default_rng(1)
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        for width in (1, 2, 3, 17, 512, 2048):
-            rows = Cosine(width).rows(random.standard_normal((131, width)))
-            exact = np.array(
-                [[float(x) for x in row] for row in rows.astype(np.longdouble) @ rows.T.astype(np.longdouble)]
-            )
-            product = (torch.from_numpy(rows) @ torch.from_numpy(rows).T).numpy()
-            assert np.abs(product - exact).max() < tie_width(width) / 4
-    finally:
-        torch.set_num_threads(before)
-
-
 def test_its_own_captions_are_no_rivals_of_each_other():
     images = np.array([[1.0, 0.0], [0.0, 1.0]])
     captions = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.1], [0.0, 1.0]])
     found = rank(images, captions, [0, 0, 0, 1])
     assert found.image_to_caption.tolist() == [1, 1]
+
+
+@st.composite
+def clustered(draw):
+    """Vectors of few kinds, so that ties and identical captions abound, and captions in any order."""
+    pictures = draw(st.integers(1, 9))
+    extra = draw(st.lists(st.integers(0, pictures - 1), max_size=12))
+    owner = np.array(draw(st.permutations([*range(pictures), *extra])))
+    kinds = np.random.default_rng(draw(st.integers(0, 99))).random((draw(st.integers(1, 4)), 5))
+    images, captions = (
+        kinds[draw(st.lists(st.integers(0, len(kinds) - 1), min_size=count, max_size=count))]
+        for count in (pictures, len(owner))
+    )
+    return images, captions, owner
+
+
+@pytest.mark.parametrize("similarity", EXACT)
+@given(corpus=clustered(), data=st.data())
+@settings(deadline=None, max_examples=40)
+def test_what_ranks_may_and_may_not_depend_on(similarity, corpus, data):
+    images, captions, owner = corpus
+    found = rank(images, captions, owner, similarity)
+    assert found.caption_to_image.min() >= 1
+    assert found.caption_to_image.max() <= len(images)
+    assert (found.image_to_caption <= 1 + len(owner) - np.bincount(owner)).all()
+
+    # Captions in another order have the same ranks.
+    order = np.array(data.draw(st.permutations(range(len(owner)))))
+    turned = rank(images, captions[order], owner[order], similarity)
+    np.testing.assert_array_equal(turned.caption_to_image, found.caption_to_image[order])
+    np.testing.assert_array_equal(turned.image_to_caption, found.image_to_caption)
+
+    # So have pictures.
+    order = np.array(data.draw(st.permutations(range(len(images)))))
+    turned = rank(images[order], captions, np.argsort(order)[owner], similarity)
+    np.testing.assert_array_equal(turned.caption_to_image, found.caption_to_image)
+    np.testing.assert_array_equal(turned.image_to_caption, found.image_to_caption[order])
+
+    # One caption more, identical to one of the same picture, is no rival of it; to the other pictures it is
+    # what its twin is.
+    twin = data.draw(st.integers(0, len(owner) - 1))
+    more = rank(images, np.concatenate([captions, captions[[twin]]]), np.append(owner, owner[twin]), similarity)
+    np.testing.assert_array_equal(
+        more.caption_to_image, np.append(found.caption_to_image, found.caption_to_image[twin])
+    )
+    assert more.image_to_caption[owner[twin]] == found.image_to_caption[owner[twin]]
+    assert (more.image_to_caption - found.image_to_caption >= 0).all()
+    assert (more.image_to_caption - found.image_to_caption <= 1).all()
 
 
 def test_lengths_do_not_matter_even_extreme_ones():
@@ -225,6 +331,14 @@ def test_fewer_candidates_than_asked_for_give_a_shorter_list():
         (np.ones((2, 3)), np.ones((2, 4)), [0, 1], "pictures have 3 dimensions, captions 4"),
         (np.ones(3), np.ones((2, 3)), [0, 1], r"image_embeddings: has shape \(3,\)"),
         (np.ones((2, 0)), np.ones((2, 0)), [0, 1], r"has shape \(2, 0\)"),
+        (np.ones((0, 3)), np.ones((0, 3)), [], r"image_embeddings: has shape \(0, 3\)"),
+        (np.ones((2, 3)), np.ones((0, 3)), [], r"caption_embeddings: has shape \(0, 3\)"),
+        ([[1.0], [1.0, 2.0]], np.ones((2, 1)), [0, 1], "image_embeddings: is no array of numbers"),
+        ([["a"]], np.ones((1, 1)), [0], "image_embeddings: holds <U1"),
+        (np.ones((2, 3), bool), np.ones((2, 3)), [0, 1], "image_embeddings: holds bool"),
+        (np.ones((2, 3)), np.ones((2, 3)), [[0], 1], "image_of_caption: is no array of numbers"),
+        (np.ones((2, 3)), np.ones((2, 3)), [[0], [1]], r"image_of_caption: has shape \(2, 1\)"),
+        (np.array([[1e200], [np.inf]]), np.ones((2, 1)), [0, 1], "1 of 2 rows have values that are not finite.*row 1"),
         (np.ones((2, 3)), np.ones((2, 3)) * 1j, [0, 1], "caption_embeddings: holds complex128"),
         (np.array([[1.0], [np.nan]]), np.ones((2, 1)), [0, 1], "1 of 2 rows have values that are not finite.*row 1"),
         (np.ones((2, 1)), np.array([[np.inf], [1.0]]), [0, 1], "caption_embeddings: 1 of 2 rows"),
@@ -241,5 +355,5 @@ def test_what_cannot_be_scored_is_told(images, captions, owner, message):
 
 
 def test_an_unknown_similarity_is_told():
-    with pytest.raises(ScoringError, match="no such similarity: 'dot'; expected cosine or order"):
+    with pytest.raises(ScoringError, match="no such similarity: 'dot'; expected cosine, order or reversed_order"):
         rank(np.eye(2), np.eye(2), [0, 1], "dot")
