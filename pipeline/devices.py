@@ -13,14 +13,18 @@ from pipeline.machine import Machine
 log = logging.getLogger(__name__)
 
 
-def use(machine: Machine) -> torch.device:
+def use(machine: Machine, *, deterministic: bool = True) -> torch.device:
     """Set torch up for this whole process, and return the device to work on.
+
+    Args:
+        machine: device and threads.
+        deterministic: the same inputs give the same bits on CUDA too; on a CPU they always do.
 
     Raises:
         SetupError: CUDA was asked for by name and is not there.
     """
     torch.set_num_threads(machine.threads)
-    _repeat_exactly()
+    _repeat_exactly(deterministic)
     return choose(machine.device)
 
 
@@ -50,10 +54,11 @@ def choose(name: str) -> torch.device:
     return device
 
 
-def _repeat_exactly() -> None:
-    """The same inputs give the same bits on CUDA too: no TF32, no kernels that add in any order."""
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
+def _repeat_exactly(deterministic: bool) -> None:
+    """No TF32, whose products are no float32; where asked for, only kernels that repeat to the bit."""
+    if deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.benchmark = False
-    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.benchmark = not deterministic
+    torch.use_deterministic_algorithms(deterministic)

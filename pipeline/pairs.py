@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.captions.table import CaptionTable
+from pipeline.errors import CaptionsError
 from pipeline.features.table import FeatureTable
 
 log = logging.getLogger(__name__)
@@ -35,17 +36,29 @@ class Pairs:
 def pair(features: FeatureTable, captions: CaptionTable, split: str) -> Pairs:
     """The pictures of a split that have captions, with their features.
 
-    Captions of pictures that could not be decoded are left out, and the log says how many.
+    Captions of pictures that could not be decoded are left out, and the log says how many; so it does of pictures
+    that have features and no caption in any split.
 
     Raises:
         FeaturesError: captioned pictures have no features (how many, which).
-        CaptionsError: the split is empty.
+        CaptionsError: the split is empty, or all its pictures could not be decoded.
     """
     part = captions.split(split)
     kept = [row for row, image_id in enumerate(part.image_ids) if image_id not in features.rejected]
     if len(kept) < len(part):
         log.warning("%s: %d captions of pictures that could not be decoded are left out", split, len(part) - len(kept))
         part = part.rows(kept)
+    if not kept:
+        raise CaptionsError(
+            f"the split {split!r} has no captions left: none of its pictures could be decoded",
+            todo="Look into data/resized/rejects.parquet.",
+        )
+    strangers = sorted(set(features.image_ids).difference(captions.image_ids))
+    if strangers:
+        log.warning(
+            "%s: %d pictures have features and no caption: %s%s",
+            *(split, len(strangers), ", ".join(strangers[:5]), ", ..." if len(strangers) > 5 else ""),
+        )
     image_ids = sorted(set(part.image_ids))
     row_of = {image_id: row for row, image_id in enumerate(image_ids)}
     return Pairs(

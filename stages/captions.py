@@ -1,5 +1,5 @@
 """The stage captions: reads ``data/corpus/captions.parquet``; writes the folder ``data/captions`` with
-``captions.parquet`` (the same captions with the ids of their characters) and ``vocabulary.json``.
+``captions.parquet`` (the same captions with the ids of their characters or words) and ``vocabulary.json``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 def work(settings: CaptionsSettings) -> None:
-    """Normalise the captions and turn them into character ids."""
+    """Normalise the captions and turn them into ids of characters or words."""
     import numpy as np
 
     from pipeline.captions.encoding import encode_captions
@@ -30,10 +30,12 @@ def work(settings: CaptionsSettings) -> None:
     for split, ids in zip(table.splits, table.ids, strict=True):
         unknown[split] += int(np.count_nonzero(ids == UNKNOWN))
     log.info(
-        "captions: %d captions, %d characters in the vocabulary (of %d training captions); unknown characters: %s",
+        "captions: %d captions, %d %ss in the vocabulary (of %d training captions); unknown %ss: %s",
         len(table),
         len(vocabulary.tokens),
+        vocabulary.unit,
         table.splits.count("train"),
+        vocabulary.unit,
         ", ".join(f"{unknown[split]} in {split}" for split in ("train", "dev", "test")),
     )
 

@@ -11,6 +11,8 @@ from stages.runner import run
 
 log = logging.getLogger(__name__)
 
+FEATURES = "data/features/features.h5"
+
 
 def work(settings: SelectSettings) -> None:
     """Choose the snapshots that are best on dev, make the encoder of them."""
@@ -20,12 +22,13 @@ def work(settings: SelectSettings) -> None:
     from pipeline.features.table import read_features
     from pipeline.files import atomic_folder, write_json
     from pipeline.pairs import pair
-    from pipeline.selection.choice import choose, mean_r10
+    from pipeline.selection.choice import CRITERIA, choose, mean_r10
     from pipeline.training.snapshots import read_snapshots
 
     snapshots = read_snapshots("models/snapshots")
     captions = read_captions("data/captions/captions.parquet")
-    features = read_features("data/features/features.h5")
+    features = read_features(FEATURES)
+    snapshots.check_features(features.attributes, features.features.shape[1], where=FEATURES)
     dev = pair(features, captions, settings.split)
     choice = choose(snapshots, dev, settings, device=devices.use(machine.current()), progress=True)
     with atomic_folder("models/encoder") as folder:
@@ -38,6 +41,9 @@ def work(settings: SelectSettings) -> None:
             "snapshots": len(snapshots.epochs),
             "members": len(choice.epochs),
             "chosen_epochs": chosen,
+            "criterion": settings.criterion,
+            "best_score": choice.score[choice.epochs[0]],
+            "ensemble_score": CRITERIA[settings.criterion](choice.ensemble),
             "best_r10": choice.recall[choice.epochs[0]],
             "ensemble_r10": mean_r10(choice.ensemble),
             "ensemble_r10_caption_to_image": choice.ensemble["caption_to_image"]["r10"],

@@ -10,13 +10,11 @@ import logging
 import shutil
 from typing import TYPE_CHECKING
 
-from pipeline.files import write_tsv
 from pipeline.training.settings import TrainSettings
 from stages.runner import run
 
 if TYPE_CHECKING:
     from pipeline.model.encoders import Encoders
-    from pipeline.training.loop import History
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +25,7 @@ VOCABULARY = "data/captions/vocabulary.json"
 def work(settings: TrainSettings) -> None:
     """Train the caption and image encoders, keep snapshots."""
     from pipeline import devices, machine
-    from pipeline.captions.table import read_captions
+    from pipeline.captions.table import check_vocabulary, read_captions
     from pipeline.captions.vocabulary import Vocabulary
     from pipeline.errors import TrainingError
     from pipeline.features.origin import describe
@@ -36,24 +34,28 @@ def work(settings: TrainSettings) -> None:
     from pipeline.model.saved import save_weights
     from pipeline.pairs import pair
     from pipeline.training.checkpoint import open_checkpoint
+    from pipeline.training.curves import write_curves
     from pipeline.training.loop import check_sizes, train
     from pipeline.training.snapshots import file_name, write_index
 
     features = read_features("data/features/features.h5")
     captions = read_captions(CAPTIONS)
     vocabulary = Vocabulary.load(VOCABULARY)
+    check_vocabulary(captions, vocabulary, where=CAPTIONS)
     training, dev = pair(features, captions, "train"), pair(features, captions, "dev")
+    origin, rejected = features.attributes, len(features.rejected)
+    del features, captions  # of COCO a gigabyte
     check_sizes(settings, training)
     here = machine.current()
-    device = devices.use(here)
+    device = devices.use(here, deterministic=settings.deterministic)
     log.info(
         "train: %d pictures, %d captions, %d tokens, %d features (%s)",
         *(len(training.image_ids), len(training.texts), len(vocabulary), training.features.shape[1]),
-        describe(features.attributes),
+        describe(origin),
     )
     inputs = {
         "settings": settings.model_dump(),
-        "features": str(features.attributes["checksum"]),
+        "features": str(origin["checksum"]),
         "captions": sha256_file(CAPTIONS),
         "vocabulary": sha256_file(VOCABULARY),
         "device": device.type,
@@ -87,18 +89,19 @@ def work(settings: TrainSettings) -> None:
                 epochs,
                 settings=settings,
                 vocabulary=vocabulary,
-                features=features.attributes,
+                features=origin,
                 features_width=training.features.shape[1],
             )
-        _write_curves(history)
+        with atomic_folder("plots/train") as folder:
+            write_curves(folder, history)
         last = history.recall[-1][1]
         write_json(
             "metrics/train.json",
             {
                 "pictures": len(training.image_ids),
-                "rejected_pictures": len(features.rejected),
+                "rejected_pictures": rejected,
                 "captions": len(training.texts),
-                "features": describe(features.attributes),
+                "features": describe(origin),
                 "device": device.type,
                 "parameters": sum(weights.numel() for weights in encoders.parameters()),
                 "epochs": settings.epochs,
@@ -110,24 +113,6 @@ def work(settings: TrainSettings) -> None:
         )
         checkpoint.done()
     log.info("train: %d epochs, %d snapshots in models/snapshots", settings.epochs, len(epochs))
-
-
-def _write_curves(history: History) -> None:
-    """Three tables that DVC plots; the folder appears whole."""
-    from pipeline.files import atomic_folder
-    from pipeline.retrieval.protocols import DIRECTIONS
-
-    with atomic_folder("plots/train") as folder:
-        write_tsv(folder / "loss.tsv", ("step", "loss"), history.loss)
-        write_tsv(folder / "learning_rate.tsv", ("step", "learning_rate"), history.rate)
-        write_tsv(
-            folder / "recall.tsv",
-            ("epoch", *(f"{direction}_r{k}" for direction in DIRECTIONS for k in (1, 5, 10))),
-            (
-                (epoch, *(entry[direction][f"r{k}"] for direction in DIRECTIONS for k in (1, 5, 10)))
-                for epoch, entry in history.recall
-            ),
-        )
 
 
 if __name__ == "__main__":

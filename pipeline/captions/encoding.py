@@ -21,7 +21,7 @@ def encode_captions(table: CaptionTable, settings: CaptionsSettings) -> tuple[Ca
     """
     normalise = Normalisation(settings.unicode, settings.case, settings.whitespace, settings.full_stop)
     train = [text for text, split in zip(table.texts, table.splits, strict=True) if split == "train"]
-    vocabulary = Vocabulary.build(train, normalise=normalise, min_count=settings.min_count)
+    vocabulary = Vocabulary.build(train, normalise=normalise, min_count=settings.min_count, unit=settings.unit)
     ids = [np.array(vocabulary.encode(text), dtype=np.int32) for text in table.texts]
     for row, own in enumerate(ids):
         if not len(own):

@@ -10,7 +10,11 @@ from pipeline.settings import Settings
 
 
 class CaptionsSettings(Settings):
-    """How a caption's text becomes a sequence of characters; the defaults leave it as it is (Merkx & Frank 2019)."""
+    """How a caption's text becomes a sequence of tokens; the defaults leave it as it is (Merkx & Frank 2019)."""
+
+    unit: Literal["character", "word"] = "character"
+    """What a token is: a character, or a word (order-embeddings and VSE++), which is a run of letters, digits and
+    underscores, or any other sign by itself, after normalisation."""
 
     unicode: Literal["none", "NFC", "NFKC"] = "none"
     """Unicode normalisation: none, or one of Unicode's own forms."""
@@ -26,4 +30,4 @@ class CaptionsSettings(Settings):
     paper's released code)."""
 
     min_count: int = Field(1, ge=1)
-    """Characters that are rarer than this in the training captions become 'unknown'; 1 keeps all."""
+    """Tokens that are rarer than this in the training captions become 'unknown'; 1 keeps all."""

@@ -10,11 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pipeline.captions.vocabulary import Vocabulary
 from pipeline.errors import CaptionsError
 from pipeline.files import Pathish, read_table, write_table
 
 SPLITS = ("train", "dev", "test")
 _TODO = "Make it anew with the stage captions (`dvc repro captions`)."
+_LOOKED_AT = 1000
 _COLUMNS = {"image_id": pa.string(), "caption": pa.int32(), "split": pa.string(), "text": pa.string()}
 _SCHEMA = pa.schema([*_COLUMNS.items(), ("ids", pa.list_(pa.int32()))])
 
@@ -95,6 +97,33 @@ def read_texts(path: Pathish) -> CaptionTable:
         FileFormatError: missing, no Parquet, or without one of the columns.
     """
     return _by_column(_read(path, pa.schema([*_COLUMNS.items()])), [])
+
+
+def check_vocabulary(table: CaptionTable, vocabulary: Vocabulary, *, where: object = None) -> None:
+    """Refuse captions whose ids come from another vocabulary.
+
+    All ids must be in its range, and a thousand captions, spread evenly, encoded anew must have the ids they have.
+
+    Raises:
+        CaptionsError: which caption tells it; ``where`` is named in the message.
+    """
+    todo = f"It belongs to another vocabulary or corpus. {_TODO}"
+    largest = max((int(ids.max()) for ids in table.ids), default=0)
+    if largest >= len(vocabulary):
+        row = next(row for row, ids in enumerate(table.ids) if ids.max() == largest)
+        raise CaptionsError(
+            f"{table.image_ids[row]}#{table.captions[row]} has the id {largest}, which the vocabulary lacks",
+            where=where,
+            expected=f"ids below {len(vocabulary)}",
+            todo=todo,
+        )
+    for row in range(0, len(table), max(1, len(table) // _LOOKED_AT)):
+        if vocabulary.encode(table.texts[row]) != table.ids[row].tolist():
+            raise CaptionsError(
+                f"the ids of {table.image_ids[row]}#{table.captions[row]} are not those that the vocabulary gives it",
+                where=where,
+                todo=todo,
+            )
 
 
 def _read(path: Pathish, schema: pa.Schema) -> pa.Table:

@@ -1,6 +1,6 @@
-"""The characters that the training captions hold, and the id of each.
+"""The characters or words that the training captions hold, and the id of each.
 
-Padding and unknown have ids of their own, 0 and 1, so that no character shares one
+Padding and unknown have ids of their own, 0 and 1, so that no token shares one
 with them (in the published code the digit 0 shares its id with padding).
 """
 
@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from pipeline.captions.normalise import Normalisation
+from pipeline.captions.units import UNITS, Unit, is_token, join, split
 from pipeline.errors import CaptionsError, FileFormatError
 from pipeline.files import Pathish, read_json, write_json
 
@@ -25,37 +26,45 @@ _TODO = "Make it anew with the stage captions (`dvc repro captions`)."
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """All that is needed to encode a sentence: the characters in the order of their ids, and the normalisation."""
+    """All that is needed to encode a sentence: the tokens in the order of their ids, and how a text becomes tokens."""
 
     tokens: tuple[str, ...]
     """Token i has the id i + 2."""
     normalise: Normalisation = field(default_factory=Normalisation)
-    unit: str = "character"
-    """What a token is; ``character`` is the only unit so far."""
+    unit: Unit = "character"
+    """What a token is."""
 
     @classmethod
-    def build(cls, texts: Iterable[str], *, normalise: Normalisation | None = None, min_count: int = 1) -> Vocabulary:
-        """Collect the characters of the training captions, sorted by code point.
+    def build(
+        cls,
+        texts: Iterable[str],
+        *,
+        normalise: Normalisation | None = None,
+        min_count: int = 1,
+        unit: Unit = "character",
+    ) -> Vocabulary:
+        """Collect the tokens of the training captions, sorted by code point.
 
         Args:
             texts: the training captions only, as published.
             normalise: done to each text first (default: nothing).
-            min_count: characters rarer than this are left out.
+            min_count: tokens rarer than this are left out.
+            unit: what a token is.
 
         Raises:
-            CaptionsError: no character is left.
+            CaptionsError: no token is left.
         """
         normalise = normalise or Normalisation()
         counts: Counter[str] = Counter()
         for text in texts:
-            counts.update(normalise(text))
+            counts.update(split(normalise(text), unit))
         tokens = tuple(sorted(token for token, count in counts.items() if count >= min_count))
         if not tokens:
             raise CaptionsError(
-                f"no character occurs {min_count} times or more in the training captions",
+                f"no {unit} occurs {min_count} times or more in the training captions",
                 todo="Look whether the corpus has a training split, or lower captions.min_count.",
             )
-        return cls(tokens, normalise)
+        return cls(tokens, normalise, unit)
 
     def __len__(self) -> int:
         """The number of ids, padding and unknown included: the height of an embedding table."""
@@ -66,21 +75,21 @@ class Vocabulary:
         return {token: number for number, token in enumerate(self.tokens, start=_FIRST)}
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text's characters, after normalisation; a character that is not known gets 1."""
-        return [self._ids.get(token, UNKNOWN) for token in self.normalise(text)]
+        """The ids of a text's tokens, after normalisation; one that is not known gets 1."""
+        return [self._ids.get(token, UNKNOWN) for token in split(self.normalise(text), self.unit)]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The (normalised) text of some ids; padding gives nothing, unknown the sign U+FFFD.
+        """The (normalised) text of some ids, words with one space between; padding gives nothing, unknown U+FFFD.
 
         Raises:
             CaptionsError: an id is not of this vocabulary.
         """
-        return "".join(self._token(int(number)) for number in ids)
+        return join([self._token(int(number)) for number in ids if number != PAD], self.unit)
 
     def _token(self, number: int) -> str:
         if not 0 <= number < len(self):
             raise CaptionsError(f"the id {number} is not of this vocabulary", expected=f"0 to {len(self) - 1}")
-        return "" if number == PAD else "\N{REPLACEMENT CHARACTER}" if number == UNKNOWN else self.tokens[number - 2]
+        return "\N{REPLACEMENT CHARACTER}" if number == UNKNOWN else self.tokens[number - _FIRST]
 
     def to_json(self) -> dict[str, Any]:
         """The content of ``vocabulary.json``."""
@@ -102,15 +111,17 @@ class Vocabulary:
         """
         if not isinstance(value, dict):
             raise CaptionsError("is not a JSON object", where=where, todo=_TODO)
-        for key, expected in (("schema", SCHEMA), ("unit", "character"), ("pad", PAD), ("unknown", UNKNOWN)):
+        for key, expected in (("schema", SCHEMA), ("pad", PAD), ("unknown", UNKNOWN)):
             if value.get(key) != expected or isinstance(value.get(key), bool):
                 raise CaptionsError(f"{key} = {value.get(key)!r}", where=where, expected=repr(expected), todo=_TODO)
-        tokens = value.get("tokens")
-        if not isinstance(tokens, list) or not all(isinstance(token, str) and len(token) == 1 for token in tokens):
-            raise CaptionsError("tokens is not a list of single characters", where=where, todo=_TODO)
+        unit, tokens = value.get("unit"), value.get("tokens")
+        if unit not in UNITS:
+            raise CaptionsError(f"unit = {unit!r}", where=where, expected=" or ".join(map(repr, UNITS)), todo=_TODO)
+        if not isinstance(tokens, list) or not all(is_token(token, unit) for token in tokens):
+            raise CaptionsError(f"tokens is not a list of single {unit}s", where=where, todo=_TODO)
         if not tokens or tokens != sorted(set(tokens)):
             raise CaptionsError("tokens are not sorted, each there once, at least one", where=where, todo=_TODO)
-        return cls(tuple(tokens), Normalisation.from_json(value.get("normalise"), where=where))
+        return cls(tuple(tokens), Normalisation.from_json(value.get("normalise"), where=where), unit)
 
     def save(self, path: Pathish) -> None:
         """Write ``vocabulary.json``."""

@@ -18,7 +18,7 @@ Floats = npt.NDArray[np.float32]
 def embed_captions(
     encoders: Encoders, rows: Sequence[npt.NDArray[np.int64]], *, batch: int = 256, progress: bool = False
 ) -> Floats:
-    """Token ids of M captions to unit vectors float32 (M, 2 * hidden), in the order given.
+    """Token ids of M captions to unit vectors float32 (M, width), in the order given.
 
     The longest rows go first, in batches of rows of like length: little padding, and
     too little memory is found out at once.
@@ -34,12 +34,12 @@ def embed_captions(
             if found is None:
                 found = np.empty((len(rows), vectors.shape[1]), np.float32)
             found[places] = vectors
-    return found if found is not None else np.empty((0, encoders.images.linear.out_features), np.float32)
+    return found if found is not None else np.empty((0, encoders.width), np.float32)
 
 
 def embed_images(encoders: Encoders, features: Floats, *, batch: int = 4096) -> Floats:
-    """Raw features (N, D) to unit vectors float32 (N, 2 * hidden)."""
-    found = np.empty((len(features), encoders.images.linear.out_features), np.float32)
+    """Raw features (N, D) to unit vectors float32 (N, width)."""
+    found = np.empty((len(features), encoders.width), np.float32)
     with torch.inference_mode(), _evaluating(encoders):
         for start in range(0, len(features), batch):
             rows = slice(start, start + batch)

@@ -8,18 +8,22 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
-from torch.nn import functional as F
 
+from pipeline.model.attention import Attention
+from pipeline.model.packing import Packing
 from pipeline.model.pooling import pooling
-from pipeline.model.recurrent import Bidirectional
+from pipeline.model.recurrent import Recurrent
 from pipeline.model.settings import ModelSettings
+from pipeline.model.similarity import unit
 
 PAD = 0
 """The id of padding, never a character's."""
+BLOCK = 4096
+"""Pictures whose features are looked at together."""
 
 
 class CaptionEncoder(nn.Module):
-    """Character ids to a unit vector (Merkx & Frank 2019, section 3.2).
+    """Token ids to a unit vector (Merkx & Frank 2019, section 3.2; of order-embeddings without signs).
 
     Args:
         tokens: ids in use, padding and unknown included.
@@ -30,32 +34,30 @@ class CaptionEncoder(nn.Module):
     def __init__(self, tokens: int, settings: ModelSettings, *, dropout: float = 0.0) -> None:
         super().__init__()
         self.embedding = nn.Embedding(tokens, settings.embedding, padding_idx=PAD)
-        self.recurrent = Bidirectional(settings.embedding, settings.hidden, settings.cell)
+        self.recurrent = Recurrent(
+            settings.embedding, settings.hidden, settings.cell, bidirectional=settings.bidirectional
+        )
         self.dropout = nn.Dropout(dropout)
         self.pooling = pooling(settings)
-        self.masked = settings.mask_padding or settings.pooling != "attention"
+        self.similarity = settings.similarity
 
     def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Int64 (B, T) padded with 0, and int64 (B,), to float32 unit vectors (B, 2 * hidden)."""
-        states = self.dropout(self.recurrent(self.embedding(ids), lengths))
-        return F.normalize(self.pooling(states, lengths).float(), dim=1)
+        """Int64 (B, T) padded with 0, and int64 (B,), to float32 unit vectors (B, width)."""
+        if ids.device.type != "cpu":
+            states = self.dropout(self.recurrent(self.embedding(ids), lengths))
+            return unit(self.pooling(states, lengths), self.similarity)
+        packing = Packing.of(lengths)
+        states = self.dropout(self.recurrent.packed(self.embedding(packing.pack(ids)), packing))
+        if isinstance(self.pooling, Attention):
+            return unit(self.pooling.packed(states, packing), self.similarity)
+        return unit(self.pooling(packing.unpack(states), lengths), self.similarity)
 
-    def embed(self, rows: Sequence[npt.NDArray[np.int64]], *, group: int) -> torch.Tensor:
-        """Rows of ids to float32 unit vectors (B, 2 * hidden), in the order given.
-
-        Rows of like length go through the network together, ``group`` of them or a few more:
-        less padding, the same vectors (where padding is not masked, all go together, since
-        there a vector depends on the longest row of its batch).
-        """
-        order = np.argsort([-len(row) for row in rows], kind="stable")
-        groups = np.array_split(order, max(1, len(rows) // group) if self.masked else 1)
+    def embed(self, rows: Sequence[npt.NDArray[np.int64]]) -> torch.Tensor:
+        """Rows of ids to float32 unit vectors (B, width), in the order given."""
+        ids, lengths = pad(rows)
         device = self.embedding.weight.device
-        vectors = []
-        for places in groups:
-            ids, lengths = pad([rows[place] for place in places])
-            vectors.append(self(ids.to(device), lengths.to(device)))
-        back = torch.from_numpy(np.argsort(order)).to(device)
-        return torch.cat(vectors)[back]
+        vectors: torch.Tensor = self(ids.to(device), lengths.to(device))
+        return vectors
 
 
 class ImageEncoder(nn.Module):
@@ -73,7 +75,8 @@ class ImageEncoder(nn.Module):
     def __init__(self, features: int, settings: ModelSettings, *, dropout: float = 0.0) -> None:
         super().__init__()
         self.dropout = nn.Dropout(dropout)
-        self.linear = nn.Linear(features, 2 * settings.hidden)
+        self.linear = nn.Linear(features, settings.width)
+        self.similarity = settings.similarity
         nn.init.xavier_uniform_(self.linear.weight)
         nn.init.zeros_(self.linear.bias)
         self.register_buffer("mean", torch.zeros(features))
@@ -85,15 +88,17 @@ class ImageEncoder(nn.Module):
         A feature that hardly varies would be blown up to noise: its deviation is
         set to infinity, so that it contributes nothing.
         """
-        exact = features.astype(np.float64)
-        deviation = exact.std(axis=0)
+        # In blocks: all of COCO's features in float64 would take more memory than the training.
+        blocks = np.array_split(features, len(features) // BLOCK + 1)
+        mean = sum(block.sum(axis=0, dtype=np.float64) for block in blocks) / len(features)
+        deviation = np.sqrt(sum(np.square(block - mean).sum(axis=0) for block in blocks) / len(features))
         deviation[deviation <= 1e-6 * max(float(deviation.max(initial=0.0)), 1e-30)] = np.inf
-        self.mean.copy_(torch.from_numpy(exact.mean(axis=0)))
+        self.mean.copy_(torch.from_numpy(mean))
         self.deviation.copy_(torch.from_numpy(deviation))
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Float (B, D) raw features to float32 unit vectors (B, 2 * hidden)."""
-        return F.normalize(self.linear(self.dropout((features - self.mean) / self.deviation)).float(), dim=1)
+        """Float (B, D) raw features to float32 unit vectors (B, width)."""
+        return unit(self.linear(self.dropout((features - self.mean) / self.deviation)), self.similarity)
 
 
 class Encoders(nn.Module):
@@ -111,6 +116,11 @@ class Encoders(nn.Module):
         super().__init__()
         self.captions = CaptionEncoder(tokens, settings, dropout=dropout_states)
         self.images = ImageEncoder(features, settings, dropout=dropout_features)
+
+    @property
+    def width(self) -> int:
+        """Numbers in an embedding."""
+        return self.images.linear.out_features
 
     @property
     def device(self) -> torch.device:

@@ -18,7 +18,7 @@ from pipeline.files import Pathish, read_json, write_json
 from pipeline.model.embedding import Floats, embed_captions, embed_images
 from pipeline.model.encoders import Encoders
 from pipeline.model.saved import load_weights, save_weights
-from pipeline.model.settings import ModelSettings
+from pipeline.model.settings import ModelSettings, SimilarityName
 
 SCHEMA = 1
 
@@ -38,12 +38,15 @@ class SentenceEncoder:
     notes: dict[str, Any] = field(default_factory=dict)
     """What it was made from: the training parameters, the features, the epochs of the members."""
 
-    similarity_name = "cosine"
+    @property
+    def similarity_name(self) -> SimilarityName:
+        """How its embeddings of captions and pictures are compared: ``cosine``, ``order`` or ``reversed_order``."""
+        return self.model.similarity
 
     @property
     def width(self) -> int:
         """Numbers in an embedding."""
-        return 2 * self.model.hidden
+        return self.model.width
 
     @property
     def features_width(self) -> int:
@@ -56,7 +59,7 @@ class SentenceEncoder:
         """Embed sentences.
 
         Args:
-            sentences: N texts; characters that the vocabulary lacks count as unknown.
+            sentences: N texts; characters or words that the vocabulary lacks count as unknown.
             batch_size: sentences encoded together; it changes nothing beyond the last bits.
             show_progress_bar: show one on a terminal.
 
@@ -71,13 +74,14 @@ class SentenceEncoder:
         for place, sentence in enumerate(sentences):
             if not isinstance(sentence, str):
                 raise EncoderError(f"sentence {place} is no text but {type(sentence).__name__}")
-        # Each text once: equal ones then have equal bits, and tie wherever they are compared.
-        row_of = {sentence: row for row, sentence in enumerate(dict.fromkeys(sentences))}
-        rows = [np.asarray(self.vocabulary.encode(sentence), np.int64) for sentence in row_of]
+        # Each sequence of tokens once: equal ones then have equal bits, and tie wherever they are compared.
+        ids_of = {sentence: tuple(self.vocabulary.encode(sentence)) for sentence in dict.fromkeys(sentences)}
+        row_of = {ids: row for row, ids in enumerate(dict.fromkeys(ids_of.values()))}
+        rows = [np.asarray(ids, np.int64) for ids in row_of]
         vectors = self._sum(
             [embed_captions(member, rows, batch=batch_size, progress=show_progress_bar) for member in self.members]
         )
-        return vectors[[row_of[sentence] for sentence in sentences]]
+        return vectors[[row_of[ids_of[sentence]] for sentence in sentences]]
 
     def encode_images(self, features: npt.NDArray[np.floating]) -> npt.NDArray[np.float32]:
         """Embed pictures by their raw features (they are standardised inside where the training was).
@@ -157,6 +161,8 @@ class SentenceEncoder:
             model = ModelSettings.model_validate(about["model"])
             names, features_width = list(about["members"]), int(about["features_width"])
             renormalise = bool(about["renormalise"])
+            if about["similarity"] != model.similarity:
+                raise ValueError(f"similarity {about['similarity']!r}, the model has {model.similarity!r}")
         except (KeyError, TypeError, ValueError, ValidationError) as error:
             raise EncoderError(f"is damaged ({error})", where=place / "encoder.json") from None
         members = []

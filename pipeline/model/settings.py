@@ -8,16 +8,20 @@ from pydantic import Field
 
 from pipeline.settings import Settings
 
+SimilarityName = Literal["cosine", "order", "reversed_order"]
+
 
 class ModelSettings(Settings):
     """The caption encoder of Merkx & Frank (2019), section 3.2, and the linear map of the pictures."""
 
     embedding: int = Field(20, gt=0)
-    """Width of a character's embedding (Merkx & Frank: 20)."""
+    """Width of a token's embedding (Merkx & Frank: 20 for a character; order-embeddings and VSE++: 300 for a word)."""
     cell: Literal["gru", "lstm"] = "gru"
     """Recurrent cell; the paper's Figure 2 compares both."""
     hidden: int = Field(1024, gt=0)
-    """States of each direction; the sentence embedding has twice as many numbers (Merkx & Frank: 1024)."""
+    """States of each direction (Merkx & Frank: 1024); with two directions the embedding has twice as many numbers."""
+    bidirectional: bool = True
+    """Read captions in both directions (Merkx & Frank), or forwards only (order-embeddings and VSE++)."""
     pooling: Literal["attention", "max", "mean", "last"] = "attention"
     """How the states over time become one vector; the published model attends."""
     attention: int = Field(128, gt=0)
@@ -28,3 +32,12 @@ class ModelSettings(Settings):
     standardise: Literal["none", "training"] = "none"
     """``training``: subtract each picture feature's mean over the training pictures and divide by its
     standard deviation; the two are saved with the weights."""
+    similarity: SimilarityName = "cosine"
+    """How captions and pictures are compared, in training and later: ``cosine``; ``order``, the penalty of
+    order-embeddings for a caption that is not below its picture in every dimension; or ``reversed_order``, the
+    penalty the other way round. The last two take the absolute values of the normalised embeddings."""
+
+    @property
+    def width(self) -> int:
+        """Numbers in an embedding, and in a state of the recurrent layer."""
+        return self.hidden * (2 if self.bidirectional else 1)

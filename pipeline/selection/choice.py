@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from tqdm import tqdm
 from pipeline.errors import TrainingError
 from pipeline.model.sentence_encoder import SentenceEncoder
 from pipeline.pairs import Pairs
-from pipeline.retrieval.protocols import score
+from pipeline.retrieval import protocols
 from pipeline.selection.settings import SelectSettings
 from pipeline.training.snapshots import Snapshots
 
@@ -28,6 +29,8 @@ class Choice:
     """Epochs of the chosen snapshots, the best first."""
     recall: dict[int, float]
     """Mean recall@10 of both directions on dev, in percent, for each snapshot's epoch."""
+    score: dict[int, float]
+    """What they were chosen by, for each snapshot's epoch: see :data:`CRITERIA`."""
     ensemble: dict[str, Any]
     """The ensemble's own retrieval score on dev."""
 
@@ -37,41 +40,61 @@ def mean_r10(entry: dict[str, Any]) -> float:
     return float(entry["caption_to_image"]["r10"] + entry["image_to_caption"]["r10"]) / 2
 
 
+CRITERIA: dict[str, Callable[[dict[str, Any]], float]] = {
+    "mean_r10": mean_r10,
+    "caption_to_image_rsum": lambda entry: float(entry["caption_to_image"]["rsum"]),
+    "rsum": lambda entry: float(entry["rsum"]),
+}
+"""What ``select.criterion`` names: of a retrieval score one number, in percent, more being better."""
+
+
 def choose(
     snapshots: Snapshots, dev: Pairs, settings: SelectSettings, *, device: torch.device, progress: bool = False
 ) -> Choice:
     """Measure each snapshot on dev and make the ensemble of the best (Merkx & Frank 2019, section 3.4).
 
-    Of two that are equally good the later one is taken.
+    ``select.criterion`` says what makes one better; of two that are equally good the later one is taken.
 
     Raises:
         TrainingError: there are fewer snapshots than members.
     """
-    if len(snapshots.epochs) < settings.members:
+    cycle = snapshots.training["cycle"] if settings.candidates == "cycle" else 1
+    epochs = [epoch for epoch in snapshots.epochs if epoch % cycle == 0]
+    if len(epochs) < settings.members:
         raise TrainingError(
-            f"select.members = {settings.members} snapshots are wanted, training kept {len(snapshots.epochs)}",
-            todo="Train for more cycles (train.epochs, train.cycle), or keep one every epoch (train.snapshots: epoch).",
+            f"select.members = {settings.members} snapshots are wanted, there are {len(epochs)} to choose from",
+            todo="Train for more cycles (train.epochs, train.cycle), "
+            "or keep and compare every epoch (train.snapshots: epoch, select.candidates: all).",
         )
     recall: dict[int, float] = {}
-    for epoch in tqdm(snapshots.epochs, desc="select", unit="snapshot", disable=None if progress else True):
-        recall[epoch] = mean_r10(_measure(_ensemble(snapshots, [epoch], settings, device), dev))
-        log.info("snapshot of epoch %d: mean recall@10 %.1f on %s", epoch, recall[epoch], settings.split)
-    chosen = sorted(recall, key=lambda epoch: (-recall[epoch], -epoch))[: settings.members]
-    encoder = _ensemble(snapshots, chosen, settings, device)
-    return Choice(encoder=encoder, epochs=chosen, recall=recall, ensemble=_measure(encoder, dev))
+    score: dict[int, float] = {}
+    for epoch in tqdm(epochs, desc="select", unit="snapshot", disable=None if progress else True):
+        entry = measure(ensemble(snapshots, [epoch], settings.renormalise, device), dev)
+        recall[epoch], score[epoch] = mean_r10(entry), CRITERIA[settings.criterion](entry)
+        log.info(
+            "snapshot of epoch %d: mean recall@10 %.1f on %s%s",
+            epoch,
+            recall[epoch],
+            settings.split,
+            "" if settings.criterion == "mean_r10" else f", {settings.criterion} {score[epoch]:.1f}",
+        )
+    chosen = sorted(score, key=lambda epoch: (-score[epoch], -epoch))[: settings.members]
+    encoder = ensemble(snapshots, chosen, settings.renormalise, device)
+    return Choice(encoder=encoder, epochs=chosen, recall=recall, score=score, ensemble=measure(encoder, dev))
 
 
-def _ensemble(
-    snapshots: Snapshots, epochs: list[int], settings: SelectSettings, device: torch.device
-) -> SentenceEncoder:
+def ensemble(snapshots: Snapshots, epochs: list[int], renormalise: bool, device: torch.device) -> SentenceEncoder:
+    """The encoder made of the snapshots of some epochs, the first one first."""
     return SentenceEncoder(
         members=[snapshots.load(epoch).to(device) for epoch in epochs],
         vocabulary=snapshots.vocabulary,
         model=snapshots.model,
-        renormalise=settings.renormalise,
+        renormalise=renormalise,
         notes={"epochs": epochs, "training": snapshots.training, "features": snapshots.features},
     )
 
 
-def _measure(encoder: SentenceEncoder, pairs: Pairs) -> dict[str, Any]:
-    return score(encoder.encode_images(pairs.features), encoder.encode(pairs.texts), pairs.image_of_caption)
+def measure(encoder: SentenceEncoder, pairs: Pairs) -> dict[str, Any]:
+    """The full protocol's retrieval score of all captions and pictures of a split."""
+    images, captions = encoder.encode_images(pairs.features), encoder.encode(pairs.texts)
+    return protocols.score(images, captions, pairs.image_of_caption, encoder.similarity_name)

@@ -14,7 +14,12 @@ class SelectSettings(Settings):
 
     split: Literal["dev", "train"] = "dev"
     """The split they are compared on; never test (``train`` only for a corpus without dev)."""
+    criterion: Literal["mean_r10", "caption_to_image_rsum", "rsum"] = "mean_r10"
+    """What makes one better: the mean recall@10 of both directions; R@1 + R@5 + R@10 of caption to image
+    (order-embeddings); or that sum over both directions (VSE++)."""
+    candidates: Literal["cycle", "all"] = "cycle"
+    """Which snapshots are compared where every epoch was kept: those at the ends of cycles (the paper), or all."""
     members: int = Field(2, ge=1)
-    """Snapshots in the ensemble, the best ones by mean recall@10 of both directions (the paper: two)."""
+    """Snapshots in the ensemble, the best ones (the paper: two)."""
     renormalise: bool = False
     """Bring the sum of the members' embeddings back to length 1 (the released code does not)."""

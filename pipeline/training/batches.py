@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import numpy.typing as npt
 
 from pipeline.pairs import Pairs
 
 Rows = npt.NDArray[np.int64]
+PerEpoch = Literal["all", "one"]
 
 
-def batches(pairs: Pairs, *, size: int, bucket: int, seed: int, epoch: int) -> list[Rows]:
+def batches(pairs: Pairs, *, size: int, bucket: int, seed: int, epoch: int, captions: PerEpoch = "all") -> list[Rows]:
     """Rows of captions for each minibatch of an epoch.
 
     Pass i takes caption i of every picture that has so many (five passes on Flickr8k), so
     no picture is twice in a batch. A pass is cut into batches of nearly equal size, so no
     caption is left out; only one that is alone in its pass, as the seventh caption of a single
-    picture, has no mismatch to learn from and is no batch.
+    picture, has no mismatch to learn from and is no batch. With ``captions="one"`` there is one pass, over one
+    caption of each picture, drawn anew each epoch (order-embeddings).
 
     Args:
         pairs: the training split.
@@ -24,6 +28,7 @@ def batches(pairs: Pairs, *, size: int, bucket: int, seed: int, epoch: int) -> l
         bucket: batches of a pass that are sorted by length together, against padding.
         seed: with the epoch it determines the order, on every machine.
         epoch: counted from 0.
+        captions: of each picture, in an epoch.
 
     Returns:
         One int64 array of rows into the captions for each batch.
@@ -31,9 +36,8 @@ def batches(pairs: Pairs, *, size: int, bucket: int, seed: int, epoch: int) -> l
     random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch])))
     lengths = np.asarray([len(ids) for ids in pairs.ids])
     found: list[Rows] = []
-    order = _order_of(pairs)
-    for number in range(int(order.max()) + 1):
-        rows = random.permutation(np.flatnonzero(order == number))
+    for own in _drawn(pairs, random) if captions == "one" else _passes(pairs):
+        rows = random.permutation(own)
         if len(rows) < 2:
             continue
         count = -(-len(rows) // size)
@@ -45,10 +49,23 @@ def batches(pairs: Pairs, *, size: int, bucket: int, seed: int, epoch: int) -> l
     return found
 
 
-def per_epoch(pairs: Pairs, size: int) -> int:
+def per_epoch(pairs: Pairs, size: int, captions: PerEpoch = "all") -> int:
     """How many batches an epoch has."""
-    counts = np.bincount(_order_of(pairs))
+    counts = np.array([len(pairs.image_ids)]) if captions == "one" else np.bincount(_order_of(pairs))
     return int(sum(-(-int(count) // size) for count in counts if count > 1))
+
+
+def _passes(pairs: Pairs) -> list[Rows]:
+    """The first caption of every picture, the second of every one that has so many, and so on."""
+    order = _order_of(pairs)
+    return [np.flatnonzero(order == number) for number in range(int(order.max()) + 1)]
+
+
+def _drawn(pairs: Pairs, random: np.random.Generator) -> list[Rows]:
+    """One caption of every picture, by chance."""
+    counts = np.bincount(pairs.image_of_caption)
+    wanted = random.integers(counts)  # (N,), each below its count
+    return [np.flatnonzero(_order_of(pairs) == wanted[pairs.image_of_caption])]
 
 
 def _order_of(pairs: Pairs) -> npt.NDArray[np.int64]:

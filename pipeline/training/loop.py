@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import math
 import time
@@ -15,15 +16,18 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 from tqdm import tqdm
 
-from pipeline.errors import TrainingError
+from pipeline.errors import CaptionsError, TrainingError
 from pipeline.model.embedding import embed_captions, embed_images
 from pipeline.model.encoders import Encoders
+from pipeline.model.settings import SimilarityName
+from pipeline.model.similarity import scores
 from pipeline.pairs import Pairs
 from pipeline.retrieval.protocols import score
+from pipeline.training.averaging import Averaging
 from pipeline.training.batches import batches, per_epoch
 from pipeline.training.checkpoint import SECONDS, Checkpoint, Progress
 from pipeline.training.objective import Objective
-from pipeline.training.schedule import cyclic_rate
+from pipeline.training.schedule import learning_rate
 from pipeline.training.settings import TrainSettings
 from pipeline.training.state import build_optimiser, restore, state_of
 
@@ -31,8 +35,6 @@ log = logging.getLogger(__name__)
 
 POINTS = 50
 """Points an epoch in the curves of loss and learning rate."""
-GROUP = 33
-"""Captions of like length that a processor reads together: a third of 100 was fastest at 256 states."""
 
 
 @dataclass
@@ -60,6 +62,8 @@ def train(
 ) -> tuple[Encoders, History]:
     """Train both encoders (Merkx & Frank 2019, section 3.4).
 
+    Where the settings ask for an average of the weights, that is what is validated, kept and returned.
+
     Args:
         settings: the parameters.
         training: what is learned from.
@@ -76,17 +80,19 @@ def train(
 
     Raises:
         TrainingError: there are too few pictures, the loss is no number, or training is stuck.
+        CaptionsError: ids that are no tokens.
     """
     check_sizes(settings, training)
+    check_ids(training, dev, tokens=tokens)
     run = Run(settings, training, tokens, device, checkpoint)
     run.resume()
     while run.progress.epoch < settings.epochs:
         run.epoch(bar=progress)
-        _validate(run.encoders, dev, run.history, run.progress.epoch)
+        _validate(run.averaging.result, dev, run.history, run.progress.epoch, settings.similarity)
         if settings.snapshots == "epoch" or run.progress.epoch % settings.cycle == 0:
-            keep(run.progress.epoch, run.encoders)
+            keep(run.progress.epoch, run.averaging.result)
         run.save()
-    return run.encoders, run.history
+    return run.averaging.result, run.history
 
 
 def check_sizes(settings: TrainSettings, training: Pairs) -> None:
@@ -102,6 +108,27 @@ def check_sizes(settings: TrainSettings, training: Pairs) -> None:
             expected="a batch in which no picture is twice",
             todo="Choose a smaller train.batch.",
         )
+
+
+def check_ids(*parts: Pairs, tokens: int) -> None:
+    """Refuse captions of another vocabulary, which an embedding table of ``tokens`` rows cannot look up.
+
+    Raises:
+        CaptionsError: an id is negative or too large.
+    """
+    for pairs in parts:
+        for start in range(0, len(pairs.ids), 10_000):
+            block = pairs.ids[start : start + 10_000]
+            flat = np.concatenate(block)
+            if len(flat) and (flat.min() < 0 or flat.max() >= tokens):
+                outside = np.flatnonzero((flat < 0) | (flat >= tokens))[0]
+                row = start + int(np.searchsorted(np.cumsum([len(ids) for ids in block]), outside, side="right"))
+                raise CaptionsError(
+                    f"has ids from {pairs.ids[row].min()} to {pairs.ids[row].max()}",
+                    where=f"{pairs.image_ids[pairs.image_of_caption[row]]}#{pairs.numbers[row]}",
+                    expected=f"0 to {tokens - 1}, those of the vocabulary",
+                    todo="captions.parquet and vocabulary.json do not belong together: run `dvc repro captions`.",
+                )
 
 
 class Run:
@@ -126,11 +153,12 @@ class Run:
         self.features = torch.from_numpy(training.features).to(device)
         self.same_picture = torch.from_numpy(_distinct(training.features)).to(device)
         self.optimiser = build_optimiser(self.encoders, self.objective, settings)
+        self.averaging = Averaging(self.encoders, settings)
         self.history = History()
         self.progress = Progress()
         self._losses: list[torch.Tensor] = []
         self._norms: list[torch.Tensor] = []
-        self._steps = per_epoch(training, settings.batch)
+        self._steps = per_epoch(training, settings.batch, settings.captions_per_epoch)
 
     def resume(self) -> None:
         """Go on where an earlier process was killed."""
@@ -139,8 +167,9 @@ class Run:
             return
         self.progress, tensors = found
         self.history = History(**{name: [tuple(row) for row in rows] for name, rows in self.progress.history.items()})
-        restore(tensors, self.encoders, self.objective, self.optimiser)
-        self._losses, self._norms = list(tensors["losses"].unbind()), list(tensors["norms"].unbind())
+        restore(tensors, self.encoders, self.objective, self.optimiser, self.averaging)
+        device = self.features.device  # what follows is stacked with these, and is there
+        self._losses, self._norms = (list(tensors[name].to(device).unbind()) for name in ("losses", "norms"))
         log.info(
             "train: goes on after epoch %d, batch %d, of an earlier run", self.progress.epoch, self.progress.batches
         )
@@ -155,18 +184,20 @@ class Run:
             "losses": torch.stack(self._losses).float() if self._losses else nothing,
             "norms": torch.stack(self._norms).float() if self._norms else nothing,
         }
-        self.checkpoint.save(self.progress, state | state_of(self.encoders, self.objective, self.optimiser))
+        self.checkpoint.save(
+            self.progress, state | state_of(self.encoders, self.objective, self.optimiser, self.averaging)
+        )
 
     def epoch(self, *, bar: bool) -> None:
         """All batches of the next epoch, or those that are left of it."""
         settings, epoch = self.settings, self.progress.epoch
         self.encoders.train()
-        order = batches(self.training, size=settings.batch, bucket=settings.bucket, seed=settings.seed, epoch=epoch)
+        order = batches(
+            self.training, size=settings.batch, bucket=settings.bucket, seed=settings.seed, epoch=epoch,
+            captions=settings.captions_per_epoch,
+        )  # fmt: skip
         first = epoch * self._steps
-        rates = [
-            cyclic_rate(first + step, settings.cycle * self._steps, settings.rate_min, settings.rate_max)
-            for step in range(len(order))
-        ]
+        rates = [learning_rate(settings, first + step, self._steps) for step in range(len(order))]
         left = range(self.progress.batches, len(order))
         saved = time.monotonic()
         description = f"epoch {epoch + 1}/{settings.epochs}"
@@ -181,10 +212,11 @@ class Run:
                 saved = time.monotonic()
         losses, norms = (torch.stack(values).cpu().double().numpy() for values in (self._losses, self._norms))
         _record(self.history, losses, norms, rates, first=first, epoch=epoch + 1)
-        if self.objective.stuck(float(losses.mean()), len(self.training.texts) / len(order), epoch=epoch):
+        if self.objective.stuck(losses, np.array([len(rows) for rows in order]), epoch=epoch):
             raise _stuck(epoch + 1)
         self._losses, self._norms = [], []
         self.progress.epoch, self.progress.batches = epoch + 1, 0
+        self.averaging.after_epoch(epoch + 1)
 
     def step(self, rows: npt.NDArray[np.int64], rate: float) -> torch.Tensor:
         """One batch; its loss stays on the device, so that nothing here waits for it.
@@ -196,23 +228,25 @@ class Run:
         settings, encoders, device = self.settings, self.encoders, self.features.device
         for group in self.optimiser.param_groups:
             group["lr"] = rate
-        together = GROUP if device.type == "cpu" else settings.batch
         pictures = torch.from_numpy(self.training.image_of_caption[rows]).to(device)  # (B,)
         with torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bf16"):
-            captions = encoders.captions.embed([self.training.ids[row] for row in rows], group=together)  # (B, 2n)
+            captions = encoders.captions.embed([self.training.ids[row] for row in rows])  # (B, 2n)
         images = encoders.images(self.features[pictures])  # (B, 2n)
         kinds = self.same_picture[pictures]
         loss: torch.Tensor = self.objective(
-            captions @ images.T, kinds[:, None] == kinds[None, :], epoch=self.progress.epoch
+            scores(captions, images, settings.similarity),
+            kinds[:, None] == kinds[None, :],
+            epoch=self.progress.epoch,
         )
         self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no type
         # Without a limit clipping multiplies by exactly 1, and tells the norm.
         norms = [
             clip_grad_norm_(side.parameters(), math.inf if limit is None else limit)
             for side, limit in ((encoders.images, settings.clip_images), (encoders.captions, settings.clip_captions))
         ]
         self.optimiser.step()
+        self.averaging.after_batch(self.progress.epoch)
         self._losses.append(loss.detach())
         self._norms.append(torch.stack(norms).detach())
         return loss.detach()
@@ -221,7 +255,7 @@ class Run:
 def _distinct(features: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
     """A number for each picture, the same for pictures with equal features: copies are no mismatches."""
     seen: dict[bytes, int] = {}
-    return np.array([seen.setdefault(row.tobytes(), len(seen)) for row in features], np.int64)
+    return np.array([seen.setdefault(hashlib.sha256(row.data).digest(), len(seen)) for row in features], np.int64)
 
 
 def _stuck(epoch: int) -> TrainingError:
@@ -256,8 +290,9 @@ def _record(
         history.rate.append((done, rates[int(block[-1])]))
 
 
-def _validate(encoders: Encoders, dev: Pairs, history: History, epoch: int) -> None:
-    entry = score(embed_images(encoders, dev.features), embed_captions(encoders, dev.ids), dev.image_of_caption)
+def _validate(encoders: Encoders, dev: Pairs, history: History, epoch: int, similarity: SimilarityName) -> None:
+    images, captions = embed_images(encoders, dev.features), embed_captions(encoders, dev.ids)
+    entry = score(images, captions, dev.image_of_caption, similarity)
     history.recall.append((epoch, entry))
     log.info(
         "epoch %d: loss %.4g, dev recall@10 %.1f (caption to image) %.1f (image to caption)",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 
@@ -45,17 +47,18 @@ class Objective(nn.Module):
         loss = hardest if settings.loss == "hardest" and epoch >= settings.warm_up else hinge
         return loss(scores, same, margin=settings.margin, reduction=settings.reduction)
 
-    def stuck(self, loss: float, pairs: float, *, epoch: int) -> bool:
-        """Whether a mean loss is that of a model which gives all pairs one score.
+    def stuck(self, losses: npt.NDArray[np.float64], pairs: npt.NDArray[np.int64], *, epoch: int) -> bool:
+        """Whether the losses of an epoch are those of a model which gives all pairs one score.
 
-        With the hardest mismatch each pair then costs twice the margin, and training may stay there for ever.
+        With the hardest mismatch each pair then costs twice the margin, and training may stay there for ever. A
+        training that gets on passes by that loss too, but not with all its batches at once.
 
         Args:
-            loss: the mean over an epoch's batches.
-            pairs: the mean number of pairs in a batch.
+            losses: one for each batch.
+            pairs: how many each batch had.
             epoch: counted from 0.
         """
         if self.settings.loss != "hardest" or epoch < self.settings.warm_up:
             return False
         collapsed = 2 * self.settings.margin * (pairs if self.settings.reduction == "sum" else 1)
-        return abs(loss - collapsed) <= STUCK * collapsed
+        return bool((np.abs(losses - collapsed) <= STUCK * collapsed).all())

@@ -22,7 +22,8 @@ class TrainSettings(ModelSettings):
     """``mean`` over batch x batch (the released code; clipping depends on this scale) or ``sum`` (the paper);
     with ``hardest`` and ``infonce`` the mean over the batch's pairs."""
     margin: float = Field(0.2, ge=0)
-    """Margin of ``hinge`` and ``hardest``, in cosine."""
+    """Margin of ``hinge`` and ``hardest``, in the similarity: of the cosine 0.2 (Merkx & Frank, VSE++), of the order
+    penalty 0.05 (order-embeddings)."""
     warm_up: int = Field(0, ge=0)
     """Epochs of ``hinge`` before ``hardest`` begins; unused by the others."""
     temperature: float = Field(0.07, gt=0)
@@ -39,30 +40,52 @@ class TrainSettings(ModelSettings):
     bucket: int = Field(1, ge=1)
     """Batches that are sorted by length together, which saves padding; 1 leaves the order to chance, as published."""
     epochs: int = Field(32, ge=1)
-    """Passes through all captions."""
+    """Passes through all captions, or through all pictures."""
+    captions_per_epoch: Literal["all", "one"] = "all"
+    """``one``: an epoch takes one random caption of each picture (order-embeddings)."""
+    schedule: Literal["cyclic", "step"] = "cyclic"
+    """The learning rate goes up and down in cycles, or is ``rate_max`` at first and falls in steps (VSE++)."""
     cycle: int = Field(4, ge=1)
-    """Epochs in a cycle of the learning rate; a snapshot is kept at each cycle's end."""
+    """Epochs in a cycle of the learning rate; a snapshot is kept at each cycle's end. With ``schedule: step`` the
+    epochs from one snapshot to the next."""
     rate_min: float = Field(1e-6, gt=0)
-    """Learning rate at both ends of a cycle."""
+    """Learning rate at both ends of a cycle; unused by ``step``."""
     rate_max: float = Field(1e-3, gt=0)
-    """Learning rate in the middle of a cycle (Flickr8k 1e-3, COCO 1e-4)."""
+    """Learning rate in the middle of a cycle (Flickr8k 1e-3, COCO 1e-4), or before the first step."""
+    step_epochs: int = Field(15, ge=1)
+    """Epochs from one step of the learning rate to the next (VSE++: 15); unused by ``cyclic``."""
+    step_factor: float = Field(0.1, gt=0, le=1)
+    """What a step multiplies the learning rate by (VSE++: 0.1); unused by ``cyclic``."""
     clip_images: float | None = Field(0.0025, gt=0)
     """Largest gradient norm of the picture side; null for none (the released code clips on Flickr8k only)."""
     clip_captions: float | None = Field(0.05, gt=0)
     """Largest gradient norm of the caption side; null for none."""
+    average: Literal["none", "ema", "swa"] = "none"
+    """What is validated and kept: the weights themselves, their exponential average over all batches (``ema``), or
+    their mean over the ends of cycles (``swa``, Izmailov et al. 2018)."""
+    average_decay: float = Field(0.999, gt=0, lt=1)
+    """What the exponential average keeps of itself at each batch; unused by the others."""
+    average_start: int = Field(0, ge=0)
+    """Epochs before averaging begins; until then the weights themselves are validated and kept."""
     snapshots: Literal["cycle", "epoch"] = "cycle"
     """Keep a snapshot at each cycle's end, or at every epoch."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """``bf16``: bfloat16 autocast around the recurrent layer; faster, other last digits."""
 
+    deterministic: bool = True
+    """On a GPU use only kernels that give the same bits each time; off is faster. On a CPU it is always so."""
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.rate_min > self.rate_max:
+        if self.schedule == "cyclic" and self.rate_min > self.rate_max:
             raise ValueError(f"rate_min ({self.rate_min}) is above rate_max ({self.rate_max})")
         if self.loss == "hardest" and self.warm_up >= self.epochs:
             raise ValueError(
                 f"warm_up ({self.warm_up}) leaves none of the {self.epochs} epochs for the hardest mismatch"
             )
+        ends = self.epochs - self.epochs % self.cycle if self.average == "swa" else self.epochs
+        if self.average != "none" and self.average_start >= ends:
+            raise ValueError(f"average_start ({self.average_start}) leaves none of the {self.epochs} epochs to average")
         if self.epochs % self.cycle and self.snapshots == "cycle":
             raise ValueError(
                 f"epochs ({self.epochs}) is no multiple of cycle ({self.cycle}): the last cycle would not end, "

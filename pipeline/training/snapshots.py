@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,10 @@ from pipeline.model.saved import load_weights
 from pipeline.model.settings import ModelSettings
 from pipeline.training.settings import TrainSettings
 
-SCHEMA = 1
+SCHEMA = 2
+_IDENTITY = ("backbone", "feature_point", "weights_sha256", "transform")
+
+log = logging.getLogger(__name__)
 
 
 def file_name(epoch: int) -> str:
@@ -43,6 +47,7 @@ def write_index(
             "training": settings.model_dump(),
             "features": features,
             "features_width": features_width,
+            "vocabulary_sha256": sha256_file(place / "vocabulary.json"),
             "snapshots": [
                 {"epoch": epoch, "file": file_name(epoch), "sha256": sha256_file(place / file_name(epoch))}
                 for epoch in epochs
@@ -73,6 +78,36 @@ class Snapshots:
         load_weights(self.folder / file_name(epoch), encoders)
         return encoders.eval()
 
+    def check_features(self, attributes: dict[str, Any], width: int, *, where: Pathish) -> None:
+        """Refuse features of another kind than the snapshots were trained on; other features of that kind are told.
+
+        Args:
+            attributes: those of the features at hand.
+            width: numbers in a picture's features.
+            where: their file.
+
+        Raises:
+            EncoderError: another network, weights, way of cutting out, or width (which, and both values).
+        """
+        todo = "The snapshots belong to other parameters: run `dvc repro train`, or bring back their features."
+        if width != self.features_width:
+            raise EncoderError(
+                f"has {width} features a picture",
+                where=where,
+                expected=f"{self.features_width}, as in training",
+                todo=todo,
+            )
+        for key in _IDENTITY:
+            if attributes.get(key) != self.features.get(key):
+                raise EncoderError(
+                    f"{key} is {attributes.get(key)!r}",
+                    where=where,
+                    expected=f"{self.features.get(key)!r}, as in training",
+                    todo=todo,
+                )
+        if attributes.get("checksum") != self.features.get("checksum"):
+            log.warning("%s: these are not the features that the snapshots were trained on, only of their kind", where)
+
 
 def read_snapshots(folder: Pathish) -> Snapshots:
     """Read ``snapshots.json`` and check that each snapshot is the one it names.
@@ -85,7 +120,9 @@ def read_snapshots(folder: Pathish) -> Snapshots:
     index = read_json(place / "snapshots.json", todo="The stage train writes it: run `dvc repro train`.")
     try:
         if index["schema"] != SCHEMA:
-            raise EncoderError(f"has the format {index['schema']!r}", where=place, expected=str(SCHEMA))
+            raise EncoderError(
+                f"has the format {index['schema']!r}", where=place, expected=str(SCHEMA), todo="Run `dvc repro train`."
+            )
         training = dict(index["training"])
         shape = {name: training[name] for name in ModelSettings.model_fields}
         found = Snapshots(
@@ -97,14 +134,18 @@ def read_snapshots(folder: Pathish) -> Snapshots:
             vocabulary=Vocabulary.load(place / "vocabulary.json"),
             model=ModelSettings.model_validate(shape),
         )
+        vocabulary = str(index["vocabulary_sha256"])
         hashes = {int(snapshot["epoch"]): str(snapshot["sha256"]) for snapshot in index["snapshots"]}
     except (KeyError, TypeError, ValueError, ValidationError) as error:
         raise EncoderError(f"is damaged ({error})", where=place / "snapshots.json") from None
-    for epoch in found.epochs:
-        if sha256_file(place / file_name(epoch)) != hashes[epoch]:
+    for name, wanted in [
+        ("vocabulary.json", vocabulary),
+        *((file_name(epoch), hashes[epoch]) for epoch in found.epochs),
+    ]:
+        if not (place / name).is_file() or sha256_file(place / name) != wanted:
             raise EncoderError(
                 "is not the file that was written with snapshots.json",
-                where=place / file_name(epoch),
+                where=place / name,
                 todo="Run `dvc checkout models/snapshots`, or `dvc repro train`.",
             )
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from pipeline.model.encoders import Encoders
+from pipeline.training.averaging import Averaging
 from pipeline.training.objective import Objective
 from pipeline.training.settings import TrainSettings
 
@@ -12,21 +13,24 @@ from pipeline.training.settings import TrainSettings
 def build_optimiser(encoders: Encoders, objective: Objective, settings: TrainSettings) -> torch.optim.Optimizer:
     """Adam; with weight decay AdamW, which spares biases and the objective's own parameters."""
     if not settings.weight_decay:
-        return torch.optim.Adam([*encoders.parameters(), *objective.parameters()], lr=settings.rate_min)
+        return torch.optim.Adam([*encoders.parameters(), *objective.parameters()], lr=settings.rate_min, fused=True)
     weights = list(encoders.parameters())
     groups = [
         {"params": [weight for weight in weights if weight.ndim > 1], "weight_decay": settings.weight_decay},
         {"params": [*(w for w in weights if w.ndim < 2), *objective.parameters()], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=settings.rate_min)
+    return torch.optim.AdamW(groups, lr=settings.rate_min, fused=True)
 
 
-def state_of(encoders: Encoders, objective: Objective, optimiser: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+def state_of(
+    encoders: Encoders, objective: Objective, optimiser: torch.optim.Optimizer, averaging: Averaging
+) -> dict[str, torch.Tensor]:
     """All that a training needs to go on to the bit, as tensors by name."""
     state = {f"encoders.{name}": value for name, value in encoders.state_dict().items()}
     state |= {f"objective.{name}": value for name, value in objective.state_dict().items()}
     for number, values in optimiser.state_dict()["state"].items():
         state |= {f"optimiser.{number}.{name}": value for name, value in values.items()}
+    state |= {f"average.{name}": value for name, value in averaging.state().items()}
     state["random"] = torch.get_rng_state()
     if encoders.device.type == "cuda":
         state["random.cuda"] = torch.cuda.get_rng_state(encoders.device)
@@ -34,7 +38,11 @@ def state_of(encoders: Encoders, objective: Objective, optimiser: torch.optim.Op
 
 
 def restore(
-    tensors: dict[str, torch.Tensor], encoders: Encoders, objective: Objective, optimiser: torch.optim.Optimizer
+    tensors: dict[str, torch.Tensor],
+    encoders: Encoders,
+    objective: Objective,
+    optimiser: torch.optim.Optimizer,
+    averaging: Averaging,
 ) -> None:
     """Put back what :func:`state_of` gave.
 
@@ -47,6 +55,7 @@ def restore(
         parts.setdefault(part, {})[rest] = value
     encoders.load_state_dict(parts["encoders"])
     objective.load_state_dict(parts.get("objective", {}))
+    averaging.restore(parts.get("average", {}))
     found: dict[int, dict[str, torch.Tensor]] = {}
     for name, value in parts.get("optimiser", {}).items():
         number, _, rest = name.partition(".")

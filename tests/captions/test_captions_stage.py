@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pipeline.captions.encoding import encode_captions
 from pipeline.captions.settings import CaptionsSettings
-from pipeline.captions.table import CaptionTable, read_captions, read_texts, write_captions
+from pipeline.captions.table import CaptionTable, check_vocabulary, read_captions, read_texts, write_captions
 from pipeline.captions.vocabulary import Vocabulary
 from pipeline.corpus.records import Caption, Image, clean
 from pipeline.corpus.tables import write_tables
@@ -48,6 +48,32 @@ def test_the_vocabulary_is_from_the_training_captions_only(workspace: Path, capl
     assert [vocabulary.encode(text) for text in table.texts] == [ids.tolist() for ids in table.ids]
     assert (table.image_ids, table.captions) == (["a.jpg", "a.jpg", "b.jpg", "c.jpg"], [0, 1, 0, 0])
     assert caplog.messages[-1].endswith("unknown characters: 0 in train, 5 in dev, 1 in test")
+
+
+def test_words_are_from_the_training_captions_only(workspace: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        work(CaptionsSettings(unit="word", case="lower"))
+    table = read_captions("data/captions/captions.parquet")
+    vocabulary = Vocabulary.load("data/captions/vocabulary.json")
+    assert vocabulary.unit == "word"
+    assert vocabulary.tokens == (".", "a", "dog", "hunde", "zwei")
+    assert [ids.tolist() for ids in table.ids] == [[3, 4, 2], [6, 5, 2], [3, 1, 1], [1]]
+    assert "5 words in the vocabulary" in caplog.text
+    assert caplog.messages[-1].endswith("unknown words: 0 in train, 2 in dev, 1 in test")
+    check_vocabulary(table, vocabulary)
+
+
+def test_captions_of_another_vocabulary_are_told(workspace: Path) -> None:
+    work(CaptionsSettings())
+    table = read_captions("data/captions/captions.parquet")
+    check_vocabulary(table, Vocabulary.load("data/captions/vocabulary.json"))
+    with pytest.raises(
+        CaptionsError, match=r"c.p: a\.jpg#1 has the id 14, which the vocabulary lacks; expected ids below 6"
+    ):
+        check_vocabulary(table, Vocabulary.build(["wxyz"]), where="c.p")
+    other = Vocabulary.build(["abcdefghijklmnopqrstuvwxyz"])
+    with pytest.raises(CaptionsError, match=r"the ids of a\.jpg#0 are not those that the vocabulary gives it"):
+        check_vocabulary(table, other)
 
 
 def test_the_stage_gives_the_same_bytes_again_and_keeps_the_earlier_output_on_a_mistake(workspace: Path) -> None:

@@ -1,4 +1,4 @@
-"""Normalisation and the vocabulary of characters."""
+"""Normalisation and the vocabulary of characters or words."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.captions.normalise import Normalisation
+from pipeline.captions.units import is_token, split
 from pipeline.captions.vocabulary import PAD, UNKNOWN, Vocabulary
 from pipeline.errors import CaptionsError
 
@@ -56,6 +57,42 @@ def test_rare_characters_become_unknown() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("A dog runs .", ["A", "dog", "runs", "."]),
+        ("A dog's ball.", ["A", "dog", "'", "s", "ball", "."]),
+        ("  t-shirt\n3 x_y !?", ["t", "-", "shirt", "3", "x_y", "!", "?"]),
+        ("Été 犬 псы", ["Été", "犬", "псы"]),
+        (" \t", []),
+    ],
+)
+def test_words_are_runs_of_letters_and_digits_and_other_signs_stand_alone(text: str, words: list[str]) -> None:
+    assert split(text, "word") == words
+    assert split(text, "character") == list(text)
+
+
+@given(st.text())
+def test_no_sign_is_lost_between_words_but_white_space(text: str) -> None:
+    words = split(text, "word")
+    assert "".join(words) == "".join(text.split())
+    assert all(is_token(word, "word") for word in words)
+
+
+def test_a_vocabulary_of_words() -> None:
+    texts = ["A dog and a dog .", "a cat ."]
+    vocabulary = Vocabulary.build(texts, normalise=Normalisation(case="lower"), unit="word", min_count=2)
+    assert vocabulary.tokens == (".", "a", "dog")
+    assert vocabulary.encode("The dog, a bird.") == [UNKNOWN, 4, UNKNOWN, 3, UNKNOWN, 2]
+    assert vocabulary.decode([4, 0, 1, 2]) == "dog \N{REPLACEMENT CHARACTER} ."
+    assert vocabulary.encode("") == []
+    again = Vocabulary.from_json(json.loads(json.dumps(vocabulary.to_json())))
+    assert again == vocabulary
+    assert vocabulary.to_json()["unit"] == "word"
+    with pytest.raises(CaptionsError, match="no word occurs 9 times"):
+        Vocabulary.build(texts, unit="word", min_count=9)
+
+
+@pytest.mark.parametrize(
     ("normalise", "text", "expected"),
     [
         (Normalisation(), " A  Dog\n", " A  Dog\n"),
@@ -83,7 +120,11 @@ def test_a_vocabulary_normalises_before_it_encodes() -> None:
     ("change", "message"),
     [
         ({"schema": 2}, r"schema = 2; expected 1"),
-        ({"unit": "word"}, "unit = 'word'"),
+        ({"unit": "syllable"}, "unit = 'syllable'; expected 'character' or 'word'"),
+        ({"unit": None}, "unit = None"),
+        ({"unit": "word", "tokens": ["a b"]}, "not a list of single words"),
+        ({"unit": "word", "tokens": [""]}, "not a list of single words"),
+        ({"unit": "word", "tokens": ["a."]}, "not a list of single words"),
         ({"pad": 1}, "pad = 1"),
         ({"unknown": None}, "unknown = None"),
         ({"tokens": ["b", "a"]}, "not sorted"),

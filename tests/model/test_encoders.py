@@ -6,6 +6,7 @@ import torch
 
 from pipeline.model.encoders import Encoders, ImageEncoder, pad
 from pipeline.model.settings import ModelSettings
+from pipeline.model.similarity import unit
 
 SMALL = ModelSettings(embedding=5, hidden=6, attention=4)
 
@@ -27,19 +28,63 @@ def test_both_sides_give_unit_vectors_of_twice_the_hidden_size():
     assert torch.allclose(images.norm(dim=1), torch.ones(3))
 
 
-@pytest.mark.parametrize("masked", [True, False])
-def test_groups_of_like_length_give_the_vectors_and_gradients_of_one_batch(masked):
+@pytest.mark.parametrize("pooling", ["attention", "max", "mean", "last"])
+def test_one_direction_gives_vectors_of_the_hidden_size_and_reads_no_padding(pooling):
+    settings = SMALL.model_copy(update={"bidirectional": False, "pooling": pooling})
     torch.manual_seed(0)
-    encoder = Encoders(9, 7, SMALL.model_copy(update={"mask_padding": masked})).double().captions
+    encoders = Encoders(9, 7, settings).eval()
+    assert encoders.width == settings.width == 6
+    rows = [np.array([2, 3, 4, 5]), np.array([8])]
+    together = encoders.captions(*pad(rows))
+    assert together.shape == (2, 6)
+    assert encoders.images(torch.randn(3, 7)).shape == (3, 6)
+    for row, found in zip(rows, together, strict=True):
+        assert torch.allclose(encoders.captions(*pad([row]))[0], found, atol=1e-6)
+
+
+@pytest.mark.parametrize("similarity", ["order", "reversed_order"])
+def test_for_an_order_both_sides_have_no_signs_and_length_one(similarity):
+    torch.manual_seed(0)
+    plain = Encoders(9, 7, SMALL).eval()
+    encoders = Encoders(9, 7, SMALL.model_copy(update={"similarity": similarity})).eval()
+    encoders.load_state_dict(plain.state_dict())
+    ids, features = pad([np.array([2, 3, 4]), np.array([8])]), torch.randn(3, 7)
+    assert torch.equal(encoders.captions(*ids), plain.captions(*ids).abs())
+    assert torch.equal(encoders.images(features), plain.images(features).abs())
+    assert (plain.images(features) < 0).any()
+    assert torch.allclose(encoders.images(features).norm(dim=1), torch.ones(3))
+
+
+def test_a_batch_gives_the_vectors_and_gradients_of_its_rows_one_by_one():
+    torch.manual_seed(0)
+    encoder = Encoders(9, 7, SMALL).double().captions
     rows = [np.arange(length) % 7 + 2 for length in (3, 9, 1, 5, 5, 2, 8)]
     weight = torch.randn(7, 12)
     found = []
-    for vectors in (encoder(*pad(rows)), encoder.embed(rows, group=2)):
+    for vectors in (encoder.embed(rows), torch.cat([encoder.embed([row]) for row in rows])):
         encoder.zero_grad()
         (vectors * weight).sum().backward()
         found.append((vectors, encoder.embedding.weight.grad.clone()))
     assert torch.allclose(found[0][0], found[1][0], atol=1e-6)
     assert torch.allclose(found[0][1], found[1][1], atol=1e-6)
+
+
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("pooling", ["attention", "max", "mean", "last"])
+def test_packed_rows_give_the_vectors_and_gradients_of_padded_ones(pooling, masked):
+    """On a processor nothing is computed on padding; elsewhere rows are padded."""
+    torch.manual_seed(0)
+    encoder = Encoders(9, 7, SMALL.model_copy(update={"mask_padding": masked, "pooling": pooling})).double().captions
+    ids, lengths = pad([np.arange(length) % 7 + 2 for length in (3, 9, 1, 5, 5, 2, 8)])
+    padded = encoder.pooling(encoder.recurrent(encoder.embedding(ids), lengths), lengths)
+    weight = torch.randn(7, 12)
+    found = []
+    for vectors in (encoder(ids, lengths), unit(padded, "cosine")):
+        encoder.zero_grad()
+        (vectors * weight).sum().backward()
+        found.append((vectors, *(value.grad.clone() for value in encoder.parameters() if value.grad is not None)))
+    for packed, expected in zip(*found, strict=True):
+        assert torch.allclose(packed, expected, atol=1e-6)
 
 
 def test_standardising_gives_mean_0_and_deviation_1_and_silences_constant_features():

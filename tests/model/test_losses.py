@@ -106,6 +106,22 @@ def test_gradients_of_the_other_objectives(copies):
     assert torch.autograd.gradcheck(lambda s, t: infonce(s, same, temperature=t, reduction="mean"), (scores, heat))
 
 
+@pytest.mark.parametrize("margin", [0.0, 0.2])
+def test_at_exact_ties_gradients_are_numbers_and_of_every_pair_alike(margin):
+    """All scores equal: each mismatch is as near as the pair itself, and each is the hardest."""
+    same = torch.eye(4, dtype=torch.bool)
+    for loss in (
+        lambda s: hinge(s, same, margin=margin, reduction="sum"),
+        lambda s: hardest(s, same, margin=margin, reduction="sum"),
+        lambda s: infonce(s, same, temperature=torch.tensor(0.1, dtype=torch.float64), reduction="sum"),
+    ):
+        scores = torch.full((4, 4), 0.5, dtype=torch.float64, requires_grad=True)
+        loss(scores).backward()
+        assert torch.isfinite(scores.grad).all()
+        assert torch.allclose(scores.grad[~same], scores.grad[0, 1], atol=1e-12)
+        assert torch.allclose(scores.grad.sum(dim=1), torch.zeros(4, dtype=torch.float64), atol=1e-12)
+
+
 def test_a_batch_of_one_picture_has_nothing_to_learn_and_no_gradient_that_is_no_number():
     scores = torch.zeros(3, 3, requires_grad=True)
     same = torch.ones(3, 3, dtype=torch.bool)

@@ -51,3 +51,4 @@ def test_plain_poolings(states):
     assert torch.allclose(Mean()(states, LENGTHS)[row], states[row, :length].mean(0))
     expected = torch.cat((states[row, length - 1, :4], states[row, 0, 4:]))
     assert torch.equal(Last()(states, LENGTHS)[row], expected)
+    assert torch.equal(Last(bidirectional=False)(states, LENGTHS)[row], states[row, length - 1])

@@ -1,4 +1,6 @@
-"""The fast bidirectional layer against PyTorch's own over packed sequences."""
+"""Both ways of the recurrent layer against PyTorch's own over packed sequences."""
+
+import weakref
 
 import pytest
 import torch
@@ -7,54 +9,142 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from pipeline.model.pooling import valid
-from pipeline.model.recurrent import Bidirectional, reversal
+from pipeline.model.packing import Packing
+from pipeline.model.recurrent import Recurrent, reversal
 
-LENGTHS = [7, 1, 4, 7, 2]
+WIDTH, HIDDEN = 5, 6
+lengths_of_rows = st.lists(st.integers(1, 9), min_size=1, max_size=6)
 
 
-def packed_twin(layer: Bidirectional, cell: str, width: int, hidden: int) -> nn.Module:
-    twin = {"gru": nn.GRU, "lstm": nn.LSTM}[cell](width, hidden, batch_first=True, bidirectional=True)
+def packed_twin(layer: Recurrent, cell: str) -> nn.Module:
+    """PyTorch's layer with the same weights."""
+    bidirectional = layer.backward_ is not None
+    twin = {"gru": nn.GRU, "lstm": nn.LSTM}[cell](WIDTH, HIDDEN, batch_first=True, bidirectional=bidirectional)
     state = dict(layer.onward.state_dict())
-    state |= {f"{name}_reverse": value for name, value in layer.backward_.state_dict().items()}
+    if layer.backward_ is not None:
+        state |= {f"{name}_reverse": value for name, value in layer.backward_.state_dict().items()}
     twin.load_state_dict(state)
-    return twin
+    return twin.double()
+
+
+def states_of(layer: Recurrent, way: str, inputs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """(B, T, states), zero on the padding."""
+    packing = Packing.of(lengths)
+    if way == "padded":
+        return packing.unpack(packing.pack(layer(inputs, lengths)))
+    return packing.unpack(layer.packed(packing.pack(inputs), packing))
+
+
+@pytest.mark.parametrize("way", ["packed", "padded"])
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@given(lengths_of_rows, st.booleans(), st.integers(0, 99))
+@settings(max_examples=15, deadline=None)
+def test_states_and_gradients_equal_those_of_pytorch(way, cell, lengths, bidirectional, seed):
+    torch.manual_seed(seed)
+    layer = Recurrent(WIDTH, HIDDEN, cell, bidirectional=bidirectional).double()
+    twin = packed_twin(layer, cell)
+    lengths = torch.tensor(lengths)
+    ours = torch.randn(len(lengths), int(lengths.max()), WIDTH, dtype=torch.float64, requires_grad=True)
+    theirs = ours.detach().clone().requires_grad_()
+
+    states = states_of(layer, way, ours, lengths)
+    packed, _ = twin(pack_padded_sequence(theirs, lengths, batch_first=True, enforce_sorted=False))
+    expected, _ = pad_packed_sequence(packed, batch_first=True)
+    assert torch.allclose(states, expected, atol=1e-12)
+
+    weight = torch.randn(expected.shape, dtype=torch.float64)
+    (states * weight).sum().backward()
+    (expected * weight).sum().backward()
+    assert torch.allclose(ours.grad, theirs.grad, atol=1e-12)
+    for name, value in layer.onward.named_parameters():
+        assert torch.allclose(value.grad, getattr(twin, name).grad, atol=1e-12), name
+    for name, value in layer.backward_.named_parameters() if bidirectional else []:
+        assert torch.allclose(value.grad, getattr(twin, f"{name}_reverse").grad, atol=1e-12), name
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
-def test_states_and_gradients_equal_those_of_packed_sequences(cell):
+def test_going_back_twice_gives_the_same(cell):
     torch.manual_seed(0)
-    layer = Bidirectional(5, 6, cell).double()
-    twin = packed_twin(layer, cell, 5, 6).double()
-    lengths = torch.tensor(LENGTHS)
-    ours = torch.randn(len(LENGTHS), 7, 5, dtype=torch.float64, requires_grad=True)
-    theirs = ours.detach().clone().requires_grad_()
-    weight = torch.randn(len(LENGTHS), 7, 12, dtype=torch.float64) * valid(lengths, 7)[:, :, None]
+    layer, packing = Recurrent(WIDTH, HIDDEN, cell), Packing.of(torch.tensor([4, 2]))
+    states = layer.packed(torch.randn(6, WIDTH), packing)
+    weights = list(layer.parameters())
+    first = torch.autograd.grad(states.sum(), weights, retain_graph=True)
+    second = torch.autograd.grad(states.sum(), weights)
+    for one, other in zip(first, second, strict=True):
+        assert torch.equal(one, other)
 
-    states = layer(ours, lengths)
-    packed, _ = twin(pack_padded_sequence(theirs, lengths, batch_first=True, enforce_sorted=False))
-    expected, _ = pad_packed_sequence(packed, batch_first=True)
 
-    (states * weight).sum().backward()
-    (expected * weight).sum().backward()
-    inside = valid(lengths, 7)
-    assert torch.allclose(states[inside], expected[inside], atol=1e-12)
-    assert torch.allclose(ours.grad, theirs.grad, atol=1e-12)
-    assert torch.allclose(layer.onward.weight_hh_l0.grad, twin.weight_hh_l0.grad, atol=1e-12)
-    assert torch.allclose(layer.backward_.weight_ih_l0.grad, twin.weight_ih_l0_reverse.grad, atol=1e-12)
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_in_bfloat16_states_and_gradients_are_near(cell):
+    torch.manual_seed(0)
+    layer, packing = Recurrent(20, 64, cell), Packing.of(torch.tensor([30, 12, 5]))
+    inputs = torch.randn(47, 20)
+    found = []
+    for enabled in (False, True):
+        layer.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            states = layer.packed(inputs, packing)
+        assert states.dtype == (torch.bfloat16 if enabled else torch.float32)
+        states.float().square().sum().backward()
+        found.append((states.float(), layer.onward.weight_hh_l0.grad.clone()))
+    (exact, exact_grad), (near, near_grad) = found
+    assert near_grad.dtype == torch.float32
+    assert (near - exact).abs().max() < 0.02
+    assert torch.cosine_similarity(near_grad.flatten(), exact_grad.flatten(), dim=0) > 0.999
+
+
+def test_one_and_two_threads_give_the_same_bits():
+    torch.manual_seed(0)
+    layer, packing = Recurrent(20, 96, "gru"), Packing.of(torch.tensor([9, 30, 4, 4, 17]))
+    inputs, threads = torch.randn(64, 20), torch.get_num_threads()
+    found = []
+    try:
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            layer.zero_grad()
+            states = layer.packed(inputs, packing)
+            states.square().sum().backward()
+            assert torch.get_num_threads() == count
+            found.append((states, *(weight.grad.clone() for weight in layer.parameters())))
+    finally:
+        torch.set_num_threads(threads)
+    for one, two in zip(*found, strict=True):
+        assert torch.equal(one, two)
+
+
+def test_what_fails_beside_the_other_direction_is_told():
+    layer, packing = Recurrent(WIDTH, HIDDEN, "gru"), Packing.of(torch.tensor([4, 2]))
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        layer.packed(torch.randn(6, WIDTH + 1), packing)
 
 
 def test_what_stands_on_the_padding_does_not_matter():
     torch.manual_seed(0)
-    layer = Bidirectional(3, 4, "gru")
+    layer = Recurrent(3, 4, "gru")
     inputs, lengths = torch.randn(2, 6, 3), torch.tensor([6, 2])
     other = inputs.clone()
     other[1, 2:] = 1e3
-    inside = valid(lengths, 6)
-    assert torch.equal(layer(inputs, lengths)[inside], layer(other, lengths)[inside])
+    for way in ("packed", "padded"):
+        assert torch.equal(states_of(layer, way, inputs, lengths), states_of(layer, way, other, lengths))
 
 
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=6))
+@given(lengths_of_rows)
+@settings(max_examples=30, deadline=None)
+def test_packing_is_that_of_pytorch_and_its_own_inverse(lengths):
+    packing = Packing.of(torch.tensor(lengths))
+    padded = torch.rand(len(lengths), max(lengths), 2) + 1
+    lines = packing.pack(padded)
+    theirs = pack_padded_sequence(padded, torch.tensor(lengths), batch_first=True, enforce_sorted=False)
+    assert torch.equal(lines, theirs.data)
+    assert packing.sizes == theirs.batch_sizes.tolist()
+    back = packing.unpack(lines)
+    for row, length in enumerate(lengths):
+        assert torch.equal(back[row, :length], padded[row, :length])
+        assert not back[row, length:].any()
+    assert packing.padding.tolist() == sorted(max(lengths) - length for length in lengths)
+
+
+@given(lengths_of_rows)
 @settings(max_examples=30, deadline=None)
 def test_reversal_reverses_each_row_by_its_own_length_and_is_its_own_inverse(lengths):
     steps = max(lengths)
@@ -62,3 +152,14 @@ def test_reversal_reverses_each_row_by_its_own_length_and_is_its_own_inverse(len
     for row, length in zip(order.tolist(), lengths, strict=True):
         assert row == [*range(length - 1, -1, -1), *range(length, steps)]
     assert torch.equal(order.gather(1, order), torch.arange(steps).expand(len(lengths), steps))
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_what_the_way_back_needs_is_freed_with_the_states(cell):
+    layer, packing = Recurrent(WIDTH, HIDDEN, cell), Packing.of(torch.tensor([4, 2]))
+    states = layer.packed(torch.randn(6, WIDTH), packing)
+    passes = states.grad_fn.next_functions[0][0].passes
+    freed = weakref.ref(passes[0].kept[1])
+    states.sum().backward()
+    del states, passes
+    assert freed() is None

@@ -60,6 +60,38 @@ def test_saved_and_loaded_it_encodes_the_same_and_is_the_same_bytes(encoder, tmp
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
+def test_a_word_encoder_for_an_order_is_saved_and_loaded_with_its_unit_and_similarity(tmp_path):
+    torch.manual_seed(0)
+    model = MODEL.model_copy(update={"similarity": "order", "bidirectional": False, "pooling": "last"})
+    vocabulary = Vocabulary.build(["a dog runs in the snow .", "two big dogs"], unit="word")
+    encoder = SentenceEncoder([Encoders(len(vocabulary), 7, model).eval()], vocabulary, model)
+    encoder.save(tmp_path)
+    loaded = SentenceEncoder.load(tmp_path)
+    assert (loaded.similarity_name, loaded.vocabulary.unit, loaded.width) == ("order", "word", 6)
+    found = loaded.encode(TEXTS)
+    assert found.shape == (6, 6)
+    assert (found >= 0).all()
+    assert np.array_equal(found, encoder.encode(TEXTS))
+    spaced = loaded.encode([*TEXTS[1:], "a  dog\truns"], batch_size=2)
+    assert np.array_equal(spaced[-1], spaced[-2])  # white space is not read, and equal tokens have equal bits
+    about = json.loads((tmp_path / "encoder.json").read_text())
+    assert about["similarity"] == "order"
+    (tmp_path / "encoder.json").write_text(json.dumps({**about, "similarity": "cosine"}))
+    with pytest.raises(EncoderError, match="similarity 'cosine', the model has 'order'"):
+        SentenceEncoder.load(tmp_path)
+
+
+def test_an_encoder_from_before_there_was_a_choice_is_loaded_as_what_it_was(encoder, tmp_path):
+    encoder.save(tmp_path)
+    about = json.loads((tmp_path / "encoder.json").read_text())
+    for key in ("similarity", "bidirectional"):
+        del about["model"][key]
+    (tmp_path / "encoder.json").write_text(json.dumps(about))
+    loaded = SentenceEncoder.load(tmp_path)
+    assert loaded.similarity_name == "cosine"
+    assert np.array_equal(loaded.encode(TEXTS), encoder.encode(TEXTS))
+
+
 def test_no_sentences_give_no_rows(encoder):
     assert encoder.encode([]).shape == (0, 12)
 

@@ -1,5 +1,8 @@
 """The best snapshots on dev become the encoder."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,12 +13,13 @@ from pipeline.files import atomic_folder
 from pipeline.model.encoders import Encoders
 from pipeline.model.saved import save_weights
 from pipeline.pairs import Pairs
-from pipeline.selection.choice import choose, mean_r10
+from pipeline.retrieval import score
+from pipeline.selection.choice import choose, ensemble, mean_r10, measure
 from pipeline.selection.settings import SelectSettings
 from pipeline.training.settings import TrainSettings
 from pipeline.training.snapshots import file_name, read_snapshots, write_index
 
-SETTINGS = TrainSettings(embedding=4, hidden=3, attention=4, epochs=4, cycle=4)
+SETTINGS = TrainSettings(embedding=4, hidden=3, attention=4, epochs=4, cycle=1)
 TEXTS = [f"{first}{second}" for first in "abcdef" for second in "uvwxyz"]
 CPU = torch.device("cpu")
 
@@ -57,6 +61,42 @@ def test_the_best_by_mean_recall_at_10_are_taken_the_best_first(snapshots, dev):
     assert mean_r10(best.ensemble) == pytest.approx(ordered[0])
 
 
+def test_of_all_epochs_those_at_the_ends_of_cycles_are_compared_unless_all_are_asked_for(snapshots, dev):
+    every_other = replace(snapshots, training={**snapshots.training, "cycle": 2})
+    assert list(choose(every_other, dev, SelectSettings(members=1), device=CPU).recall) == [2, 4]
+    every = choose(every_other, dev, SelectSettings(members=1, candidates="all"), device=CPU)
+    assert list(every.recall) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("criterion", "directions"),
+    [("caption_to_image_rsum", ["caption_to_image"]), ("rsum", ["caption_to_image", "image_to_caption"])],
+)
+def test_another_criterion_chooses_by_sums_of_recalls(snapshots, dev, criterion, directions):
+    choice = choose(snapshots, dev, SelectSettings(members=1, criterion=criterion), device=CPU)
+    for epoch, found in choice.score.items():
+        entry = measure(ensemble(snapshots, [epoch], False, CPU), dev)
+        assert found == pytest.approx(sum(entry[way][f"r{k}"] for way in directions for k in (1, 5, 10)))
+        assert choice.recall[epoch] == mean_r10(entry)
+    assert len(set(choice.score.values())) > 1
+    assert choice.epochs == [max(choice.score, key=lambda epoch: (choice.score[epoch], epoch))]
+
+
+def test_snapshots_of_an_order_are_measured_by_it(dev, tmp_path):
+    settings = SETTINGS.model_copy(update={"similarity": "order", "bidirectional": False})
+    vocabulary = Vocabulary.build(TEXTS)
+    torch.manual_seed(0)
+    encoders = Encoders(len(vocabulary), 5, settings)
+    with atomic_folder(tmp_path / "snapshots") as folder:
+        save_weights(folder / file_name(4), encoders)
+        write_index(folder, [4], settings=settings, vocabulary=vocabulary, features={}, features_width=5)
+    choice = choose(read_snapshots(tmp_path / "snapshots"), dev, SelectSettings(members=1), device=CPU)
+    assert choice.encoder.similarity_name == "order"
+    images, captions = choice.encoder.encode_images(dev.features), choice.encoder.encode(dev.texts)
+    assert choice.ensemble == score(images, captions, dev.image_of_caption, "order")
+    assert choice.ensemble != score(images, captions, dev.image_of_caption)
+
+
 def test_of_equals_the_later_one_is_taken(snapshots, dev, tmp_path):
     first = (snapshots.folder / file_name(1)).read_bytes()
     for epoch in (2, 3, 4):
@@ -65,7 +105,7 @@ def test_of_equals_the_later_one_is_taken(snapshots, dev, tmp_path):
 
 
 def test_more_members_than_snapshots_are_refused(snapshots, dev):
-    with pytest.raises(TrainingError, match=r"select.members = 5 snapshots are wanted, training kept 4"):
+    with pytest.raises(TrainingError, match=r"select.members = 5 snapshots are wanted, there are 4 to choose from"):
         choose(snapshots, dev, SelectSettings(members=5), device=CPU)
 
 
@@ -76,7 +116,42 @@ def test_a_snapshot_that_changed_since_is_refused(snapshots):
         read_snapshots(snapshots.folder)
 
 
-def test_a_damaged_index_is_refused(snapshots):
-    (snapshots.folder / "snapshots.json").write_text('{"schema": 1, "snapshots": []}')
+def test_a_vocabulary_that_changed_since_is_refused(snapshots):
+    Vocabulary.build([text.upper() for text in TEXTS]).save(snapshots.folder / "vocabulary.json")
+    with pytest.raises(EncoderError, match=r"vocabulary.json: is not the file that was written with snapshots.json"):
+        read_snapshots(snapshots.folder)
+
+
+def test_a_snapshot_that_is_gone_is_told(snapshots):
+    (snapshots.folder / file_name(2)).unlink()
+    with pytest.raises(EncoderError, match=r"epoch-002.safetensors: is not the file that was written"):
+        read_snapshots(snapshots.folder)
+
+
+def test_snapshots_of_other_parameters_than_their_index_are_refused(snapshots, dev):
+    path = snapshots.folder / "snapshots.json"
+    index = json.loads(path.read_text())
+    index["training"]["hidden"] = 8
+    path.write_text(json.dumps(index))
+    with pytest.raises(EncoderError, match=r"epoch-001.safetensors: belongs to another network: "):
+        choose(read_snapshots(snapshots.folder), dev, SelectSettings(), device=CPU)
+
+
+def test_features_of_another_kind_than_in_training_are_refused(snapshots, caplog):
+    snapshots.check_features({"backbone": "none"}, 5, where="f.h5")
+    assert not caplog.records
+    with pytest.raises(EncoderError, match=r"f.h5: has 6 features a picture; expected 5, as in training"):
+        snapshots.check_features({"backbone": "none"}, 6, where="f.h5")
+    with pytest.raises(EncoderError, match=r"f.h5: backbone is 'vgg19'; expected 'none', as in training"):
+        snapshots.check_features({"backbone": "vgg19"}, 5, where="f.h5")
+    snapshots.check_features({"backbone": "none", "checksum": "0"}, 5, where="f.h5")
+    assert "these are not the features that the snapshots were trained on" in caplog.text
+
+
+def test_a_damaged_index_or_one_of_another_version_is_refused(snapshots):
+    (snapshots.folder / "snapshots.json").write_text('{"schema": 1}')
+    with pytest.raises(EncoderError, match=r"has the format 1; expected 2\. Run `dvc repro train`"):
+        read_snapshots(snapshots.folder)
+    (snapshots.folder / "snapshots.json").write_text('{"schema": 2, "snapshots": []}')
     with pytest.raises(EncoderError, match="is damaged"):
         read_snapshots(snapshots.folder)

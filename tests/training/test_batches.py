@@ -71,3 +71,29 @@ def test_buckets_save_padding():
         return sum(len(rows) * max(len(pairs.ids[row]) for row in rows) for rows in found)
 
     assert padded(10) < 0.8 * padded(1)
+
+
+@given(st.lists(st.integers(1, 7), min_size=2, max_size=40), st.integers(2, 12), st.integers(1, 4), st.integers(0, 5))
+@settings(max_examples=60, deadline=None)
+def test_with_one_caption_an_epoch_every_picture_is_there_exactly_once(counts, size, bucket, epoch):
+    pairs = pairs_with(counts)
+    found = batches(pairs, size=size, bucket=bucket, seed=3, epoch=epoch, captions="one")
+    assert sorted(pairs.image_of_caption[np.concatenate(found)].tolist()) == list(range(len(counts)))
+    assert all(len(rows) <= size for rows in found)
+    assert len(found) == per_epoch(pairs, size, "one")
+    again = batches(pairs, size=size, bucket=bucket, seed=3, epoch=epoch, captions="one")
+    assert np.concatenate(found).tolist() == np.concatenate(again).tolist()
+
+
+def test_with_one_caption_an_epoch_all_captions_have_their_turn():
+    pairs = pairs_with([1, 2, 5] * 4)
+    drawn = [
+        row
+        for epoch in range(400)
+        for rows in batches(pairs, size=8, bucket=1, seed=0, epoch=epoch, captions="one")
+        for row in rows.tolist()
+    ]
+    counts = np.bincount(drawn, minlength=len(pairs.ids))
+    share = counts * np.bincount(pairs.image_of_caption)[pairs.image_of_caption] / 400
+    assert share.min() > 0.6
+    assert share.max() < 1.4

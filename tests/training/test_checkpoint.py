@@ -53,7 +53,12 @@ def same(one, other) -> bool:
 
 
 @pytest.mark.parametrize(
-    "change", [{}, {"loss": "hinge", "dropout_states": 0.0, "weight_decay": 0.0}, {"loss": "hardest", "warm_up": 1}]
+    "change",
+    [
+        {},
+        {"loss": "hinge", "dropout_states": 0.0, "weight_decay": 0.0, "average": "swa"},
+        {"loss": "hardest", "warm_up": 1, "similarity": "order", "average": "ema", "average_start": 1},
+    ],
 )
 def test_killed_after_any_batch_it_ends_alike(pairs, tmp_path, monkeypatch, change) -> None:
     settings = SETTINGS.model_copy(update=change)
@@ -81,6 +86,37 @@ def test_killed_after_any_batch_it_ends_alike(pairs, tmp_path, monkeypatch, chan
         assert done == fatal + steps - (fatal - 1)  # no batch was done twice
         assert same(found[4], wanted[4])
         assert again == curves
+
+
+def test_with_one_caption_an_epoch_and_steps_of_the_rate_it_goes_on_alike_too(pairs, tmp_path, monkeypatch) -> None:
+    settings = SETTINGS.model_copy(
+        update={
+            "captions_per_epoch": "one",
+            "schedule": "step",
+            "step_epochs": 2,
+            "bidirectional": False,
+            "pooling": "last",
+        }
+    )
+    wanted, curves = run(pairs, None, settings)
+    monkeypatch.setattr(loop, "SECONDS", 0.0)
+    honest, done = loop.Run.step, 0
+
+    def step(self, *arguments):
+        nonlocal done
+        done += 1
+        if done == 6:
+            raise KilledError
+        return honest(self, *arguments)
+
+    monkeypatch.setattr(loop.Run, "step", step)
+    checkpoint = Checkpoint(tmp_path)
+    with pytest.raises(KilledError):
+        run(pairs, checkpoint, settings)
+    found, again = run(pairs, checkpoint, settings)
+    assert done == 4 * 4 + 1
+    assert same(found[4], wanted[4])
+    assert again == curves
 
 
 def test_a_checkpoint_that_is_damaged_is_set_aside(pairs, tmp_path, caplog) -> None:

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.errors import TrainingError
+from pipeline.errors import CaptionsError, TrainingError
+from pipeline.model.embedding import embed_captions, embed_images
 from pipeline.model.encoders import Encoders
 from pipeline.pairs import Pairs
+from pipeline.retrieval import score
 from pipeline.training.loop import train
 from pipeline.training.schedule import cyclic_rate
 from pipeline.training.settings import TrainSettings
@@ -82,11 +84,46 @@ def test_the_same_parameters_give_the_same_weights_and_another_seed_others(pairs
 
 
 @pytest.mark.parametrize(
-    "change", [{"cell": "lstm"}, {"pooling": "max"}, {"precision": "bf16"}, {"standardise": "training"}]
+    "change",
+    [
+        {"cell": "lstm"},
+        {"pooling": "max"},
+        {"precision": "bf16"},
+        {"standardise": "training"},
+        {"bidirectional": False, "pooling": "last"},
+        {"similarity": "order", "margin": 0.05},
+        {"similarity": "reversed_order", "margin": 0.05, "loss": "hardest"},
+        {"similarity": "order", "loss": "infonce"},
+        {"schedule": "step", "step_epochs": 2},
+        {"captions_per_epoch": "one", "epochs": 8},
+        {"average": "ema", "average_decay": 0.5},
+        {"average": "swa", "cycle": 2},
+    ],
 )
 def test_each_variant_trains(pairs, change):
     _, history = run(SETTINGS.model_copy(update={"epochs": 4, **change}), pairs)
     assert history.loss[-1][1] < history.loss[0][1] / 2
+
+
+@pytest.mark.parametrize("change", [{"average": "ema", "average_decay": 0.9}, {"average": "swa", "cycle": 2}])
+def test_what_is_kept_and_validated_is_the_average(pairs, change):
+    plain, _ = run(SETTINGS.model_copy(update={**change, "average": "none", "snapshots": "epoch"}), pairs)
+    settings = SETTINGS.model_copy(update=change)
+    kept, history = run(settings, pairs)
+    assert not torch.equal(kept[8]["images.linear.weight"], plain[8]["images.linear.weight"])
+    if change["average"] == "swa":
+        mean = sum(plain[epoch]["images.linear.weight"] for epoch in (2, 4, 6, 8)) / 4
+        assert torch.allclose(kept[8]["images.linear.weight"], mean, atol=1e-6)
+    encoders = Encoders(TOKENS, pairs.features.shape[1], settings)
+    encoders.load_state_dict(kept[8])
+    images, captions = embed_images(encoders, pairs.features), embed_captions(encoders, pairs.ids)
+    assert history.recall[-1][1] == score(images, captions, pairs.image_of_caption)
+
+
+def test_captions_of_another_vocabulary_are_refused_before_any_work(pairs):
+    strange = Pairs(**{**pairs.__dict__, "ids": [*pairs.ids[:5], np.array([2, TOKENS]), *pairs.ids[6:]]})
+    with pytest.raises(CaptionsError, match=r"02#1: has ids from 2 to 20; expected 0 to 19"):
+        run(SETTINGS, strange)
 
 
 @pytest.mark.parametrize(

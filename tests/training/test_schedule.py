@@ -1,8 +1,9 @@
-"""The cyclic learning rate."""
+"""The learning rate of each batch."""
 
 import pytest
 
-from pipeline.training.schedule import cyclic_rate
+from pipeline.training.schedule import cyclic_rate, learning_rate
+from pipeline.training.settings import TrainSettings
 
 
 def test_it_starts_low_peaks_in_the_middle_and_ends_low_in_every_cycle():
@@ -14,3 +15,26 @@ def test_it_starts_low_peaks_in_the_middle_and_ends_low_in_every_cycle():
     assert rates[:51] == sorted(rates[:51])
     assert rates[50:101] == sorted(rates[50:101], reverse=True)
     assert rates[25] == pytest.approx((1e-3 + 1e-6) / 2)
+
+
+def test_steps_are_a_tenth_after_so_many_epochs():
+    settings = TrainSettings(schedule="step", rate_max=2e-4, step_epochs=15, step_factor=0.1, epochs=32)
+    rates = [learning_rate(settings, step, 7) for step in range(32 * 7)]
+    assert set(rates[: 15 * 7]) == {2e-4}
+    assert rates[15 * 7 : 30 * 7] == pytest.approx([2e-5] * 15 * 7)
+    assert rates[30 * 7 :] == pytest.approx([2e-6] * 2 * 7)
+    constant = settings.model_copy(update={"step_factor": 1.0})
+    assert {learning_rate(constant, step, 7) for step in range(32 * 7)} == {2e-4}
+
+
+def test_cycles_are_counted_in_batches_over_the_whole_training():
+    settings = TrainSettings(cycle=2, rate_min=1e-6, rate_max=1e-3)
+    assert [learning_rate(settings, step, 5) for step in range(25)] == [
+        cyclic_rate(step, 10, 1e-6, 1e-3) for step in range(25)
+    ]
+
+
+def test_the_lower_rate_does_not_matter_where_it_is_not_used():
+    assert TrainSettings(schedule="step", rate_min=1e-6, rate_max=1e-7).rate_max == 1e-7
+    with pytest.raises(ValueError, match="is above rate_max"):
+        TrainSettings(rate_min=1e-6, rate_max=1e-7)

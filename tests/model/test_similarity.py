@@ -1,0 +1,141 @@
+"""Cosine and order similarity of a batch, against plain loops and the naive broadcast."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.model import similarity
+from pipeline.model.losses import hardest, hinge, infonce
+from pipeline.model.similarity import order_errors, scores, unit
+from pipeline.retrieval import score
+from pipeline.retrieval.ranks import rank
+
+NAMES = ["cosine", "order", "reversed_order"]
+
+
+def broadcast(lower, upper):
+    return (lower[:, None, :] - upper[None, :, :]).clamp(min=0).square().sum(dim=2)
+
+
+def by_loops(caption, image, name):
+    """The score of one pair, number by number."""
+    if name == "cosine":
+        return sum(c * i for c, i in zip(caption, image, strict=True))
+    pairs = zip(caption, image, strict=True) if name == "order" else zip(image, caption, strict=True)
+    return -sum(max(0.0, low - high) ** 2 for low, high in pairs)
+
+
+def rows(count, width=5, seed=0):
+    return torch.randn(count, width, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_pair_has_the_score_of_a_loop_over_its_numbers(name):
+    captions, images = unit(rows(4), name), unit(rows(3, seed=1), name)
+    found = scores(captions, images, name)
+    assert found.shape == (4, 3)
+    for i, caption in enumerate(captions.tolist()):
+        for j, image in enumerate(images.tolist()):
+            assert found[i, j].item() == pytest.approx(by_loops(caption, image, name), abs=1e-12)
+
+
+def test_a_caption_below_its_picture_in_every_dimension_costs_nothing_and_the_other_way_round_does():
+    caption, image = torch.tensor([[0.1, 0.2, 0.0]]), torch.tensor([[0.3, 0.2, 0.9]])
+    assert scores(caption, image, "order").item() == 0
+    assert scores(caption, image, "reversed_order").item() == pytest.approx(-(0.2**2 + 0.9**2))
+
+
+@given(st.integers(1, 7), st.integers(1, 7), st.integers(1, 9), st.integers(1, 200), st.integers(0, 99))
+@settings(max_examples=60, deadline=None)
+def test_tiles_of_any_size_give_values_and_gradients_of_the_broadcast(b, n, d, tile, seed):
+    lower, upper = rows(b, d, seed).requires_grad_(), rows(n, d, seed + 1).requires_grad_()
+    weight = rows(b, n, seed + 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(similarity, "_CPU_TILE", tile)
+        found = order_errors(lower, upper)
+        ours = torch.autograd.grad((found * weight).sum(), (lower, upper))
+    expected = broadcast(lower, upper)
+    theirs = torch.autograd.grad((expected * weight).sum(), (lower, upper))
+    assert torch.allclose(found, expected, atol=1e-12)
+    for one, other in zip(ours, theirs, strict=True):
+        assert torch.allclose(one, other, atol=1e-12)
+
+
+def test_no_tensor_of_all_differences_is_kept_for_the_gradients():
+    lower, upper = torch.rand(40, 64, requires_grad=True), torch.rand(30, 64, requires_grad=True)
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor.numel()) or tensor, lambda t: t):
+        order_errors(lower, upper).sum()
+    assert max(kept) <= 40 * 64
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients_from_raw_vectors_to_the_scores(name):
+    """Normalising, absolute values and similarity at once, in float64."""
+    captions, images = rows(3).requires_grad_(), rows(4, seed=1).requires_grad_()
+    assert torch.autograd.gradcheck(lambda c, i: scores(unit(c, name), unit(i, name), name), (captions, images))
+
+
+def objectives(same):
+    heat = torch.tensor(0.3, dtype=torch.float64)
+    return {
+        "hinge": lambda s: hinge(s, same, margin=0.05, reduction="sum"),
+        "hardest": lambda s: hardest(s, same, margin=0.05, reduction="sum"),
+        "infonce": lambda s: infonce(s, same, temperature=heat, reduction="mean"),
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("loss", ["hinge", "hardest", "infonce"])
+@pytest.mark.parametrize("pictures", [[0, 1, 2, 3], [0, 1, 0, 3]])
+def test_gradients_of_every_objective_with_every_similarity_also_when_a_picture_is_there_twice(name, loss, pictures):
+    ids = torch.tensor(pictures)
+    objective = objectives(ids[:, None] == ids[None, :])[loss]
+    captions, images = rows(4).requires_grad_(), rows(4, seed=1).requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda c, i: objective(scores(unit(c, name), unit(i, name), name)), (captions, images)
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("loss", ["hinge", "hardest", "infonce"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_zeros_and_exact_ties_have_gradients_that_are_numbers(name, loss, dtype):
+    """A caption and a picture that are all zeros, two equal captions, and a caption equal to its picture."""
+    captions, images = rows(5).to(dtype), rows(5, seed=1).to(dtype)
+    captions[0], images[1] = 0, 0
+    captions[3] = captions[2]
+    images[4] = captions[4]
+    captions.requires_grad_()
+    images.requires_grad_()
+    objective = objectives(torch.eye(5, dtype=torch.bool))[loss]
+    total = objective(scores(unit(captions, name), unit(images, name), name))
+    total.backward()
+    assert torch.isfinite(total)
+    assert torch.isfinite(captions.grad).all()
+    assert torch.isfinite(images.grad).all()
+    assert (captions.grad[0] == 0).all()  # no direction that could be turned
+    assert (images.grad[1] == 0).all()
+    assert captions.grad[1:].abs().max() < 100
+
+
+def test_a_vector_of_zeros_stays_one_and_what_is_no_number_stays_none():
+    found = unit(torch.tensor([[0.0, 0.0], [3.0, -4.0], [float("nan"), 1.0]]), "order")
+    assert found[0].tolist() == [0, 0]
+    assert found[1].tolist() == pytest.approx([0.6, 0.8])
+    assert found[2].isnan().all()
+    assert unit(torch.tensor([[3.0, -4.0]]), "cosine")[0].tolist() == pytest.approx([0.6, -0.8])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_training_and_scoring_mean_the_same_by_every_name(name):
+    captions, images = unit(rows(12), name), unit(rows(6, seed=1), name)
+    owner = np.repeat(np.arange(6), 2)
+    ours = scores(captions, images, name).numpy()
+    top = rank(images.numpy(), captions.numpy(), owner, name, top=6).top_images
+    assert np.allclose(np.take_along_axis(ours, top.candidate, axis=1), top.score, rtol=1e-6, atol=1e-9)
+    right = ours[np.arange(12), owner][:, None]
+    expected = 100 * ((ours >= right).sum(axis=1) == 1).mean()
+    assert score(images.numpy(), captions.numpy(), owner, name)["caption_to_image"]["r1"] == pytest.approx(expected)

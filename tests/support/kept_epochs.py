@@ -1,0 +1,52 @@
+"""What the stage epochs reads: snapshots of untrained networks, a corpus, a small set of sentence pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from pipeline.captions.table import CaptionTable, write_captions
+from pipeline.captions.vocabulary import Vocabulary
+from pipeline.features.table import Origin, read_features, write_features
+from pipeline.files import atomic_folder
+from pipeline.model.encoders import Encoders
+from pipeline.model.saved import save_weights
+from pipeline.training.settings import TrainSettings
+from pipeline.training.snapshots import file_name, write_index
+
+SETTINGS = TrainSettings(embedding=4, hidden=3, attention=4, epochs=4, cycle=2)
+EPOCHS = [2, 4]
+PICTURES = 30
+WIDTH = 5
+TEXTS = [f"{a}{b} {c}" for a in "abcde" for b in "uvw" for c in ("xy", "z", "yyz", "zx")]  # two captions a picture
+
+
+def write_inputs(folder: Path) -> None:
+    """Write the snapshots of two epochs, features, captions of a dev split, and the set STSOwn with two subtasks."""
+    ids = [f"p{number:02d}" for number in range(PICTURES)]
+    random = np.random.default_rng(0)
+    block = (np.arange(PICTURES), random.normal(size=(PICTURES, WIDTH)).astype(np.float32))
+    path = folder / "data/features/features.h5"
+    write_features(
+        path, ids, [""] * PICTURES, WIDTH, [block], Origin("none", "", "none", "", "{}", "fp32", "extracted")
+    )
+    vocabulary = Vocabulary.build(TEXTS)
+    rows = [np.asarray(vocabulary.encode(text), np.int32) for text in TEXTS]
+    images, numbers = [image for image in ids for _ in (0, 1)], [0, 1] * PICTURES
+    write_captions(
+        folder / "data/captions/captions.parquet", CaptionTable(images, numbers, ["dev"] * len(TEXTS), TEXTS, rows)
+    )
+    with atomic_folder(folder / "models/snapshots") as place:
+        for epoch in EPOCHS:
+            torch.manual_seed(epoch)
+            save_weights(place / file_name(epoch), Encoders(len(vocabulary), WIDTH, SETTINGS))
+        attributes = read_features(path).attributes
+        write_index(place, EPOCHS, settings=SETTINGS, vocabulary=vocabulary, features=attributes, features_width=WIDTH)
+    sts = folder / "senteval/downstream/STS/STSOwn-en-test"
+    sts.mkdir(parents=True)
+    for name, shift in (("near", 1), ("far", 7)):
+        pairs = [(text, TEXTS[(place * shift + 3) % len(TEXTS)]) for place, text in enumerate(TEXTS[:24])]
+        (sts / f"STS.input.{name}.txt").write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
+        (sts / f"STS.gs.{name}.txt").write_text("".join(f"{len(set(a) & set(b))}\n" for a, b in pairs))
