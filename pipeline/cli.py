@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline import __version__
 from pipeline.errors import SightwordError, StoreError
@@ -29,6 +29,13 @@ edit params.yaml, or let `dvc exp run -S section.key=value` do it."""
 
 PARAMS = """\
 Check params.yaml, and print what the stages will use, section by section."""
+
+EXPERIMENTS = """\
+Show experiments with the mean and standard deviation over their seeds.
+
+Experiments that differ by train.seed only are one row: what was varied, how
+many runs, and each metric as mean ± sample standard deviation (none for a
+single run). It runs `dvc exp show --json`, or reads what that has printed."""
 
 STORE = """\
 Look after the store of computed features: stats, verify, prune.
@@ -101,6 +108,20 @@ def _parser() -> argparse.ArgumentParser:
     params.add_argument("--check", action="store_true", help="only check")
     _add_params(params)
 
+    experiments = _command(commands, "experiments", EXPERIMENTS, _experiments)
+    experiments.add_argument("file", metavar="FILE", nargs="?", help="output of `dvc exp show --json`; - reads a pipe")
+    experiments.add_argument(
+        "--metric",
+        metavar="REGEX",
+        action="append",
+        default=[],
+        help="the metrics whose whole name matches, from any file; may be given again (default: metrics/summary.json)",
+    )
+    experiments.add_argument("--over", metavar="PARAM", default="train.seed", help="what may differ (%(default)s)")
+    layout = experiments.add_mutually_exclusive_group()
+    layout.add_argument("--md", action="store_true", help="a Markdown table")
+    layout.add_argument("--csv", action="store_true", help="CSV with all digits, deviations in columns of their own")
+
     store = _command(commands, "store", STORE, _store)
     actions = store.add_subparsers(title="commands", metavar="COMMAND")
     for name, description, run in (("stats", STATS, _stats), ("verify", VERIFY, _verify), ("prune", PRUNE, _prune)):
@@ -162,6 +183,49 @@ def _params(arguments: argparse.Namespace) -> int:
         for key, value in recipes.flat(settings.model_dump()).items():
             print(f"  {key}: {value}")
     return 0
+
+
+def _experiments(arguments: argparse.Namespace) -> int:
+    from pipeline import experiments
+
+    listing = experiments.read(_exp_show(arguments.file))
+    if listing.experiments:
+        found = experiments.groups(listing.experiments, arguments.metric, over=arguments.over)
+        lines = experiments.table(found, exact=arguments.csv)
+        layout = (
+            experiments.to_csv if arguments.csv else experiments.to_markdown if arguments.md else experiments.to_text
+        )
+        print(layout(lines))
+    else:
+        print("no experiment has results yet", file=sys.stderr)
+    if listing.left_out:
+        print(f"left out: {', '.join(listing.left_out)}", file=sys.stderr)
+    return 0
+
+
+def _exp_show(name: str | None) -> Any:
+    """What ``dvc exp show --json`` says: read from a file or a pipe, or asked here."""
+    import json
+    import subprocess
+
+    from pipeline.errors import FileFormatError, SetupError
+    from pipeline.files import read_json
+
+    if name not in (None, "-"):
+        return read_json(name)
+    if name is None:
+        command = [sys.executable, "-m", "dvc", "exp", "show", "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - fixed words
+        if done.returncode:
+            said = done.stderr.strip().splitlines() or ["it said nothing"]
+            raise SetupError(f"dvc exp show failed: {said[-1].removeprefix('ERROR: ')}", where=Path.cwd())
+        text = done.stdout
+    else:
+        text = sys.stdin.read()
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise FileFormatError(f"is not valid JSON ({error.msg})", where="standard input") from None
 
 
 def _store(arguments: argparse.Namespace) -> int:

@@ -28,6 +28,7 @@ SECTIONS = {
     "select": "pipeline.selection.settings:SelectSettings",
     "retrieval": "pipeline.retrieval.settings:RetrievalSettings",
     "semantics": "pipeline.semantics.settings:SemanticsSettings",
+    "epochs": "pipeline.epochs.settings:EpochsSettings",
     "report": "pipeline.report.settings:ReportSettings",
 }
 """Each section of the file and where its typed settings live, in the order of the stages."""
@@ -99,9 +100,13 @@ def _across(values: dict[str, dict[str, Any]]) -> list[str]:
     problems = []
     if "train" in values and "select" in values:
         train, members = values["train"], values["select"]["members"]
-        kept = train["epochs"] if train["snapshots"] == "epoch" else train["epochs"] // train["cycle"]
+        every = train["snapshots"] == "epoch" and values["select"]["candidates"] == "all"
+        kept = train["epochs"] if every else train["epochs"] // train["cycle"]
         if members > kept:
-            problems.append(f"select.members = {members}: training keeps {kept} (train.epochs, cycle, snapshots)")
+            problems.append(
+                f"select.members = {members}: there are {kept} to choose from "
+                "(train.epochs, train.cycle, train.snapshots, select.candidates)"
+            )
     if "resize" in values and "features" in values and values["features"]["source"] == "extract":
         side, crop = values["resize"]["side"], values["features"]["crop"]
         if crop > side:

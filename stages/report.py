@@ -1,5 +1,5 @@
 """The stage report: reads all metrics and curves, the ten best answers to each query,
-the resized pictures and the encoder's description, writes one page.
+the resized pictures and the encoder's description, writes one page and ``metrics/summary.json``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ log = logging.getLogger(__name__)
 
 def work(settings: ReportSettings) -> None:
     """Make one page with all tables, curves and a gallery."""
+    from pipeline.files import write_json
     from pipeline.report import page
     from pipeline.report.inputs import Places
 
@@ -28,6 +29,7 @@ def work(settings: ReportSettings) -> None:
         plots=Path("plots"),
     )
     made = page.write(places, settings, Path("report/index.html"))
+    write_json("metrics/summary.json", made.summary)
     for note in made.notes:
         log.warning("report: %s", note)
     log.info("report: report/index.html, %d kB with %d pictures", made.size // 1000, made.pictures)

@@ -44,6 +44,20 @@ def test_captions_of_pictures_that_could_not_be_decoded_are_left_out_and_said(ca
     assert "train: 2 captions of pictures that could not be decoded are left out" in caplog.text
 
 
+def test_pictures_with_features_and_no_caption_are_counted_and_named(caplog):
+    pair(features("a", "b", "c"), CAPTIONS, "train")
+    assert not caplog.records
+    found = pair(features("a", "b", "c", *"uvwxyz"), CAPTIONS, "train")
+    assert found.image_ids == ["a", "b"]
+    assert "train: 6 pictures have features and no caption: u, v, w, x, y, ..." in caplog.text
+
+
+def test_a_split_whose_pictures_were_all_rejected_is_named():
+    table = FeatureTable(features("a", "b").features, ["a", "b"], [], {}, rejected=frozenset({"c"}))
+    with pytest.raises(CaptionsError, match="the split 'dev' has no captions left: none of its pictures"):
+        pair(table, CAPTIONS, "dev")
+
+
 def test_an_empty_split_is_named():
     with pytest.raises(CaptionsError, match="the split 'test' has no captions"):
         pair(features("a", "b", "c"), CAPTIONS, "test")

@@ -35,7 +35,17 @@ def test_a_section_comes_typed(repository):
 
 
 @pytest.mark.parametrize(
-    "name", ["sample", "flickr8k", "flickr8k-part", "flickr8k-precomputed", "flickr8k-infonce", "coco"]
+    "name",
+    [
+        "sample",
+        "flickr8k",
+        "flickr8k-part",
+        "flickr8k-precomputed",
+        "flickr8k-infonce",
+        "coco",
+        "coco-order",
+        "coco-vsepp",
+    ],
 )
 def test_every_recipe_is_valid_and_whole(repository, name):
     assert list(params.load(repository / f"recipes/{name}.yaml")) == list(params.SECTIONS)
@@ -84,7 +94,7 @@ def test_sections_that_do_not_fit_each_other(edited):
         values["resize"]["side"] = 200
 
     text = message(edited(change))
-    assert "select.members = 2: training keeps 1" in text
+    assert "select.members = 2: there are 1 to choose from" in text
     assert "features.crop = 224: the resized pictures' smaller side is 200" in text
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 from pipeline.report import plots
-from pipeline.report.figures import is_number
+from pipeline.report.figures import is_number, percent
 from pipeline.report.inputs import Columns, Run, numbers
 
 DIRECTIONS = {"caption_to_image": "from caption to picture", "image_to_caption": "from picture to captions"}
+
+DASHED = "; dashed: the chosen snapshots"
 
 
 def draw(run: Run) -> list[tuple[str, str]]:
@@ -23,6 +27,8 @@ def draw(run: Run) -> list[tuple[str, str]]:
             found.append((label, plots.curve(name, steps, values, xlabel="step", ylabel=label.lower(), title=title)))
     if "recall" in run.curves:
         found += _recall(run.curves["recall"], _chosen(run))
+    if run.epochs:
+        found += _epochs(run.epochs, _chosen(run))
     return found
 
 
@@ -36,15 +42,44 @@ def _recall(columns: Columns, marks: list[float]) -> list[tuple[str, str]]:
         if not epochs or not recalls:
             continue
         last = ", ".join(f"{label} {series[-1]:.1f}" for label, series in recalls.items())
-        drawing = plots.recall_curve(
+        drawing = plots.epoch_curves(
             direction,
             epochs,
             recalls,
+            ylabel="recall on dev (%)",
             title=f"Recall {words} at the last epoch: {last}",
             marks=marks,
         )
-        caption = f"Recall {words}, on dev" + ("; dashed: the chosen snapshots" if marks else "")
+        caption = f"Recall {words}, on dev" + (DASHED if marks else "")
         found.append((caption, drawing))
+    return found
+
+
+def _epochs(columns: Columns, marks: list[float]) -> list[tuple[str, str]]:
+    """What each kept epoch's encoder reaches by itself: recall beside sentence similarity, then each task."""
+    where = "plots/epochs/epochs.tsv"
+    epochs = numbers(columns, "epoch", where=where)
+    fixed = {
+        "caption_to_image_r10": "R@10 to picture",
+        "image_to_caption_r10": "R@10 to caption",
+        "semantics": "semantics",
+    }
+    together = {label: numbers(columns, name, where=where, blanks=True) for name, label in fixed.items()}
+    tasks = [name for name in columns if name not in ("epoch", *fixed)]
+    drawings = [("epochs", "Recall@10 on dev and the mean of 100 r over the tasks", "percent, 100 r", together)]
+    for start in range(0, len(tasks), plots.LINES):
+        part = {name: numbers(columns, name, where=where, blanks=True) for name in tasks[start : start + plots.LINES]}
+        drawings.append((f"tasks{start}", "100 times Pearson's r of each task", "100 r", part))
+    found = []
+    for name, what, ylabel, series in drawings:
+        known = {label: values for label, values in series.items() if not all(map(math.isnan, values))}
+        if known:
+            last = ", ".join(
+                f"{label} {percent(None if math.isnan(values[-1]) else values[-1])}" for label, values in known.items()
+            )
+            title = f"{what} at the last kept epoch: {last}"
+            drawing = plots.epoch_curves(name, epochs, known, ylabel=ylabel, title=title, marks=marks)
+            found.append((f"{what}, for each kept epoch's encoder alone" + (DASHED if marks else ""), drawing))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -48,7 +49,9 @@ class Run:
         select: what the selection says of itself, flat.
         retrieval: per split, protocol and direction, as in ``metrics/retrieval.json``.
         semantics: per data set, as in ``metrics/semantics.json``.
+        unit: what its tokens are, ``character`` or ``word``.
         curves: the columns of ``plots/train/NAME.tsv`` by NAME; those that are absent are left out.
+        epochs: the columns of ``plots/epochs/epochs.tsv``; none where it is absent.
         dropped: pictures that the corpus left out, a count for each reason.
         rejects: the resized pictures' rejects, a count for each reason.
     """
@@ -59,7 +62,9 @@ class Run:
     select: Mapping[str, Any]
     retrieval: Mapping[str, Any]
     semantics: Mapping[str, Any]
+    unit: str = "character"
     curves: Mapping[str, Columns] = field(default_factory=dict)
+    epochs: Columns = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
     rejects: Mapping[str, int] = field(default_factory=dict)
 
@@ -88,10 +93,14 @@ def read_run(places: Places) -> Run:
         path = places.plots / "train" / f"{name}.tsv"
         if path.exists():
             curves[name] = read_tsv(path)
+    epochs = places.plots / "epochs" / "epochs.tsv"
+    vocabulary = _read_object(places.encoder / "vocabulary.json")
     return Run(
         description=_read_object(places.encoder / "encoder.json"),
-        vocabulary=len(_read_object(places.encoder / "vocabulary.json").get("tokens", ())),
+        vocabulary=len(vocabulary.get("tokens", ())),
+        unit=str(vocabulary.get("unit", "character")),
         curves=curves,
+        epochs=read_tsv(epochs) if epochs.exists() else {},
         dropped=_count(reason for reason, kind in _columns(places.dropped, "reason", "kind") if kind == "picture"),
         rejects=_count(reason for (reason,) in _columns(places.resized / "rejects.parquet", "reason")),
         **metrics,
@@ -120,8 +129,8 @@ def read_tsv(path: Path) -> Columns:
     return columns
 
 
-def numbers(columns: Columns, name: str, *, where: str) -> list[float]:
-    """A column as floats.
+def numbers(columns: Columns, name: str, *, where: str, blanks: bool = False) -> list[float]:
+    """A column as floats; with ``blanks`` an empty cell is NaN.
 
     Raises:
         FileFormatError: no such column, or a cell that is no number.
@@ -129,7 +138,7 @@ def numbers(columns: Columns, name: str, *, where: str) -> list[float]:
     if name not in columns:
         raise FileFormatError(f"has no column {name}", where=where, expected=", ".join(columns), todo=TODO)
     try:
-        return [float(cell) for cell in columns[name]]
+        return [math.nan if blanks and not cell else float(cell) for cell in columns[name]]
     except ValueError as error:
         raise FileFormatError(f"column {name}: {error}", where=where, todo=TODO) from None
 

@@ -15,6 +15,7 @@ from pipeline.files import write_text
 from pipeline.report import curves, figures, gallery, notes, plots, retrieval_table, semantics_table
 from pipeline.report.inputs import Places, Run, read_run
 from pipeline.report.settings import ReportSettings
+from pipeline.report.summary import summary
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,13 @@ class Made:
         size: bytes.
         pictures: thumbnails in the page.
         notes: the heads of what is said first.
+        summary: the few numbers that runs are compared by.
     """
 
     size: int
     pictures: int
     notes: list[str]
+    summary: dict[str, float | str]
 
 
 def write(places: Places, settings: ReportSettings, path: Path) -> Made:
@@ -52,7 +55,7 @@ def write(places: Places, settings: ReportSettings, path: Path) -> Made:
     said = notes.notes(run, shown)
     text = render(run, captions.each, shown, said, settings)
     write_text(path, text)
-    return Made(len(text.encode()), shown.with_thumbnails, [note.head for note in said])
+    return Made(len(text.encode()), shown.with_thumbnails, [note.head for note in said], summary(run))
 
 
 def render(
@@ -139,7 +142,7 @@ def _story(run: Run) -> str:
     sentence += f" of {train['pictures']:,} pictures" if figures.is_number(train.get("pictures")) else ""
     if figures.is_number(train.get("epochs")):
         sentence += f" in {train['epochs']} epochs"
-    sentence += ", reading characters and knowing no words"
+    sentence += ", reading characters and knowing no words" if run.unit == "character" else f", reading {run.unit}s"
     if features.get("backbone"):
         sentence += f". It saw the pictures as features of {describe(features)}"
     if figures.is_number(run.select.get("members")):

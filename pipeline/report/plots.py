@@ -104,35 +104,42 @@ def curve(
         return _svg(figure, name, title)
 
 
-def recall_curve(
+LINES = 9
+"""The most lines that a drawing over epochs tells apart, by colour, marker and dashes."""
+
+
+def epoch_curves(
     name: str,
     epochs: Sequence[float],
-    recalls: Mapping[str, Sequence[float]],
+    series: Mapping[str, Sequence[float]],
     *,
+    ylabel: str,
     title: str,
     marks: Sequence[float] = (),
 ) -> str:
-    """Recall at several depths over the epochs.
+    """One line each for at most :data:`LINES` series over the epochs.
 
     Args:
         name: as for :func:`curve`.
         epochs: the epochs.
-        recalls: percent at each epoch, by label.
+        series: the value at each epoch, by label; NaN is left out.
+        ylabel: what the values are.
         title: what a screen reader says.
         marks: epochs to mark by a vertical line.
     """
     with _style(name):
-        figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
+        rows = -(-len(series) // 3)
+        figure = Figure(figsize=(WIDTH, 2.5 + 0.2 * rows), layout="constrained")
         axes = figure.add_subplot()
-        looks = zip((BLUE, ORANGE, GREEN), ("o", "s", "^"), strict=True)
-        for (label, values), (colour, marker) in zip(recalls.items(), looks, strict=False):
-            axes.plot(epochs, values, color=colour, marker=marker, markersize=4, label=label)
+        looks = itertools.product(("-", "--", ":"), zip((BLUE, ORANGE, GREEN), ("o", "s", "^"), strict=True))
+        for (label, values), (dashes, (colour, marker)) in zip(series.items(), looks, strict=False):
+            axes.plot(epochs, values, color=colour, marker=marker, markersize=4, linestyle=dashes, label=label)
         _mark(axes, marks)
         axes.set_xlabel("epoch")
-        axes.set_ylabel("recall on dev (%)")
-        axes.set_ylim(bottom=0)
+        axes.set_ylabel(ylabel)
+        axes.set_ylim(bottom=None if np.nanmin([*series.values()]) < 0 else 0)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.legend(loc="upper left", ncols=len(recalls), bbox_to_anchor=(0, 1.16), borderaxespad=0, handlelength=1.4)
+        figure.legend(loc="outside upper left", ncols=min(3, len(series)), handlelength=1.8)
         return _svg(figure, name, title)
 
 

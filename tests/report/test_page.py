@@ -151,7 +151,7 @@ def test_hostile_captions_stay_text(run_folder: Places, tmp_path: Path) -> None:
 
 def test_a_run_without_semantic_scores_or_curves_has_a_page(run_folder: Places, tmp_path: Path) -> None:
     (run_folder.metrics / "semantics.json").write_text("{}")
-    for path in (run_folder.plots / "train").iterdir():
+    for path in run_folder.plots.rglob("*.tsv"):
         path.unlink()
     text = Page(make(run_folder, tmp_path)).text
     assert "This run was not judged on sentence similarity" in text
@@ -213,6 +213,21 @@ def test_a_curve_with_a_short_row_is_named(run_folder: Places, tmp_path: Path) -
     (run_folder.plots / "train" / "loss.tsv").write_text("step\tloss\n1\tmuch\n")
     with pytest.raises(FileFormatError, match="column loss"):
         make(run_folder, tmp_path)
+
+
+def test_kept_epochs_are_drawn_and_an_empty_cell_is_no_number(text: str, run_folder: Places, tmp_path: Path) -> None:
+    labels = re.findall(r'aria-label="([^"]*)"', text)
+    assert any("R@10 to picture 68.0, R@10 to caption 72.0, semantics –" in label for label in labels), labels
+    (run_folder.plots / "epochs" / "epochs.tsv").unlink()
+    assert "each kept epoch" not in make(run_folder, tmp_path)
+
+
+def test_words_are_said_where_the_tokens_are_words(text: str, run_folder: Places, tmp_path: Path) -> None:
+    assert "reading characters and knowing no words" in Page(text).text
+    change(run_folder.encoder / "vocabulary.json", unit="word")
+    words = Page(make(run_folder, tmp_path)).text
+    assert "reading words" in words
+    assert "knowing no words" not in words
 
 
 def test_what_the_corpus_left_out_is_said(text: str) -> None:

@@ -62,7 +62,7 @@ def test_a_long_curve_stays_small_and_true() -> None:
 
 def test_one_point_is_enough() -> None:
     assert "<svg" in drawn(points=1)
-    assert "<svg" in plots.recall_curve("r", [1], {"R@1": [2.0], "R@5": [3.0], "R@10": [4.0]}, title="t")
+    assert "<svg" in plots.epoch_curves("r", [1], {"R@1": [2.0], "R@5": [3.0]}, ylabel="percent", title="t")
     assert "<svg" in plots.intervals("i", [plots.Interval("images", "STS15", 0.5, 0.4, 0.6)], title="t")
 
 
@@ -71,3 +71,17 @@ def test_negative_correlations_are_inside_the_axes() -> None:
     text = plots.intervals("i", rows, title="t")
     assert "−0.6" in text or "-0.6" in text
     assert "a tenth or more" in text
+
+
+def test_nine_lines_over_epochs_look_different_and_gaps_are_left_out() -> None:
+    series = {f"task{number}": [number + 0.0, float("nan"), -3.0] for number in range(plots.LINES)}
+    text = plots.epoch_curves("tasks", [1, 2, 3], series, ylabel="100 r", title="t")
+    assert all(label in text for label in series)
+    styles = set()
+    for path in ET.fromstring(text).iter("{http://www.w3.org/2000/svg}path"):
+        style = path.get("style", "")
+        if "stroke: var(--plot" in style and "fill: none" in style:
+            styles.add(style)
+    assert len(styles) == plots.LINES
+    assert "nan" not in text.lower()
+    assert "−" in text  # the axis goes below 0 where a value does

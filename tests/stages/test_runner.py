@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-NAMES = ("corpus", "resize", "features", "captions", "train", "select", "retrieval", "semantics", "report")
+NAMES = ("corpus", "resize", "features", "captions", "train", "select", "retrieval", "semantics", "epochs", "report")
 
 
 def start(repository, folder, name, *arguments, **environment):

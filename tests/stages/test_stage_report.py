@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -29,6 +30,7 @@ def test_it_writes_the_librarys_page_and_says_the_fall_backs(tmp_path: Path, rep
     assert done.stderr.splitlines()[-1].startswith("report: report/index.html")
     page.write(places, params.section(repository / "recipes" / "sample.yaml", ReportSettings), tmp_path / "same.html")
     assert (tmp_path / "report" / "index.html").read_bytes() == (tmp_path / "same.html").read_bytes()
+    assert json.loads((tmp_path / "metrics" / "summary.json").read_text())["dev_r10"] == 61.5
 
 
 def test_damaged_input_leaves_the_earlier_page(tmp_path: Path, repository: Path) -> None:

@@ -1,0 +1,43 @@
+"""The stage epochs: reads the snapshots, the dev split and the STS and SICK files; writes ``plots/epochs/epochs.tsv``,
+what every kept epoch reaches. To look at: nothing is chosen by it.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from pipeline.epochs.settings import EpochsSettings
+from stages.runner import run
+
+log = logging.getLogger(__name__)
+
+FEATURES = "data/features/features.h5"
+
+
+def work(settings: EpochsSettings) -> None:
+    """Measure recall on dev and sentence similarity at every kept epoch."""
+    from pipeline import devices, machine
+    from pipeline.captions.table import read_captions
+    from pipeline.epochs.measuring import measure_epochs, rows
+    from pipeline.features.table import read_features
+    from pipeline.files import atomic_folder, write_tsv
+    from pipeline.pairs import pair
+    from pipeline.training.snapshots import read_snapshots
+
+    snapshots = read_snapshots("models/snapshots")
+    captions, features = read_captions("data/captions/captions.parquet"), read_features(FEATURES)
+    snapshots.check_features(features.attributes, features.features.shape[1], where=FEATURES)
+    dev = pair(features, captions, "dev")
+    measured = measure_epochs(snapshots, dev, settings, device=devices.use(machine.current()), progress=True)
+    header, lines = rows(measured, settings.tasks)
+    with atomic_folder("plots/epochs") as folder:
+        write_tsv(folder / "epochs.tsv", header, lines)
+    log.info(
+        "epochs: %d kept epochs, recall@10 on dev, semantics on %s",
+        len(measured),
+        ", ".join(settings.tasks) or "nothing",
+    )
+
+
+if __name__ == "__main__":
+    run("epochs", EpochsSettings, work)

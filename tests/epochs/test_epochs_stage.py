@@ -1,0 +1,64 @@
+"""The stage epochs, from its inputs to its table."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+from kept_epochs import EPOCHS, WIDTH, write_inputs
+
+from pipeline.epochs.settings import EpochsSettings
+from pipeline.errors import EncoderError, SemanticsError
+from pipeline.report.inputs import read_tsv
+from stages import epochs
+
+TABLE = Path("plots/epochs/epochs.tsv")
+SETTINGS = EpochsSettings(data="senteval", tasks=["STSOwn"])
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch):
+    write_inputs(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SIGHTWORD_DEVICE", "cpu")
+    return tmp_path
+
+
+def test_it_writes_a_row_for_each_kept_epoch_and_the_same_bytes_again(workplace, caplog):
+    with caplog.at_level(logging.INFO):
+        epochs.work(SETTINGS)
+    columns = read_tsv(TABLE)
+    assert list(columns) == ["epoch", "caption_to_image_r10", "image_to_caption_r10", "semantics", "STSOwn"]
+    assert columns["epoch"] == [str(epoch) for epoch in EPOCHS]
+    assert columns["semantics"] == columns["STSOwn"]
+    assert "epochs: 2 kept epochs, recall@10 on dev, semantics on STSOwn" in caplog.text
+    before = TABLE.read_bytes()
+    epochs.work(SETTINGS)
+    assert TABLE.read_bytes() == before
+    assert [path.name for path in TABLE.parent.iterdir()] == [TABLE.name]
+
+
+def test_wrong_input_leaves_the_earlier_table(workplace):
+    epochs.work(SETTINGS)
+    before = TABLE.read_bytes()
+    (workplace / "senteval/downstream/STS/STSOwn-en-test/STS.gs.far.txt").write_text("1\n")
+    with pytest.raises(SemanticsError, match="has 1 line for the 24"):
+        epochs.work(SETTINGS)
+    (workplace / "models/snapshots/epoch-004.safetensors").write_bytes(b"cut off")
+    with pytest.raises(EncoderError, match=r"epoch-004.safetensors: is not the file that was written"):
+        epochs.work(SETTINGS)
+    assert TABLE.read_bytes() == before
+
+
+def test_features_of_another_network_are_refused(workplace):
+    import numpy as np
+
+    from pipeline.features.table import Origin, write_features
+
+    ids = [f"p{number:02d}" for number in range(30)]
+    block = (np.arange(30), np.ones((30, WIDTH + 1), np.float32))
+    origin = Origin("other", "", "none", "", "{}", "fp32", "extracted")
+    write_features("data/features/features.h5", ids, [""] * 30, WIDTH + 1, [block], origin)
+    with pytest.raises(EncoderError, match=f"has {WIDTH + 1} features a picture; expected {WIDTH}"):
+        epochs.work(SETTINGS)

@@ -1,0 +1,158 @@
+"""What each kept epoch reaches, against plain loops over the very same embeddings."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from kept_epochs import EPOCHS, TEXTS, write_inputs
+from pydantic import ValidationError
+
+from pipeline.captions.table import read_captions
+from pipeline.epochs.measuring import measure_epochs, rows
+from pipeline.epochs.settings import EpochsSettings
+from pipeline.errors import SemanticsError
+from pipeline.features.table import read_features
+from pipeline.model.saved import save_weights
+from pipeline.model.sentence_encoder import SentenceEncoder
+from pipeline.pairs import pair
+from pipeline.training.snapshots import file_name, read_snapshots
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    write_inputs(tmp_path)
+    features = read_features(tmp_path / "data/features/features.h5")
+    dev = pair(features, read_captions(tmp_path / "data/captions/captions.parquet"), "dev")
+    return read_snapshots(tmp_path / "models/snapshots"), dev, tmp_path / "senteval"
+
+
+def settings(data, **changes):
+    return EpochsSettings(**{"data": str(data), "tasks": ["STSOwn"], **changes})
+
+
+def alone(snapshots, epoch):
+    return SentenceEncoder([snapshots.load(epoch)], snapshots.vocabulary, snapshots.model)
+
+
+def cosine(a, b):
+    dot = norm_a = norm_b = 0.0
+    for x, y in zip(a.astype(np.float64), b.astype(np.float64), strict=True):
+        dot, norm_a, norm_b = dot + x * y, norm_a + x * x, norm_b + y * y
+    return dot / math.sqrt(norm_a * norm_b)
+
+
+def recall_at_10(encoder, dev):
+    """Percent of captions whose picture has at most nine others that score as high, and the same the other way."""
+    images, captions = encoder.encode_images(dev.features), encoder.encode(dev.texts)
+    table = [[cosine(caption, image) for image in images] for caption in captions]
+    owner = dev.image_of_caption
+    found = [
+        sum(row[i] >= row[owner[c]] for i in range(len(images)) if i != owner[c]) < 10 for c, row in enumerate(table)
+    ]
+    back = []
+    for image in range(len(images)):
+        best = max(table[c][image] for c in range(len(captions)) if owner[c] == image)
+        back.append(sum(table[c][image] >= best for c in range(len(captions)) if owner[c] != image) < 10)
+    return {"caption_to_image": 100 * np.mean(found), "image_to_caption": 100 * np.mean(back)}
+
+
+def mean_pearson(encoder, data):
+    """Over both subtasks, read and correlated without the library."""
+    found = []
+    for name in ("near", "far"):
+        folder = data / "downstream/STS/STSOwn-en-test"
+        pairs = [line.split("\t") for line in (folder / f"STS.input.{name}.txt").read_text().splitlines()]
+        gold = [float(line) for line in (folder / f"STS.gs.{name}.txt").read_text().splitlines()]
+        scores = [cosine(*encoder.encode([first, second])) for first, second in pairs]
+        found.append(np.corrcoef(scores, gold)[0, 1])
+    return 100 * np.mean(found)
+
+
+def test_recall_and_pearson_of_each_epochs_encoder_alone(inputs):
+    snapshots, dev, data = inputs
+    measured = measure_epochs(snapshots, dev, settings(data), device=CPU)
+    assert [one.epoch for one in measured] == EPOCHS
+    for one in measured:
+        encoder = alone(snapshots, one.epoch)
+        assert one.r10 == pytest.approx(recall_at_10(encoder, dev))
+        assert one.pearson["STSOwn"] == pytest.approx(mean_pearson(encoder, data), abs=1e-3)
+    assert measured[0].pearson != measured[1].pearson
+
+
+def test_each_distinct_sentence_is_encoded_once_an_epoch(inputs, monkeypatch):
+    snapshots, dev, data = inputs
+    asked = []
+    encode = SentenceEncoder.encode
+
+    def noted(self, sentences, **options):
+        asked.append(list(sentences))
+        return encode(self, sentences, **options)
+
+    monkeypatch.setattr(SentenceEncoder, "encode", noted)
+    measure_epochs(snapshots, dev, settings(data), device=CPU)
+    pairs, captions = asked[0::2], asked[1::2]
+    for sentences in pairs:
+        assert len(sentences) == len(set(sentences))
+        assert set(sentences) < set(TEXTS)
+    assert captions == [TEXTS] * len(EPOCHS)
+    assert len(pairs) == len(EPOCHS)
+
+
+def test_each_second_kept_epoch_counted_from_the_last(inputs):
+    snapshots, dev, data = inputs
+    measured = measure_epochs(snapshots, dev, settings(data, tasks=[], every=2), device=CPU)
+    assert [one.epoch for one in measured] == EPOCHS[-1:]
+
+
+def test_without_tasks_there_is_recall_only(inputs):
+    snapshots, dev, data = inputs
+    header, lines = rows(measure_epochs(snapshots, dev, settings(data / "nowhere", tasks=[]), device=CPU), [])
+    assert header == ["epoch", "caption_to_image_r10", "image_to_caption_r10", "semantics"]
+    assert [line[0] for line in lines] == EPOCHS
+    assert all(line[3] is None for line in lines)
+
+
+def test_a_task_without_files_stops_or_leaves_its_column_empty(inputs, caplog):
+    snapshots, dev, data = inputs
+    tasks = ["STS12", "STSOwn"]
+    with pytest.raises(SemanticsError, match=r"STS12-en-test: task STS12: does not exist"):
+        measure_epochs(snapshots, dev, settings(data, tasks=tasks), device=CPU)
+    measured = measure_epochs(snapshots, dev, settings(data, tasks=tasks, missing="skip"), device=CPU)
+    header, lines = rows(measured, tasks)
+    assert header[3:] == ["semantics", "STS12", "STSOwn"]
+    assert all(line[4] is None and line[3] == line[5] for line in lines)
+    assert caplog.text.count("STS12 left out") == 1
+
+
+def test_an_encoder_that_gives_one_vector_for_everything_has_no_correlation(inputs):
+    snapshots, dev, data = inputs
+    constant = snapshots.load(2)
+    with torch.no_grad():
+        for weights in constant.captions.parameters():
+            weights.fill_(0.1)
+        constant.captions.embedding.weight.fill_(0.0)
+    save_weights(snapshots.folder / file_name(2), constant)
+    measured = measure_epochs(snapshots, dev, settings(data), device=CPU)
+    _, lines = rows(measured, ["STSOwn"])
+    assert measured[0].r10["caption_to_image"] <= 100 * 10 / 30  # not above chance
+    assert lines[0][3:] == [None, None]
+    assert None not in lines[1]
+
+
+def test_the_mean_over_tasks_is_given_only_where_all_are_defined():
+    from pipeline.epochs.measuring import Measured
+
+    r10 = {"caption_to_image": 1.0, "image_to_caption": 2.0}
+    measured = [Measured(1, r10, {"STS12": 40.0, "STS13": 60.0}), Measured(2, r10, {"STS12": None, "STS13": 60.0})]
+    assert rows(measured, ["STS12", "STS13"])[1] == [[1, 1.0, 2.0, 50.0, 40.0, 60.0], [2, 1.0, 2.0, None, None, 60.0]]
+
+
+@pytest.mark.parametrize("tasks", [["STS12", "STS12"], ["SNLI"], "STS12"])
+def test_wrong_tasks_are_refused(tasks):
+    with pytest.raises(ValidationError):
+        EpochsSettings(tasks=tasks)

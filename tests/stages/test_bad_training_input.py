@@ -1,0 +1,169 @@
+"""Bad input to train and select: one clear error before costly work, earlier outputs as they were."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_project import PICTURES, write_corpus, write_pictures
+
+from pipeline.captions.vocabulary import Vocabulary
+from pipeline.errors import CaptionsError, EncoderError, FeaturesError, TrainingError
+from pipeline.files import sha256_file
+from pipeline.selection.settings import SelectSettings
+from pipeline.training.settings import TrainSettings
+from stages import select, train
+
+SETTINGS = TrainSettings(embedding=3, hidden=4, attention=3, batch=4, epochs=2, cycle=1)
+OUTPUTS = ("models", "metrics", "plots")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A project whose stages captions, train and select have run."""
+    folder = tmp_path_factory.mktemp("finished")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("SIGHTWORD_DEVICE", "cpu")
+        patch.setenv("SIGHTWORD_THREADS", "1")
+        write_corpus()
+        write_pictures()
+        train.work(SETTINGS)
+        select.work(SelectSettings())
+    return folder
+
+
+@pytest.fixture
+def project(finished, tmp_path, monkeypatch):
+    shutil.copytree(finished, tmp_path / "project")
+    monkeypatch.chdir(tmp_path / "project")
+    monkeypatch.setenv("SIGHTWORD_DEVICE", "cpu")
+    monkeypatch.setenv("SIGHTWORD_THREADS", "1")
+    return tmp_path / "project"
+
+
+def contents(folder):
+    paths = [path for output in OUTPUTS for path in sorted((folder / output).rglob("*")) if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+def larger_batch():
+    return SETTINGS.model_copy(update={"batch": 9})
+
+
+def no_dev():
+    write_corpus(without=("dev",))
+
+
+def no_training():
+    """The captions stage refuses such a corpus, so that only an older table can be like this."""
+    import pyarrow.parquet as pq
+
+    path = "data/captions/captions.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.filter(np.array([split != "train" for split in table["split"].to_pylist()])), path)
+
+
+def captions_without_features():
+    write_pictures([number for number in range(PICTURES) if number not in (4, 7)])
+
+
+def smaller_vocabulary():
+    Vocabulary.build(["red"]).save("data/captions/vocabulary.json")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "message"),
+    [
+        (larger_batch, TrainingError, r"train\.batch = 9 is more than the 8 training pictures; .*smaller train\.batch"),
+        (no_dev, CaptionsError, "the split 'dev' has no captions"),
+        (no_training, CaptionsError, "the split 'train' has no captions"),
+        (captions_without_features, FeaturesError, r"2 of 8 pictures have no features: 04\.jpg, 07\.jpg"),
+        (smaller_vocabulary, CaptionsError, r"expected 0 to 4, those of the vocabulary.*`dvc repro captions`"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_train_refuses_it_and_leaves_earlier_outputs(project, spoil, error, message):
+    before = contents(project)
+    with pytest.raises(error, match=message):
+        train.work(spoil() or SETTINGS)
+    assert contents(project) == before
+
+
+def test_train_tells_of_pictures_that_have_no_caption(project, caplog):
+    write_pictures(range(PICTURES + 7))
+    with caplog.at_level(logging.WARNING):
+        train.work(SETTINGS)
+    assert "7 pictures have features and no caption: 12.jpg, 13.jpg, 14.jpg, 15.jpg, 16.jpg, ..." in caplog.text
+
+
+def other_network():
+    write_pictures(backbone="vgg19")
+
+
+def other_width():
+    write_pictures(width=5)
+
+
+def other_vocabulary():
+    Vocabulary.build(["xyz"]).save("models/snapshots/vocabulary.json")
+
+
+def change_index(**training):
+    path = Path("models/snapshots/snapshots.json")
+    index = json.loads(path.read_text())
+    index["training"] |= training
+    path.write_text(json.dumps(index))
+
+
+def other_parameters():
+    change_index(hidden=8)
+
+
+def other_run_s_snapshot():
+    """One file from a training of another size, with its hash written into the index."""
+    from pipeline.model.encoders import Encoders
+    from pipeline.model.saved import save_weights
+
+    path = Path("models/snapshots/epoch-002.safetensors")
+    tokens = len(Vocabulary.load("models/snapshots/vocabulary.json"))
+    save_weights(path, Encoders(tokens, 6, SETTINGS.model_copy(update={"hidden": 5})))
+    index = json.loads(Path("models/snapshots/snapshots.json").read_text())
+    index["snapshots"][1]["sha256"] = sha256_file(path)
+    Path("models/snapshots/snapshots.json").write_text(json.dumps(index))
+
+
+def no_captions_of_dev():
+    write_corpus(without=("dev",))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "message"),
+    [
+        (other_network, EncoderError, "backbone is 'vgg19'; expected 'resnet152', as in training.*dvc repro train"),
+        (other_width, EncoderError, "has 5 features a picture; expected 6, as in training"),
+        (other_vocabulary, EncoderError, "vocabulary.json: is not the file that was written with snapshots.json"),
+        (other_parameters, EncoderError, "belongs to another network: .* is .*, this network has"),
+        (other_run_s_snapshot, EncoderError, "epoch-002.safetensors: belongs to another network"),
+        (no_captions_of_dev, CaptionsError, "the split 'dev' has no captions"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_select_refuses_it_and_leaves_earlier_outputs(project, spoil, error, message):
+    spoil()
+    before = contents(project)
+    with pytest.raises(error, match=message):
+        select.work(SelectSettings())
+    assert contents(project) == before
+
+
+def test_select_tells_what_it_chose_by(project):
+    select.work(SelectSettings(criterion="rsum", members=1))
+    found = json.loads(Path("metrics/select.json").read_text())
+    assert found["criterion"] == "rsum"
+    assert found["best_score"] == found["ensemble_score"]
+    assert found["best_r10"] <= 100

@@ -1,0 +1,49 @@
+"""Words and the order similarity, from the captions to the retrieval scores."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from small_project import write_corpus, write_pictures
+
+from pipeline.captions.settings import CaptionsSettings
+from pipeline.captions.table import read_captions
+from pipeline.features.table import read_features
+from pipeline.model.sentence_encoder import SentenceEncoder
+from pipeline.pairs import pair
+from pipeline.retrieval import score
+from pipeline.retrieval.settings import RetrievalSettings
+from pipeline.selection.settings import SelectSettings
+from pipeline.training.settings import TrainSettings
+from stages import retrieval, select, train
+
+
+@pytest.mark.parametrize("similarity", ["order", "reversed_order"])
+def test_what_is_trained_by_an_order_is_chosen_and_scored_by_it(tmp_path, monkeypatch, similarity):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SIGHTWORD_DEVICE", "cpu")
+    monkeypatch.setenv("SIGHTWORD_THREADS", "1")
+    write_corpus(settings=CaptionsSettings(unit="word"))
+    write_pictures()
+    train.work(
+        TrainSettings(
+            embedding=4, hidden=6, bidirectional=False, pooling="last", similarity=similarity, reduction="sum",
+            margin=0.05, batch=4, captions_per_epoch="one", schedule="step", epochs=3, cycle=1, rate_max=0.01,
+            clip_images=2.0, clip_captions=2.0, average="ema", average_decay=0.5,
+        )
+    )  # fmt: skip
+    select.work(SelectSettings(members=1, criterion="caption_to_image_rsum"))
+    retrieval.work(RetrievalSettings(split="dev", protocols=["full"]))
+
+    encoder = SentenceEncoder.load("models/encoder")
+    assert encoder.similarity_name == similarity
+    assert encoder.vocabulary.tokens == ("cat", "dog", "green", "red", "runs")
+    dev = pair(read_features("data/features/features.h5"), read_captions("data/captions/captions.parquet"), "dev")
+    images, captions = encoder.encode_images(dev.features), encoder.encode(dev.texts)
+    assert (images >= 0).all()
+    assert (captions >= 0).all()
+    wanted = score(images, captions, dev.image_of_caption, similarity)
+    assert json.loads(Path("metrics/retrieval.json").read_text()) == {"dev": {"full": wanted}}
+    assert json.loads(Path("metrics/select.json").read_text())["best_score"] == wanted["caption_to_image"]["rsum"]

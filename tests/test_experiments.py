@@ -1,0 +1,186 @@
+"""Experiments over their seeds, on what `dvc exp show --json` printed of a real queue on the sample.
+
+The recording (support/experiments.json) was thinned: fewer experiments, parameters, metrics and dependencies.
+"""
+
+from __future__ import annotations
+
+import copy
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from pipeline import experiments
+from pipeline.cli import main
+from pipeline.errors import FileFormatError, ParamsError
+
+
+@pytest.fixture(scope="module")
+def path(repository):
+    return repository / "tests/support/experiments.json"
+
+
+@pytest.fixture
+def recorded(path):
+    return json.loads(path.read_text())
+
+
+def of(recorded, name):
+    """The data of one experiment, straight from the recording."""
+    return next(one["revs"][0]["data"] for one in recorded[1]["experiments"] if one["revs"][0]["name"] == name)
+
+
+def grouped(recorded, *metrics, **options):
+    return experiments.groups(experiments.read(recorded).experiments, metrics, **options)
+
+
+def named(found, name):
+    return next(group for group in found if name in " ".join(group.names))
+
+
+def cell(group, column):
+    """What the table shows of a group."""
+    header, line = experiments.table([group])
+    return line[header.index(column)]
+
+
+def test_three_seeds_are_one_row_with_mean_and_sample_deviation(recorded):
+    group = named(grouped(recorded), "seed-2")
+    assert group.names == ["seed-1=size-3", "seed-2", "seed-3"]
+    assert list(group.metrics) == ["dev_r10", "image_r1", "image_r10", "caption_r1", "caption_r10", "sts", "sick"]
+    for metric, values in group.metrics.items():
+        wanted = [of(recorded, name)["metrics"]["metrics/summary.json"]["data"][metric] for name in group.names[1:]]
+        wanted.insert(0, of(recorded, "seed-1")["metrics"]["metrics/summary.json"]["data"][metric])
+        assert values == wanted
+        assert experiments.deviation(values) == pytest.approx(np.std(wanted, ddof=1))
+    dev = group.metrics["dev_r10"]
+    assert cell(group, "runs") == "3"
+    assert cell(group, "dev_r10") == f"{np.mean(dev):.1f} ± {np.std(dev, ddof=1):.1f}"
+
+
+def test_the_same_run_twice_counts_once_and_a_single_run_has_no_deviation(recorded):
+    found = grouped(recorded, "dev_r10")
+    assert sum(len(group.names) for group in found) == 7  # eight with results, of which two are the same run
+    single = named(found, "max")
+    assert experiments.deviation(single.metrics["dev_r10"]) is None
+    assert "±" not in " ".join(experiments.table([single])[1])
+
+
+def test_what_has_no_results_is_left_out_by_name(recorded):
+    listing = experiments.read(recorded)
+    assert listing.left_out == ["later (queued)", "broken (failed)"]
+    assert "workspace" not in [one.name for one in listing.experiments]
+    assert "main" in [one.name for one in listing.experiments]
+    recorded[1]["experiments"][0]["executor"]["state"] = "running"
+    recorded[1]["experiments"][1]["revs"][0].update(data=None, error={"msg": "gone", "type": ""})
+    assert {"seed-3 (running)", "seed-2 (cannot be read)"} <= set(experiments.read(recorded).left_out)
+
+
+def test_only_what_was_varied_has_a_column_and_rows_go_by_it(recorded):
+    found = grouped(recorded)
+    assert list(found[0].varied) == ["train.cell", "train.hidden", "train.pooling", "train.epochs", "train.cycle"]
+    assert [(g.varied["train.cell"], g.varied["train.hidden"]) for g in found] == [
+        *[("gru", hidden) for hidden in (32, 48, 48, 96)],
+        ("lstm", 32),
+    ]
+
+
+def test_other_code_or_data_is_another_group(recorded):
+    of(recorded, "seed-3")["deps"]["stages/train.py"]["hash"] = "0" * 32
+    found = grouped(recorded)
+    assert sorted(len(group.names) for group in found if group.varied["train.pooling"] == "attention") == [
+        1,
+        1,
+        1,
+        1,
+        2,
+    ]
+    assert {group.varied["inputs"] for group in found} == {1, 2}
+    outputs = copy.deepcopy(recorded)
+    of(outputs, "seed-2")["deps"]["models/encoder"]["hash"] = "1" * 32  # made by a stage: no input
+    assert [group.names for group in grouped(outputs)] == [group.names for group in found]
+
+
+def test_metrics_of_any_file_by_regular_expression(recorded):
+    found = named(grouped(recorded, r"test\.full\..*\.r10", "parameters"), "max")
+    wanted = of(recorded, "max")["metrics"]["metrics/retrieval.json"]["data"]["test"]["full"]
+    assert list(found.metrics)[-1] == "parameters"  # in the order they were asked for
+    assert found.metrics == {
+        "parameters": [of(recorded, "max")["metrics"]["metrics/train.json"]["data"]["parameters"]],
+        "test.full.caption_to_image.r10": [wanted["caption_to_image"]["r10"]],
+        "test.full.image_to_caption.r10": [wanted["image_to_caption"]["r10"]],
+    }
+    both = grouped(recorded, "best_r10|snapshots")
+    assert list(both[0].metrics) == [
+        "metrics/train.json:snapshots",
+        "metrics/select.json:snapshots",
+        "best_r10",
+    ]
+
+
+def test_another_parameter_than_the_seed_may_differ(recorded):
+    found = grouped(recorded, "dev_r10", over="train.hidden")
+    assert "train.seed" in found[0].varied
+    assert named(found, "size-2").names == ["size-2", "seed-1=size-3"]
+
+
+def test_a_metric_that_some_runs_lack(recorded):
+    del of(recorded, "seed-2")["metrics"]["metrics/summary.json"]["data"]["sts"]
+    group = named(grouped(recorded, "sts"), "seed-2")
+    assert cell(group, "sts").endswith(" (2)")
+    for name in ("seed-1", "seed-3", "size-3"):
+        del of(recorded, name)["metrics"]["metrics/summary.json"]["data"]["sts"]
+    assert cell(named(grouped(recorded, "sts"), "seed-2"), "sts") == "-"
+    del of(recorded, "max")["metrics"]["metrics/summary.json"]  # as in commits before there was such a file
+    assert cell(named(grouped(recorded, "dev_r10"), "max"), "dev_r10") == "-"
+
+
+def test_mistakes_are_told(recorded):
+    every = experiments.read(recorded).experiments
+    with pytest.raises(ParamsError, match=r"mrr: no experiment has such a metric; expected one of best_r10, "):
+        experiments.groups(every, ["dev_r10", "mrr"])
+    with pytest.raises(ParamsError, match=r"train.sed: no experiment has this parameter"):
+        experiments.groups(every, over="train.sed")
+    with pytest.raises(ParamsError, match="no regular expression"):
+        experiments.groups(every, ["("])
+    for wrong in ({"a": 1}, [1], [{"rev": "x"}], None):
+        with pytest.raises(FileFormatError, match="is no listing of experiments"):
+            experiments.read(wrong)
+
+
+def test_the_command_prints_a_table_markdown_or_csv(path, capsys, monkeypatch):
+    assert main(["experiments", str(path)]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0].split()[-2:] == ["sick", "experiments"]
+    assert "seed-1=size-3 seed-2 seed-3" in out
+    assert err == "left out: later (queued), broken (failed)\n"
+    assert main(["experiments", str(path), "--md", "--metric", "sts"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "|---" * 8 + "|"
+    monkeypatch.setattr(sys, "stdin", io.StringIO(path.read_text()))
+    assert main(["experiments", "-", "--csv", "--metric", "sts"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [row["sts_sd"] == "" for row in rows] == [row["runs"] == "1" for row in rows]
+
+
+def test_the_command_asks_dvc_itself(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["experiments"]) == 1
+    assert "dvc exp show failed: you are not inside of a DVC repository" in capsys.readouterr().err
+    identity = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
+    dvc = [sys.executable, "-m", "dvc"]
+    for command in (["git", "init", "-q"], [*dvc, "init", "-q"], ["git", *identity, "commit", "-qm", "start"]):
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    assert main(["experiments"]) == 0
+    assert "no experiment has results yet" in capsys.readouterr().err
+
+
+def test_a_listing_that_is_no_json(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("nothing"))
+    assert main(["experiments", "-"]) == 1
+    assert "standard input: is not valid JSON" in capsys.readouterr().err

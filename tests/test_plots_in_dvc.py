@@ -1,0 +1,84 @@
+"""DVC reads the curves: every plot of dvc.yaml that is of a training, and the folder that is laid out as DVCLive's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+from ruamel.yaml import YAML
+
+from pipeline.epochs.measuring import Measured, rows
+from pipeline.files import write_tsv
+from pipeline.training.curves import write_curves
+from pipeline.training.loop import History
+
+DIRECTIONS = ("caption_to_image", "image_to_caption")
+TASKS = ["STSSample", "SICKRelatedness"]
+
+
+@pytest.fixture
+def project(repository, tmp_path):
+    """A DVC project with the plots of dvc.yaml, and the curves of two epochs."""
+    entry = {direction: {"r1": 1.0, "r5": 5.5, "r10": 10.0} for direction in DIRECTIONS}
+    history = History(
+        loss=[(5, 3.0), (10, 2.0)], rate=[(5, 0.1), (10, 0.2)], recall=[(epoch, entry) for epoch in (1, 2)]
+    )
+    write_curves(tmp_path / "plots/train", history)
+    r10 = dict.fromkeys(DIRECTIONS, 10.0)
+    measured = [Measured(1, r10, dict.fromkeys(TASKS, 50.0)), Measured(2, r10, {TASKS[0]: None, TASKS[1]: 60.0})]
+    header, lines = rows(measured, TASKS)
+    write_tsv(tmp_path / "plots/epochs/epochs.tsv", header, lines)
+    shutil.copy(repository / "recipes/sample.yaml", tmp_path / "params.yaml")
+    yaml = YAML(typ="safe", pure=True)
+    everything = yaml.load((repository / "dvc.yaml").read_text())
+    of_training = [plot for plot in everything["plots"] if any(word in str(plot) for word in ("/train/", "/epochs/"))]
+    with (tmp_path / "dvc.yaml").open("w") as file:
+        yaml.dump({"plots": of_training}, file)
+    for command in (["git", "init", "-q"], [sys.executable, "-m", "dvc", "init", "-q"]):
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    return tmp_path
+
+
+def dvc(folder, *arguments):
+    command = [sys.executable, "-m", "dvc", *arguments, "--json"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert not found.get("errors"), found["errors"]
+    return found
+
+
+def values(plot):
+    content = plot[0]["content"]
+    return (json.loads(content) if isinstance(content, str) else content)["data"]["values"]
+
+
+@pytest.mark.slow
+def test_dvc_draws_them_all(project):
+    plots = dvc(project, "plots", "show")["data"]
+    assert len(plots) == 5
+    assert [point["loss"] for point in values(plots["Loss"])] == ["3", "2"]
+    recall = values(plots["Recall on dev"])
+    assert {point["field"] for point in recall} == {f"{direction}_r10" for direction in DIRECTIONS}
+    kept = values(plots["Recall and semantic scores of every kept epoch"])
+    assert [(point["epoch"], point["dvc_inferred_y_value"]) for point in kept if point["field"] == "semantics"] == [
+        ("1", "50"),
+        ("2", ""),
+    ]
+    tasks = values(plots["Semantic scores of every kept epoch"])
+    assert {point["field"] for point in tasks} == set(TASKS)
+
+
+@pytest.mark.slow
+def test_dvc_reads_the_folder_of_dvclive(project):
+    folder = "plots/train/dvclive"
+    series = dvc(project, "plots", "show", "-x", "step", f"{folder}/plots/metrics")["data"]
+    assert len(series) == 8
+    loss = values(series[f"{folder}/plots/metrics/train/loss.tsv"])
+    assert [(point["step"], point["loss"]) for point in loss] == [("1", "3"), ("2", "2")]
+    summary = dvc(project, "metrics", "show", f"{folder}/metrics.json")[""]["data"][f"{folder}/metrics.json"]["data"]
+    assert summary["step"] == 2
+    assert summary["dev"]["image_to_caption"]["r5"] == 5.5
