@@ -54,6 +54,13 @@ def choose(name: str) -> torch.device:
     return device
 
 
+def move(values: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Values of a processor's memory on a device; what runs on a GPU meanwhile is not waited for."""
+    if device.type != "cuda":
+        return values.to(device)
+    return values.pin_memory().to(device, non_blocking=True)
+
+
 def _repeat_exactly(deterministic: bool) -> None:
     """No TF32, whose products are no float32; where asked for, only kernels that repeat to the bit."""
     if deterministic:
@@ -62,3 +69,5 @@ def _repeat_exactly(deterministic: bool) -> None:
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.benchmark = not deterministic
     torch.use_deterministic_algorithms(deterministic)
+    # Or each new tensor would be filled, which changes nothing where none is read before it is written.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # torch hides it from types

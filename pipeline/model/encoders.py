@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from pipeline.devices import move
 from pipeline.model.attention import Attention
 from pipeline.model.packing import Packing
 from pipeline.model.pooling import pooling
@@ -56,7 +57,7 @@ class CaptionEncoder(nn.Module):
         """Rows of ids to float32 unit vectors (B, width), in the order given."""
         ids, lengths = pad(rows)
         device = self.embedding.weight.device
-        vectors: torch.Tensor = self(ids.to(device), lengths.to(device))
+        vectors: torch.Tensor = self(move(ids, device), move(lengths, device))
         return vectors
 
 

@@ -13,7 +13,7 @@ class SelectSettings(Settings):
     """How snapshots are chosen; defaults are those of Merkx & Frank (2019), section 3.4."""
 
     split: Literal["dev", "train"] = "dev"
-    """The split they are compared on; never test (``train`` only for a corpus without dev)."""
+    """The split they are compared on; never test (``train`` shows what was learned by heart)."""
     criterion: Literal["mean_r10", "caption_to_image_rsum", "rsum"] = "mean_r10"
     """What makes one better: the mean recall@10 of both directions; R@1 + R@5 + R@10 of caption to image
     (order-embeddings); or that sum over both directions (VSE++)."""

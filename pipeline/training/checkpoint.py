@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import logging
 import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -118,8 +119,7 @@ def open_checkpoint(scratch: Pathish, inputs: dict[str, Any]) -> Iterator[Checkp
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             log.warning("another process trains the very same now: this one starts by itself and cannot be resumed")
-            own = folder.with_name(f"{folder.name}.{id(lock):x}")
-            own.mkdir()
+            own = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
             try:
                 yield Checkpoint(own)
             finally:

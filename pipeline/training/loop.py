@@ -16,6 +16,7 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 from tqdm import tqdm
 
+from pipeline.devices import move
 from pipeline.errors import CaptionsError, TrainingError
 from pipeline.model.embedding import embed_captions, embed_images
 from pipeline.model.encoders import Encoders
@@ -150,7 +151,8 @@ class Run:
             self.encoders.images.standardise_by(training.features)
         self.objective = Objective(settings).to(device)
         self.encoders = self.encoders.to(device)
-        self.features = torch.from_numpy(training.features).to(device)
+        self.device = device
+        self.features = _near(torch.from_numpy(training.features), device)
         self.same_picture = torch.from_numpy(_distinct(training.features)).to(device)
         self.optimiser = build_optimiser(self.encoders, self.objective, settings)
         self.averaging = Averaging(self.encoders, settings)
@@ -168,7 +170,7 @@ class Run:
         self.progress, tensors = found
         self.history = History(**{name: [tuple(row) for row in rows] for name, rows in self.progress.history.items()})
         restore(tensors, self.encoders, self.objective, self.optimiser, self.averaging)
-        device = self.features.device  # what follows is stacked with these, and is there
+        device = self.device  # what follows is stacked with these, and is there
         self._losses, self._norms = (list(tensors[name].to(device).unbind()) for name in ("losses", "norms"))
         log.info(
             "train: goes on after epoch %d, batch %d, of an earlier run", self.progress.epoch, self.progress.batches
@@ -225,13 +227,16 @@ class Run:
             rows: the batch's captions.
             rate: the learning rate.
         """
-        settings, encoders, device = self.settings, self.encoders, self.features.device
+        settings, encoders, device = self.settings, self.encoders, self.device
         for group in self.optimiser.param_groups:
             group["lr"] = rate
-        pictures = torch.from_numpy(self.training.image_of_caption[rows]).to(device)  # (B,)
+        places = torch.from_numpy(self.training.image_of_caption[rows])  # (B,)
+        pictures = move(places, device)
         with torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bf16"):
             captions = encoders.captions.embed([self.training.ids[row] for row in rows])  # (B, 2n)
-        images = encoders.images(self.features[pictures])  # (B, 2n)
+        near = self.features.device == pictures.device
+        features = self.features[pictures] if near else move(self.features[places], device)  # (B, D)
+        images = encoders.images(features)  # (B, 2n)
         kinds = self.same_picture[pictures]
         loss: torch.Tensor = self.objective(
             scores(captions, images, settings.similarity),
@@ -250,6 +255,14 @@ class Run:
         self._losses.append(loss.detach())
         self._norms.append(torch.stack(norms).detach())
         return loss.detach()
+
+
+def _near(features: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """The features on the device where they take no more than half of what is free there, else where they are."""
+    if device.type == "cuda" and 2 * features.nbytes > torch.cuda.mem_get_info(device)[0]:
+        log.warning("train: the features do not fit on the GPU beside the training: each batch's are copied there")
+        return features
+    return features.to(device)
 
 
 def _distinct(features: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:

@@ -1,5 +1,8 @@
 """Both ways of the recurrent layer against PyTorch's own over packed sequences."""
 
+import os
+import subprocess
+import sys
 import weakref
 
 import pytest
@@ -91,6 +94,18 @@ def test_in_bfloat16_states_and_gradients_are_near(cell):
     assert near_grad.dtype == torch.float32
     assert (near - exact).abs().max() < 0.02
     assert torch.cosine_similarity(near_grad.flatten(), exact_grad.flatten(), dim=0) > 0.999
+
+
+def test_bfloat16_works_where_onednn_does_not_know_it():
+    """As on a processor with AVX2 only; oneDNN asks once, so it takes a process of its own."""
+    code = """if True:
+        import torch
+        from pipeline.model.cells import repeated_product
+        weight, lines = torch.randn(96, 32).bfloat16(), torch.randn(8, 32).bfloat16()
+        assert torch.equal(repeated_product(weight, None, 8)(lines), lines @ weight.t())
+    """
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
 def test_one_and_two_threads_give_the_same_bits():
