@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +35,14 @@ def _own_caches(tmp_path_factory) -> Iterator[None]:
         for variable in ("SIGHTWORD_STORE", "SIGHTWORD_SCRATCH"):
             patch.setenv(variable, str(tmp_path_factory.mktemp(variable.lower())))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _torch_as_it_was() -> Iterator[None]:
+    """A stage sets torch up for its whole process; here many share one."""
+    yield
+    if torch := sys.modules.get("torch"):
+        torch.use_deterministic_algorithms(False)
 
 
 @pytest.hookimpl(wrapper=True)
