@@ -113,7 +113,7 @@ def ready(network: nn.Module, *, precision: Precision, device: torch.device) -> 
             elif isinstance(module, nn.Conv2d | nn.Linear):
                 module.to(dtype)
     # torch's annotations lack this pair of arguments.
-    network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's types lack both
     return network.eval()
 
 

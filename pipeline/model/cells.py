@@ -9,6 +9,7 @@ weights and their biases are those of ``torch.nn.GRU`` and ``torch.nn.LSTM``.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -35,7 +36,7 @@ class Weights(NamedTuple):
     """(G * H,)."""
 
 
-class Pass:
+class Pass(ABC):
     """One direction over one batch: once forward, then at most once back.
 
     Args:
@@ -49,17 +50,17 @@ class Pass:
         self.hidden = weights.recurrent.shape[1]
         self.rows = max(block.stop - block.start for block in blocks)
 
+    @abstractmethod
     def forward(self, inputs: torch.Tensor, *, keep: bool) -> torch.Tensor:
         """Inputs (N, width) to states (N, H); ``keep`` what the way back needs.
 
         The states are kept as another tensor on the same numbers: one that knew of the way
         back, and was known to it, would never be freed.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def backward(self, outer: torch.Tensor) -> tuple[torch.Tensor, Weights]:
         """The gradient of the states (N, H) to those of the inputs (N, width) and of the weights."""
-        raise NotImplementedError
 
     def before(self, values: torch.Tensor) -> torch.Tensor:
         """For each line what the same row had at the step read before, zero at its first: (N, H)."""
