@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+from collections.abc import Iterator
 
 import torch
 
@@ -52,6 +54,17 @@ def choose(name: str) -> torch.device:
             todo="Set SIGHTWORD_DEVICE=cpu, or install a torch built for this machine's driver.",
         )
     return device
+
+
+@contextlib.contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Torch with another number of threads for its operations on a processor."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def move(values: torch.Tensor, device: torch.device) -> torch.Tensor:

@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
+from itertools import product
 
 import torch
 from torch.nn.functional import pad
+
+from pipeline.devices import threads
+from pipeline.model.threads import spread
 
 log = logging.getLogger(__name__)
 
@@ -47,18 +51,21 @@ def errors(captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor, fuse
 
 def _plain_errors(captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor) -> None:
     across, down = captions.T.contiguous()[:, :, None], images.T.contiguous()  # (D, n, 1), (D, m)
-    for top in range(0, len(captions), _TILE):
-        for left in range(0, len(images), _TILE):
-            columns, rows = across[:, top : top + _TILE], down[:, left : left + _TILE]
-            total = out.new_zeros(columns.shape[1], rows.shape[1])
-            excess, part = torch.empty_like(total), torch.empty_like(total)
-            for step in range(0, len(down), STEP):
-                part.zero_()
-                for column, row in zip(columns[step : step + STEP], rows[step : step + STEP], strict=True):
-                    torch.sub(column, row, out=excess).clamp_min_(0)
-                    part.addcmul_(excess, excess)
-                total += part
-            out[top : top + _TILE, left : left + _TILE] = total
+
+    def tile(place: tuple[int, int]) -> None:
+        top, left = place
+        columns, rows = across[:, top : top + _TILE], down[:, left : left + _TILE]
+        total = out.new_zeros(columns.shape[1], rows.shape[1])
+        excess, part = torch.empty_like(total), torch.empty_like(total)
+        for step in range(0, len(down), STEP):
+            part.zero_()
+            for column, row in zip(columns[step : step + STEP], rows[step : step + STEP], strict=True):
+                torch.sub(column, row, out=excess).clamp_min_(0)
+                part.addcmul_(excess, excess)
+            total += part
+        out[top : top + _TILE, left : left + _TILE] = total
+
+    _each(tile, product(range(0, len(captions), _TILE), range(0, len(images), _TILE)), out.device)
 
 
 def _fused_errors(captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor, fused: Kernel) -> None:
@@ -69,14 +76,26 @@ def _fused_errors(captions: torch.Tensor, images: torch.Tensor, out: torch.Tenso
     # (steps, tile, 2, captions, dimensions) and (tile, steps, dimensions, pictures)
     across = captions.reshape(-1, 2, _TILE, steps, STEP).permute(3, 0, 1, 2, 4).contiguous()
     down = images.reshape(-1, _TILE, steps, STEP).permute(0, 2, 3, 1).contiguous()
-    total = out.new_empty(2, _TILE, _TILE)
-    for left, rows in zip(range(0, m, _TILE), down, strict=True):
-        for tile, top in enumerate(range(0, n, tall)):
-            total.zero_()
-            for columns, row in zip(across[:, tile], rows, strict=True):
-                fused(total, columns, row)
-            place = out[top : top + tall, left : left + _TILE]
-            place.copy_(total.view(tall, _TILE)[: place.shape[0], : place.shape[1]])
+
+    def tile(place: tuple[int, int]) -> None:
+        beside, above = place
+        total = out.new_zeros(2, _TILE, _TILE)
+        for columns, row in zip(across[:, above], down[beside], strict=True):
+            fused(total, columns, row)
+        top, left = above * tall, beside * _TILE
+        corner = out[top : top + tall, left : left + _TILE]
+        corner.copy_(total.view(tall, _TILE)[: corner.shape[0], : corner.shape[1]])
+
+    _each(tile, product(range(len(down)), range(across.shape[1])), out.device)
+
+
+def _each(work: Callable[[tuple[int, int]], None], places: Iterable[tuple[int, int]], device: torch.device) -> None:
+    """Each tile; on a processor side by side, since what one of them does is too little to be shared by threads."""
+    if device.type == "cpu":
+        spread(work, places)
+        return
+    for place in places:
+        work(place)
 
 
 def _unrolled(total: torch.Tensor, captions: torch.Tensor, images: torch.Tensor) -> None:
@@ -107,7 +126,8 @@ def _compiled(device: torch.device) -> Kernel | None:
     # Products and sums in one instruction; a torch that does not know the option makes do without.
     for extra in ({"cpp.enable_floating_point_contract_flag": "fast"}, {}):
         try:
-            with torch.inference_mode(), warnings.catch_warnings():
+            # For one thread, as it will be called.
+            with threads(1), torch.inference_mode(), warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # torch's compiler uses what torch deprecates
                 kernel: Kernel = torch.compile(_unrolled, dynamic=False, options={"compile_threads": 1, **extra})
                 kernel(*(torch.zeros(shape, device=device) for shape in shapes))
