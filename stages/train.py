@@ -60,6 +60,7 @@ def work(settings: TrainSettings) -> None:
         "vocabulary": sha256_file(VOCABULARY),
         "device": device.type,
         "threads": here.threads,
+        "stage": sha256_file(__file__),
     }
     with open_checkpoint(here.scratch, inputs) as checkpoint:
 

@@ -7,24 +7,24 @@ deleted when the training is done, so that a forced rerun proves something.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import logging
+import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import safetensors
 import safetensors.torch
 import torch
 
-import pipeline.model
-import pipeline.training
 from pipeline.errors import FileFormatError
 from pipeline.files import Pathish, atomic_file, canonical_json, read_json, sha256_file, write_json
+from pipeline.training.code import code_hash
+from pipeline.training.scratch import DAMAGED, take_folder
 
 log = logging.getLogger(__name__)
 
@@ -88,9 +88,10 @@ class Checkpoint:
             progress = Progress(**{name: index[name] for name in Progress.__dataclass_fields__})
             return progress, safetensors.torch.load_file(path)
         except (*_DAMAGED, FileFormatError) as error:
-            aside = self.folder.with_name(self.folder.name + ".damaged")
+            aside = self.folder.with_name(self.folder.name + DAMAGED)
             shutil.rmtree(aside, ignore_errors=True)
             self.folder.rename(aside)
+            os.utime(aside)  # from now on it is kept for a while
             self.folder.mkdir()
             log.warning("a half-done training is damaged (%s): set aside as %s, started afresh", error, aside)
             return None
@@ -106,32 +107,13 @@ def open_checkpoint(scratch: Pathish, inputs: dict[str, Any]) -> Iterator[Checkp
 
     Args:
         scratch: the folder of half-done work.
-        inputs: settings and hashes, as plain values; the code of the training is added here.
+        inputs: settings and hashes, as plain values; the code of the training and the versions of torch and numpy are
+            added here.
 
     Yields:
         The checkpoint. Where another process trains the very same, one in a folder of its own.
     """
-    name = hashlib.sha256(canonical_json({**inputs, "code": _code(), "torch": torch.__version__}).encode()).hexdigest()
-    folder = Path(scratch) / "train" / name[:32]
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder.with_name(f"{folder.name}.lock"), "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            log.warning("another process trains the very same now: this one starts by itself and cannot be resumed")
-            own = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
-            try:
-                yield Checkpoint(own)
-            finally:
-                shutil.rmtree(own, ignore_errors=True)
-        else:
-            yield Checkpoint(folder)
-
-
-def _code() -> str:
-    """A hash of the code that training runs: after a change, a half-done training starts afresh."""
-    digest = hashlib.sha256()
-    for room in (pipeline.model, pipeline.training):
-        for path in sorted(Path(room.__path__[0]).glob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
+    versions = {"torch": torch.__version__, "numpy": np.__version__}
+    name = hashlib.sha256(canonical_json({**inputs, "code": code_hash(), **versions}).encode()).hexdigest()
+    with take_folder(Path(scratch) / "train", name[:32]) as folder:
+        yield Checkpoint(folder)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -13,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch.nn.utils import clip_grad_norm_
 from tqdm import tqdm
 
 from pipeline.devices import move
@@ -27,10 +25,12 @@ from pipeline.retrieval.protocols import score
 from pipeline.training.averaging import Averaging
 from pipeline.training.batches import batches, per_epoch
 from pipeline.training.checkpoint import SECONDS, Checkpoint, Progress
+from pipeline.training.clipping import clip
 from pipeline.training.objective import Objective
 from pipeline.training.schedule import learning_rate
 from pipeline.training.settings import TrainSettings
 from pipeline.training.state import build_optimiser, restore, state_of
+from pipeline.training.watch import Plan, Watch
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,8 @@ def train(
         The encoders after the last epoch, and the curves.
 
     Raises:
-        TrainingError: there are too few pictures, the loss is no number, or training is stuck.
+        TrainingError: there are too few pictures, a loss or gradient is no number, the loss explodes
+            (:mod:`pipeline.training.watch` says when), or training is stuck.
         CaptionsError: ids that are no tokens.
     """
     check_sizes(settings, training)
@@ -158,8 +159,7 @@ class Run:
         self.averaging = Averaging(self.encoders, settings)
         self.history = History()
         self.progress = Progress()
-        self._losses: list[torch.Tensor] = []
-        self._norms: list[torch.Tensor] = []
+        self.watch = Watch(self.encoders, self.objective)
         self._steps = per_epoch(training, settings.batch, settings.captions_per_epoch)
 
     def resume(self) -> None:
@@ -169,9 +169,7 @@ class Run:
             return
         self.progress, tensors = found
         self.history = History(**{name: [tuple(row) for row in rows] for name, rows in self.progress.history.items()})
-        restore(tensors, self.encoders, self.objective, self.optimiser, self.averaging)
-        device = self.device  # what follows is stacked with these, and is there
-        self._losses, self._norms = (list(tensors[name].to(device).unbind()) for name in ("losses", "norms"))
+        restore(tensors, self.encoders, self.objective, self.optimiser, self.averaging, self.watch)
         log.info(
             "train: goes on after epoch %d, batch %d, of an earlier run", self.progress.epoch, self.progress.batches
         )
@@ -181,14 +179,8 @@ class Run:
         if self.checkpoint is None:
             return
         self.progress.history = asdict(self.history)
-        nothing = torch.empty(0)
-        state = {
-            "losses": torch.stack(self._losses).float() if self._losses else nothing,
-            "norms": torch.stack(self._norms).float() if self._norms else nothing,
-        }
-        self.checkpoint.save(
-            self.progress, state | state_of(self.encoders, self.objective, self.optimiser, self.averaging)
-        )
+        state = state_of(self.encoders, self.objective, self.optimiser, self.averaging, self.watch)
+        self.checkpoint.save(self.progress, state)
 
     def epoch(self, *, bar: bool) -> None:
         """All batches of the next epoch, or those that are left of it."""
@@ -200,7 +192,10 @@ class Run:
         )  # fmt: skip
         first = epoch * self._steps
         rates = [learning_rate(settings, first + step, self._steps) for step in range(len(order))]
+        plan = Plan(epoch, first, order, rates)
         left = range(self.progress.batches, len(order))
+        if not left.start:
+            self.watch.begin(anew=settings.loss == "hardest" and epoch == settings.warm_up)
         saved = time.monotonic()
         description = f"epoch {epoch + 1}/{settings.epochs}"
         for step in tqdm(
@@ -209,14 +204,16 @@ class Run:
         ):  # fmt: skip
             self.step(order[step], rates[step])
             self.progress.batches = step + 1
-            if self.checkpoint and time.monotonic() - saved >= SECONDS:
+            save = self.checkpoint is not None and time.monotonic() - saved >= SECONDS
+            if save or self.watch.due or step + 1 == len(order):
+                self.watch.look(plan)
+            if save:
                 self.save()
                 saved = time.monotonic()
-        losses, norms = (torch.stack(values).cpu().double().numpy() for values in (self._losses, self._norms))
-        _record(self.history, losses, norms, rates, first=first, epoch=epoch + 1)
+        losses = self.watch.losses
+        _record(self.history, losses, plan)
         if self.objective.stuck(losses, np.array([len(rows) for rows in order]), epoch=epoch):
             raise _stuck(epoch + 1)
-        self._losses, self._norms = [], []
         self.progress.epoch, self.progress.batches = epoch + 1, 0
         self.averaging.after_epoch(epoch + 1)
 
@@ -245,15 +242,10 @@ class Run:
         )
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no type
-        # Without a limit clipping multiplies by exactly 1, and tells the norm.
-        norms = [
-            clip_grad_norm_(side.parameters(), math.inf if limit is None else limit)
-            for side, limit in ((encoders.images, settings.clip_images), (encoders.captions, settings.clip_captions))
-        ]
+        norms = clip(encoders, settings)
         self.optimiser.step()
         self.averaging.after_batch(self.progress.epoch)
-        self._losses.append(loss.detach())
-        self._norms.append(torch.stack(norms).detach())
+        self.watch.add(loss.detach(), norms)
         return loss.detach()
 
 
@@ -278,29 +270,12 @@ def _stuck(epoch: int) -> TrainingError:
     )
 
 
-def _record(
-    history: History,
-    losses: npt.NDArray[np.float64],
-    norms: npt.NDArray[np.float64],
-    rates: list[float],
-    *,
-    first: int,
-    epoch: int,
-) -> None:
-    """Add an epoch's points; the losses were left on the device until now."""
-    wrong = np.flatnonzero(~np.isfinite(losses))
-    if len(wrong):
-        step = int(wrong[0])
-        before = f"{norms[step - 1][0]:.3g} (pictures) and {norms[step - 1][1]:.3g} (captions)" if step else "none yet"
-        raise TrainingError(
-            f"the loss is no number at batch {first + step + 1} (epoch {epoch}), learning rate {rates[step]:.3g}, "
-            f"gradient norms of the batch before: {before}",
-            todo="Lower train.rate_max, or clip the gradients (train.clip_images, train.clip_captions).",
-        )
+def _record(history: History, losses: npt.NDArray[np.float64], plan: Plan) -> None:
+    """Add an epoch's points."""
     for block in np.array_split(np.arange(len(losses)), min(POINTS, len(losses))):
-        done = first + int(block[-1]) + 1
+        done = plan.first + int(block[-1]) + 1
         history.loss.append((done, float(losses[block].mean())))
-        history.rate.append((done, rates[int(block[-1])]))
+        history.rate.append((done, plan.rates[int(block[-1])]))
 
 
 def _validate(encoders: Encoders, dev: Pairs, history: History, epoch: int, similarity: SimilarityName) -> None:

@@ -47,6 +47,24 @@ class Objective(nn.Module):
         loss = hardest if settings.loss == "hardest" and epoch >= settings.warm_up else hinge
         return loss(scores, same, margin=settings.margin, reduction=settings.reduction)
 
+    def alike(self, pairs: int, *, epoch: int) -> float:
+        """The loss of a batch by a model that gives all its pairs one score, and so knows nothing.
+
+        Pairs that share a picture are counted as mismatches here: with them it is a little less.
+
+        Args:
+            pairs: how many the batch has.
+            epoch: counted from 0.
+        """
+        settings = self.settings
+        each = pairs if settings.reduction == "sum" else 1
+        if settings.loss == "infonce":
+            return math.log(pairs) * each
+        if settings.loss == "hardest" and epoch >= settings.warm_up:
+            return 2 * settings.margin * each
+        mismatches = pairs * (pairs - 1)
+        return 2 * settings.margin * (mismatches if settings.reduction == "sum" else mismatches / pairs**2)
+
     def stuck(self, losses: npt.NDArray[np.float64], pairs: npt.NDArray[np.int64], *, epoch: int) -> bool:
         """Whether the losses of an epoch are those of a model which gives all pairs one score.
 
@@ -60,5 +78,5 @@ class Objective(nn.Module):
         """
         if self.settings.loss != "hardest" or epoch < self.settings.warm_up:
             return False
-        collapsed = 2 * self.settings.margin * (pairs if self.settings.reduction == "sum" else 1)
+        collapsed = np.array([self.alike(int(number), epoch=epoch) for number in pairs])
         return bool((np.abs(losses - collapsed) <= STUCK * collapsed).all())

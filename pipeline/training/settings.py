@@ -60,6 +60,9 @@ class TrainSettings(ModelSettings):
     """Largest gradient norm of the picture side; null for none (the released code clips on Flickr8k only)."""
     clip_captions: float | None = Field(0.05, gt=0)
     """Largest gradient norm of the caption side; null for none."""
+    clip_scope: Literal["side", "all", "tensor"] = "side"
+    """What these limits hold for: the norm over all weights of the ``side`` (Merkx & Frank), over ``all`` weights of
+    both sides together (VSE++; both limits are then the same), or of each ``tensor`` by itself (order-embeddings)."""
     average: Literal["none", "ema", "swa"] = "none"
     """What is validated and kept: the weights themselves, their exponential average over all batches (``ema``), or
     their mean over the ends of cycles (``swa``, Izmailov et al. 2018)."""
@@ -82,6 +85,11 @@ class TrainSettings(ModelSettings):
         if self.loss == "hardest" and self.warm_up >= self.epochs:
             raise ValueError(
                 f"warm_up ({self.warm_up}) leaves none of the {self.epochs} epochs for the hardest mismatch"
+            )
+        if self.clip_scope == "all" and self.clip_images != self.clip_captions:
+            raise ValueError(
+                f"clip_scope all has one limit for both sides, but clip_images is {self.clip_images} and "
+                f"clip_captions {self.clip_captions}"
             )
         ends = self.epochs - self.epochs % self.cycle if self.average == "swa" else self.epochs
         if self.average != "none" and self.average_start >= ends:

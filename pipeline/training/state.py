@@ -8,6 +8,7 @@ from pipeline.model.encoders import Encoders
 from pipeline.training.averaging import Averaging
 from pipeline.training.objective import Objective
 from pipeline.training.settings import TrainSettings
+from pipeline.training.watch import Watch
 
 
 def build_optimiser(encoders: Encoders, objective: Objective, settings: TrainSettings) -> torch.optim.Optimizer:
@@ -23,7 +24,7 @@ def build_optimiser(encoders: Encoders, objective: Objective, settings: TrainSet
 
 
 def state_of(
-    encoders: Encoders, objective: Objective, optimiser: torch.optim.Optimizer, averaging: Averaging
+    encoders: Encoders, objective: Objective, optimiser: torch.optim.Optimizer, averaging: Averaging, watch: Watch
 ) -> dict[str, torch.Tensor]:
     """All that a training needs to go on to the bit, as tensors by name."""
     state = {f"encoders.{name}": value for name, value in encoders.state_dict().items()}
@@ -31,6 +32,7 @@ def state_of(
     for number, values in optimiser.state_dict()["state"].items():
         state |= {f"optimiser.{number}.{name}": value for name, value in values.items()}
     state |= {f"average.{name}": value for name, value in averaging.state().items()}
+    state |= {f"watch.{name}": value for name, value in watch.state().items()}
     state["random"] = torch.get_rng_state()
     if encoders.device.type == "cuda":
         state["random.cuda"] = torch.cuda.get_rng_state(encoders.device)
@@ -43,6 +45,7 @@ def restore(
     objective: Objective,
     optimiser: torch.optim.Optimizer,
     averaging: Averaging,
+    watch: Watch,
 ) -> None:
     """Put back what :func:`state_of` gave.
 
@@ -56,6 +59,7 @@ def restore(
     encoders.load_state_dict(parts["encoders"])
     objective.load_state_dict(parts.get("objective", {}))
     averaging.restore(parts.get("average", {}))
+    watch.restore(parts["watch"])
     found: dict[int, dict[str, torch.Tensor]] = {}
     for name, value in parts.get("optimiser", {}).items():
         number, _, rest = name.partition(".")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from pipeline.training.objective import Objective
 from pipeline.training.settings import TrainSettings
@@ -31,3 +32,13 @@ def test_only_the_hardest_mismatch_gets_stuck_and_not_while_it_warms_up():
     assert not objective(loss="hinge").stuck(losses, PAIRS, epoch=0)
     warm = objective(reduction="mean", warm_up=2)
     assert [warm.stuck(losses, PAIRS, epoch=epoch) for epoch in (1, 2)] == [False, True]
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("loss", ["hinge", "hardest", "infonce"])
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_what_knowing_nothing_costs_is_the_loss_of_equal_scores(loss, reduction, epoch):
+    asked = objective(loss=loss, reduction=reduction, warm_up=1)
+    for pairs in (2, 9):
+        found = asked(torch.full((pairs, pairs), 0.3), torch.eye(pairs, dtype=torch.bool), epoch=epoch)
+        assert asked.alike(pairs, epoch=epoch) == pytest.approx(found.item(), rel=1e-5)
