@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import pipeline
 from pipeline import params
 from pipeline.cli import main
+from pipeline.semantics.datasets import Pairs
+from pipeline.semantics.pair_table import write_pairs
 
 SAMPLE = """# The sample.
 report:
@@ -144,3 +150,98 @@ def test_a_file_that_cannot_be_written_is_one_line(project: Path, capsys: pytest
     (project / "blocked").write_text("a file, no folder")
     assert main(["recipe", "sample", "--params", "blocked/params.yaml"]) == 1
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.fixture
+def systems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two projects, good and poor, each with a table of pairs, and the user in the folder above them."""
+    for name, noise in (("good", 1.0), ("poor", 4.0)):
+        judged = []
+        for number, (task, subtask, count) in enumerate((("STS13", "FNWN", 189), ("STS16", "plagiarism", 230))):
+            random = np.random.default_rng(number)
+            gold = random.uniform(0, 5, count)
+            texts = [f"sentence {place}" for place in range(count)]
+            seen = (np.arange(count) < 50, np.zeros(count, bool)) if name == "good" else None
+            scores = gold + noise * random.standard_normal(count)
+            pairs = Pairs(texts, texts, gold)
+            judged.append(SimpleNamespace(task=task, subtask=subtask, pairs=pairs, scores=scores, seen=seen))
+        (tmp_path / name / "data" / "semantics").mkdir(parents=True)
+        write_pairs(tmp_path / name / "data" / "semantics" / "pairs.parquet", judged)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_two_systems_are_compared_in_a_table(systems: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "good", "poor/data/semantics/pairs.parquet", "--samples", "500"]) == 0
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert lines[:2] == ["A: good/data/semantics/pairs.parquet", "B: poor/data/semantics/pairs.parquet"]
+    assert lines[3].split()[:4] == ["task", "subtask", "pairs", "A"]
+    assert [line.split()[0] for line in lines[4:7]] == ["STS13", "STS16", "STS"]
+    assert lines[4].split()[2] == "189"
+    assert lines[4].endswith("A")
+    assert "A on 2, B on 0 of 2." in out
+    assert "500 resamples of the pairs, seed 0" in out
+    assert err == ""
+
+
+def test_a_comparison_is_the_same_twice_and_as_markdown_or_csv(
+    systems: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outs = []
+    for options in (["--csv"], ["--csv"], ["--csv", "--seed", "1"], ["--md"]):
+        assert main(["compare", "good", "poor", "--samples", "200", *options]) == 0
+        outs.append(capsys.readouterr().out)
+    first, again, other, markdown = outs
+    assert first == again != other
+    rows = list(csv.DictReader(io.StringIO(first)))
+    assert [row["subtask"] for row in rows] == ["FNWN", "plagiarism", "mean of 2"]
+    assert 0.4 < float(rows[0]["difference"]) < 0.9
+    assert "| STS13 | FNWN | 189 |" in markdown
+
+
+def test_unseen_pairs_only(systems: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "good", "poor", "--samples", "200", "--csv", "--unseen"]) == 0
+    out, err = capsys.readouterr()
+    assert [row["pairs"] for row in csv.DictReader(io.StringIO(out))] == ["139", "180", ""]
+    assert "B does not tell its training captions" in err
+
+
+def test_a_system_is_set_beside_a_published_one(systems: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "good", "--published", "char-gru"]) == 0
+    out, err = capsys.readouterr()
+    assert "B: char-GRU (Flickr8k), Merkx & Frank 2019" in out
+    assert "0.238 [0.099, 0.368]" in out
+    assert "A on 2, char-GRU (Flickr8k) on 0 of 2." in out
+    assert "left out: STS12 MSRpar" in err
+    assert main(["compare", "poor", "--published", "infersent", "--csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert (rows[1]["b"], rows[1]["b_lo"], rows[1]["b_hi"], rows[1]["better"]) == ("0.808", "0.758", "0.849", "B")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["poor", "--published", "bow"],
+        ["poor", "--samples", "0"],
+        ["poor", "--seed", "-1"],
+        ["--published", "bow", "--unseen"],
+        ["--published", "bow", "--seed", "0"],
+    ],
+)
+def test_comparisons_that_make_no_sense_end_with_2(systems: Path, options: list[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["compare", "good", *options])
+    assert stopped.value.code == 2
+
+
+def test_what_cannot_be_compared_is_one_message(systems: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (systems / "empty").mkdir()
+    for options, message in (
+        (["empty"], "sightword: empty: holds no data/semantics/pairs.parquet"),
+        (["none.parquet"], "sightword: none.parquet: does not exist"),
+        (["--published", "elmo"], "sightword: elmo: no such published system; expected one of bow, infersent"),
+    ):
+        assert main(["compare", "good", *options]) == 1
+        assert capsys.readouterr().err.startswith(message)

@@ -1,0 +1,36 @@
+"""How each command is added to the parser."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+Run = Callable[[argparse.Namespace], int]
+
+
+def add_command(commands: Commands, name: str, description: str, run: Run) -> argparse.ArgumentParser:
+    """A command with its help; the first line of the description stands in the list of commands."""
+    parser = commands.add_parser(
+        name,
+        help=description.splitlines()[0].rstrip("."),
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run, parser=parser)
+    return parser
+
+
+def add_layout(parser: argparse.ArgumentParser, csv: str) -> None:
+    """The options ``--md`` and ``--csv``, of which at most one is given."""
+    layout = parser.add_mutually_exclusive_group()
+    layout.add_argument("--md", action="store_true", help="a Markdown table")
+    layout.add_argument("--csv", action="store_true", help=csv)
+
+
+def laid_out(arguments: argparse.Namespace, lines: Sequence[Sequence[str]]) -> str:
+    """A table as the options of :func:`add_layout` want it."""
+    from pipeline import layout
+
+    return (layout.to_csv if arguments.csv else layout.to_markdown if arguments.md else layout.to_text)(lines)

@@ -1,0 +1,143 @@
+"""The commands that look after a project's parameters and experiments."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from pipeline.cli.command import Commands, add_command, add_layout, laid_out
+
+RECIPE = """\
+Write params.yaml whole from a recipe, with its comments.
+
+A recipe is a complete set of parameters, such as the published ones. From there,
+edit params.yaml, or let `dvc exp run -S section.key=value` do it."""
+
+PARAMS = """\
+Check params.yaml, and print what the stages will use, section by section."""
+
+EXPERIMENTS = """\
+Show experiments with the mean and standard deviation over their seeds.
+
+Experiments that differ by train.seed only are one row: what was varied, how
+many runs, and each metric as mean ± sample standard deviation (none for a
+single run). It runs `dvc exp show --json`, or reads what that has printed."""
+
+
+def add(commands: Commands) -> None:
+    """Add ``recipe``, ``params`` and ``experiments``."""
+    recipe = add_command(commands, "recipe", RECIPE, _recipe)
+    recipe.add_argument("name", metavar="NAME", nargs="?", help="a recipe's name, or the path of a file")
+    recipe.add_argument("--list", action="store_true", help="show the recipes and what they are")
+    recipe.add_argument("--force", action="store_true", help="replace a params.yaml with edits that git does not have")
+    _add_params(recipe)
+
+    params = add_command(commands, "params", PARAMS, _params)
+    params.add_argument("--check", action="store_true", help="only check")
+    _add_params(params)
+
+    experiments = add_command(commands, "experiments", EXPERIMENTS, _experiments)
+    experiments.add_argument("file", metavar="FILE", nargs="?", help="output of `dvc exp show --json`; - reads a pipe")
+    experiments.add_argument(
+        "--metric",
+        metavar="REGEX",
+        action="append",
+        default=[],
+        help="the metrics whose whole name matches, from any file; may be given again (default: metrics/summary.json)",
+    )
+    experiments.add_argument("--over", metavar="PARAM", default="train.seed", help="what may differ (%(default)s)")
+    add_layout(experiments, csv="CSV with all digits, deviations in columns of their own")
+
+
+def _recipe(arguments: argparse.Namespace) -> int:
+    from pipeline import recipes
+
+    project = recipes.find_project(Path.cwd())
+    if arguments.list:
+        found = recipes.list_recipes(project)
+        width = max((len(recipe.name) for recipe in found), default=0)
+        for recipe in found:
+            print(f"{recipe.name:{width}}  {recipe.summary}".rstrip())
+        return 0
+    if arguments.name is None:
+        arguments.parser.error("which recipe? Give its NAME, or see them with --list")
+    recipe = recipes.find(arguments.name, project)
+    path = _params_path(arguments)
+    written = recipes.write(recipe, path, project, force=arguments.force)
+    about = f" ({recipe.summary})" if recipe.summary else ""
+    print(f"{path} {'is now' if written.changed else 'already was'} the recipe {recipe.name}{about}")
+    if written.changed:
+        print("Next: dvc repro")
+    return 0
+
+
+def _params(arguments: argparse.Namespace) -> int:
+    from pipeline import params, recipes
+
+    path = _params_path(arguments)
+    sections = params.load(path)
+    if arguments.check:
+        print(f"{path}: all {len(sections)} sections are right")
+        return 0
+    for name, settings in sections.items():
+        print(f"{name}:")
+        for key, value in recipes.flat(settings.model_dump()).items():
+            print(f"  {key}: {value}")
+    return 0
+
+
+def _experiments(arguments: argparse.Namespace) -> int:
+    from pipeline import experiments
+
+    listing = experiments.read(_exp_show(arguments.file))
+    if listing.experiments:
+        found = experiments.groups(listing.experiments, arguments.metric, over=arguments.over)
+        lines = experiments.table(found, exact=arguments.csv)
+        print(laid_out(arguments, lines))
+    else:
+        print("no experiment has results yet", file=sys.stderr)
+    if listing.left_out:
+        print(f"left out: {', '.join(listing.left_out)}", file=sys.stderr)
+    return 0
+
+
+def _exp_show(name: str | None) -> Any:
+    """What ``dvc exp show --json`` says: read from a file or a pipe, or asked here."""
+    import json
+    import subprocess
+
+    from pipeline.errors import FileFormatError, SetupError
+    from pipeline.files import read_json
+
+    if name not in (None, "-"):
+        return read_json(name)
+    if name is None:
+        command = [sys.executable, "-m", "dvc", "exp", "show", "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - fixed words
+        if done.returncode:
+            said = done.stderr.strip().splitlines() or ["it said nothing"]
+            raise SetupError(f"dvc exp show failed: {said[-1].removeprefix('ERROR: ')}", where=Path.cwd())
+        text = done.stdout
+    else:
+        text = sys.stdin.read()
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise FileFormatError(f"is not valid JSON ({error.msg})", where="standard input") from None
+
+
+def _params_path(arguments: argparse.Namespace) -> Path:
+    """The file named by ``--params``, else the project's, spelt briefly."""
+    from pipeline.recipes import find_project
+
+    if arguments.params is not None:
+        return Path(arguments.params)
+    path = find_project(Path.cwd()) / "params.yaml"
+    return Path(os.path.relpath(path))
+
+
+def _add_params(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--params", metavar="FILE", help="the parameter file (default: params.yaml beside dvc.yaml)")

@@ -1,0 +1,134 @@
+"""The commands that look after the store of features."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.cli.command import Commands, add_command
+from pipeline.errors import StoreError
+
+if TYPE_CHECKING:
+    from pipeline.features.store import Store
+    from pipeline.features.upkeep import Kind
+
+STORE = """\
+Look after the store of computed features: stats, verify, prune.
+
+The store remembers each feature that was ever computed, for all projects and
+machines that share the folder; SIGHTWORD_STORE names it."""
+
+STATS = """\
+Show the kinds of features in the store: how many, how large, last used."""
+
+VERIFY = """\
+Read every feature of the store and compare its checksum.
+
+Exits with 1 when something is damaged. Runs leave damaged features out and
+compute them again; prune takes them away."""
+
+PRUNE = """\
+Remove what is not wanted from the store, and put the rest in order.
+
+Without options it removes damaged features and what killed processes left a day
+ago or more, and merges small files into large ones. With --remove or --unused
+it also removes whole kinds of features. Others may use the store meanwhile: what
+they miss they compute anew."""
+
+
+def add(commands: Commands) -> None:
+    """Add ``store`` with its own commands."""
+    store = add_command(commands, "store", STORE, _store)
+    actions = store.add_subparsers(title="commands", metavar="COMMAND")
+    for name, description, run in (("stats", STATS, _stats), ("verify", VERIFY, _verify), ("prune", PRUNE, _prune)):
+        action = add_command(actions, name, description, run)
+        action.add_argument("--store", metavar="FOLDER", help="the store (default: SIGHTWORD_STORE, else in the cache)")
+        if name != "prune":
+            action.add_argument("--kind", metavar="NAME", default="", help="only the kinds whose name begins so")
+    action.add_argument("--remove", metavar="NAME", default="", help="remove the one kind whose name begins so")
+    action.add_argument("--unused", metavar="DAYS", type=float, help="remove kinds that were not used for DAYS days")
+    action.add_argument("--dry-run", action="store_true", help="only say what would be done")
+
+
+def _store(arguments: argparse.Namespace) -> int:
+    arguments.parser.error("which command? stats, verify or prune")
+    return 2
+
+
+def _stats(arguments: argparse.Namespace) -> int:
+    from pipeline.features import upkeep
+
+    store = _open_store(arguments)
+    print(f"{store.folder}")
+    for kind in upkeep.survey(store, arguments.kind):
+        _print_kind(kind)
+    return 0
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from pipeline.features import upkeep
+
+    store = _open_store(arguments)
+    sound = damaged = 0
+    for kind in upkeep.survey(store, arguments.kind):
+        sound += kind.features
+        damaged += len(kind.damaged)
+        for what in kind.damaged:
+            print(f"damaged: {what}")
+    print(f"{store.folder}: {sound} features are sound, {damaged} places are damaged")
+    return 1 if damaged else 0
+
+
+def _prune(arguments: argparse.Namespace) -> int:
+    from pipeline.features import upkeep
+
+    store = _open_store(arguments)
+    if arguments.unused is not None and arguments.unused < 0:
+        arguments.parser.error("--unused DAYS cannot be below 0")
+    done = upkeep.prune(store, remove=arguments.remove, unused_days=arguments.unused, dry_run=arguments.dry_run)
+    print(
+        f"{store.folder}: {'would remove' if arguments.dry_run else 'removed'} {done.kinds} kinds and "
+        f"{done.leftovers} leftovers, {'would merge' if arguments.dry_run else 'merged'} {done.segments} segments"
+        + ("" if arguments.dry_run else f"; {_size(done.bytes)} freed")
+    )
+    return 0
+
+
+def _open_store(arguments: argparse.Namespace) -> Store:
+    from pipeline import machine
+    from pipeline.features.store import Store
+
+    folder = Path(arguments.store) if arguments.store else machine.current().store
+    store = Store(folder)
+    if not store.kinds.is_dir():
+        raise StoreError("there is no store here", where=folder, todo="The stage features makes it at its first run.")
+    return store
+
+
+def _print_kind(kind: Kind) -> None:
+    import datetime as dt
+
+    identity = kind.identity
+    transform = identity.get("transform", {})
+    used = dt.datetime.fromtimestamp(kind.used).astimezone()
+    print(f"\n{kind.name}")
+    if identity:
+        weights = identity["weights_sha256"][:12]
+        print(f"  {identity['backbone']} {identity['feature_point']}, weights {weights}, {identity['precision']}, "
+              f"{identity['kernel']}")  # fmt: skip
+        after = [name for name, on in (("ReLU", transform["relu"]), ("L2", transform["l2"])) if on]
+        print(f"  smaller side {transform['resize']} ({transform['interpolation']}), {transform['crops']} crop(s) of "
+              f"{transform['crop']}{''.join(f', {name}' for name in after)}")  # fmt: skip
+    print(f"  {kind.features} features in {kind.segments} segments, {_size(kind.bytes)}, last used {used:%Y-%m-%d}")
+    if kind.damaged:
+        print(f"  {len(kind.damaged)} places are damaged: see `sightword store verify`")
+
+
+def _size(count: int) -> str:
+    value = float(count)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if abs(value) < 1000:
+            return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"

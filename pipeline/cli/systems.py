@@ -1,0 +1,149 @@
+"""The commands that judge encoders and compare them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from pipeline.cli.command import Commands, add_command, add_layout, laid_out
+
+COMPARE = """\
+Compare two systems' semantic scores: by subtask, with tests and intervals.
+
+A and B are tables of pairs that the stage semantics wrote (pairs.parquet), or the
+projects that hold them in data/semantics. With --published, A is set beside a
+system of Merkx & Frank 2019, by their rule, as only its correlations are known."""
+
+EVALUATE = """\
+Judge any sentence encoder on SentEval's tasks.
+
+ENCODER is the folder of an encoder (models/encoder), a file of word vectors in
+GloVe's format (.txt, .vec, .gz), or module:name: an encoding function or an object
+with a method encode, from a module in this folder or installed; module:name() calls
+it first. It prints a table; --out writes what metrics/semantics.json holds."""
+
+
+def add(commands: Commands) -> None:
+    """Add ``compare`` and ``evaluate``."""
+    compare = add_command(commands, "compare", COMPARE, _compare)
+    compare.add_argument("a", metavar="A", help="a table of pairs, or a project")
+    compare.add_argument("b", metavar="B", nargs="?", help="the other one, judged on the same pairs")
+    compare.add_argument("--published", metavar="NAME", help="instead of B: bow, infersent, char-gru or char-gru-coco")
+    compare.add_argument("--unseen", action="store_true", help="only pairs of which neither sentence was trained on")
+    compare.add_argument("--samples", metavar="N", type=int, help="resamples of the bootstrap (default: 10000)")
+    compare.add_argument("--seed", metavar="N", type=int, help="of the bootstrap (default: 0)")
+    add_layout(compare, csv="CSV with all digits, and nothing else")
+
+    evaluate = add_command(commands, "evaluate", EVALUATE, _evaluate)
+    evaluate.add_argument("encoder", metavar="ENCODER", help="a folder, a file of word vectors, or module:name")
+    evaluate.add_argument("--data", metavar="FOLDER", required=True, help="the folder that holds SentEval's downstream")
+    evaluate.add_argument(
+        "--tasks",
+        metavar="NAME",
+        nargs="+",
+        help="which tasks (default: STS12 to STS16, STSBenchmark, SICKRelatedness)",
+    )
+    evaluate.add_argument("--missing", choices=("error", "skip"), default="error", help="tasks without files")
+    evaluate.add_argument("--training-captions", metavar="FILE", help="captions.parquet, or a text with one a line")
+    evaluate.add_argument("--no-trained-head", action="store_true", help="judge by the cosine alone, which is quicker")
+    evaluate.add_argument(
+        "--classifier",
+        choices=("pytorch", "sklearn"),
+        default="pytorch",
+        help="which of SentEval's regressions judges tasks with classes (%(default)s)",
+    )
+    evaluate.add_argument("--kfold", metavar="N", type=int, default=5, help="folds of those tasks (%(default)s)")
+    evaluate.add_argument("--batch-size", metavar="N", type=int, help="sentences encoded together")
+    evaluate.add_argument("--lower-case", action="store_true", help="look up word vectors in lower case")
+    evaluate.add_argument("--out", metavar="FILE", help="write the scores as JSON")
+    evaluate.add_argument("--pairs", metavar="FILE", help="write the score of each pair as Parquet")
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    if (arguments.b is None) == (arguments.published is None):
+        arguments.parser.error("compare A with what? Give either B or --published NAME")
+    of_pairs = (arguments.unseen, arguments.samples is not None, arguments.seed is not None)
+    if arguments.published is not None and any(of_pairs):
+        arguments.parser.error("--unseen, --samples and --seed need B: the published pairs are not known")
+    if arguments.samples is not None and arguments.samples < 1:
+        arguments.parser.error("--samples N cannot be below 1")
+    if arguments.seed is not None and arguments.seed < 0:
+        arguments.parser.error("--seed N cannot be below 0")
+    from pipeline.comparison import systems, table
+    from pipeline.semantics import published
+    from pipeline.semantics.pair_table import read_pairs
+
+    path = systems.pairs_file(arguments.a)
+    head = [f"A: {path}"]
+    if arguments.published is None:
+        other = systems.pairs_file(arguments.b)
+        samples = systems.SAMPLES if arguments.samples is None else arguments.samples
+        seed = systems.SEED if arguments.seed is None else arguments.seed
+        found = systems.compare(
+            read_pairs(path), read_pairs(other), unseen=arguments.unseen, samples=samples, seed=seed
+        )
+        head.append(f"B: {other}")
+        if arguments.unseen:
+            head.append("Only pairs of which neither sentence is a training caption of A or B.")
+        lines = table.lines(found, exact=arguments.csv)
+        below = [*table.verdict(found), f"Bootstrap: {samples} resamples of the pairs, seed {seed}."]
+        left_out = found.left_out
+        for name in found.unknown:
+            print(f"{name} does not tell its training captions: all its pairs count as unseen", file=sys.stderr)
+    else:
+        beside = published.beside_published(read_pairs(path), arguments.published)
+        head.append(f"B: {published.SYSTEMS[arguments.published]}, {published.SOURCE}")
+        lines = table.published_lines(beside, exact=arguments.csv)
+        below = [table.published_verdict(beside, arguments.published)]
+        left_out = beside.left_out
+    text = laid_out(arguments, lines)
+    if arguments.csv:
+        print(text)
+    else:
+        gap = "\n\n" if arguments.md else "\n"
+        print(gap.join(head), text, gap.join(below), sep="\n\n")
+    if left_out:
+        print(f"left out: {', '.join(left_out)}", file=sys.stderr)
+    return 0
+
+
+def _evaluate(arguments: argparse.Namespace) -> int:
+    from pipeline import judging, layout
+    from pipeline.files import write_json
+    from pipeline.semantics.settings import TASKS
+
+    if arguments.batch_size is not None and arguments.batch_size < 1:
+        arguments.parser.error("--batch-size N must be at least 1")
+    if arguments.kfold < 2:
+        arguments.parser.error("--kfold N must be at least 2")
+    data, tasks = Path(arguments.data), arguments.tasks or list(TASKS)
+    out, pairs = (None if name is None else Path(name) for name in (arguments.out, arguments.pairs))
+    skip = arguments.missing == "skip"
+    judging.check(data, tasks, skip=skip, outputs=[path for path in (out, pairs) if path is not None])
+    captions = arguments.training_captions
+    training = None if captions is None else judging.read_training_captions(Path(captions))
+    encode = judging.open_encoder(arguments.encoder, batch_size=arguments.batch_size, lower_case=arguments.lower_case)
+
+    from pipeline.semantics.evaluation import judge
+    from pipeline.semantics.pair_table import write_pairs
+
+    found = judge(
+        encode,
+        tasks,
+        data,
+        training,
+        trained_head=not arguments.no_trained_head,
+        classifier=arguments.classifier,
+        kfold=arguments.kfold,
+        missing=arguments.missing,
+        progress=True,
+    )
+    if out is not None:
+        write_json(out, found.metrics)
+    if pairs is not None:
+        write_pairs(pairs, found.judged)
+    print(layout.to_text(judging.score_table(found.metrics)))
+    for task, reason in found.metrics.get("skipped", {}).items():
+        print(f"left out: {task} ({reason})", file=sys.stderr)
+    return 0

@@ -1,0 +1,1 @@
+"""Comparing encoders: which of two agrees better with people's scores, and is that more than chance?"""

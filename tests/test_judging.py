@@ -1,0 +1,198 @@
+"""``sightword evaluate``: any encoder by its name, and what it says."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from pipeline.captions.vocabulary import Vocabulary
+from pipeline.cli import main
+from pipeline.errors import EncoderError, FileFormatError
+from pipeline.judging import HEADER, SEEN_HEADER, open_encoder, read_training_captions, score_table
+from pipeline.model.encoders import Encoders
+from pipeline.model.sentence_encoder import SentenceEncoder
+from pipeline.model.settings import ModelSettings
+from pipeline.semantics.evaluation import evaluate
+from pipeline.semantics.pair_table import read_pairs
+
+SENTENCES = ["a dog runs", "a cat sits", "two dogs run fast", "the red ball", "a dog and a cat"]
+
+MODULE = '''
+import numpy as np
+
+def lengths(sentences):
+    return np.array([[len(s), s.count("a"), 1.0] for s in sentences])
+
+class Model:
+    """As sentence-transformers: encode, and callable for other things."""
+    sizes = []
+    prepared = []
+    def encode(self, sentences, batch_size=32, show_progress_bar=None):
+        self.sizes.append(batch_size)
+        return lengths(sentences)
+    def __call__(self, features):
+        raise AssertionError("not this one")
+
+class Careful(Model):
+    def prepare(self, sentences):
+        self.prepared.append(len(sentences))
+
+model = Model()
+number = 5
+'''
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch):
+    """A folder to work in, with a data set, an encoder of one's own and word vectors."""
+    folder = tmp_path / "senteval/downstream/STS/STSOwn-en-test"
+    folder.mkdir(parents=True)
+    pairs = [(a, b) for a in SENTENCES for b in SENTENCES if a < b]
+    (folder / "STS.input.street.txt").write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
+    (folder / "STS.gs.street.txt").write_text("".join(f"{len(set(a) & set(b)) / 3:.3f}\n" for a, b in pairs))
+    (tmp_path / "my_encoder.py").write_text(MODULE)
+    words = sorted({word for sentence in SENTENCES for word in sentence.split()})
+    random = np.random.default_rng(0).normal(size=(len(words), 4))
+    lines = [f"{word} {' '.join(f'{x:.4f}' for x in row)}" for word, row in zip(words, random, strict=True)]
+    (tmp_path / "vectors.txt").write_text("\n".join(lines) + "\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield tmp_path
+    sys.modules.pop("my_encoder", None)
+
+
+def run(*argv):
+    return main(["evaluate", *argv, "--data", "senteval", "--tasks", "STSOwn"])
+
+
+def test_a_function_of_ones_own_is_judged_and_the_table_shows_it(work, capsys):
+    (work / "seen.txt").write_text("A dog runs.\nsomething else\n")
+    options = ["--out", "new/scores.json", "--pairs", "new/pairs.parquet", "--training-captions", "seen.txt"]
+    assert run("my_encoder:lengths", *options) == 0
+    scores = json.loads((work / "new/scores.json").read_text())
+    import my_encoder
+
+    expected = evaluate(my_encoder.lengths, ["STSOwn"], work / "senteval", ["A dog runs.", "something else"])
+    assert scores == json.loads(json.dumps(expected))
+    lines = capsys.readouterr().out.splitlines()
+    street = scores["STSOwn"]["street"]
+    assert re.split(r"\s{2,}", lines[0]) == [*HEADER, *SEEN_HEADER]
+    lo, hi = street["pearson_ci95"]
+    assert re.split(r"\s{2,}", lines[1]) == [
+        *["STSOwn", "street", "10", f"{street['pearson']:.4f}", f"{lo:.3f} to {hi:.3f}", f"{street['spearman']:.4f}"],
+        *["20.0%", f"{street['unseen']['pearson']:.4f}"],
+    ]
+    assert [line.split()[1] for line in lines[2:]] == ["mean", "mean,", "all"]
+    pairs = read_pairs(work / "new/pairs.parquet").subtasks["STSOwn", "street"]
+    assert len(pairs) == 10
+    assert np.corrcoef(pairs.score, pairs.gold)[0, 1] == pytest.approx(street["pearson"])
+
+
+def test_an_object_is_asked_by_its_method_with_the_batch_size_it_takes(work):
+    for name in ("my_encoder:model", "my_encoder:Model()", "my_encoder:Careful()"):
+        assert run(name, "--batch-size", "7") == 0
+    import my_encoder
+
+    assert set(my_encoder.Model.sizes) == {7}
+    assert my_encoder.Careful.prepared == [5]
+    assert run("my_encoder:model") == 0
+    assert my_encoder.Model.sizes[-1] == 32
+    assert open_encoder("my_encoder:lengths", batch_size=7)(["ab"]).tolist() == [[2, 1, 1]]
+
+
+def test_an_encoder_folder_is_judged(work, capsys):
+    torch.manual_seed(0)
+    settings = ModelSettings(embedding=5, hidden=6, attention=4)
+    vocabulary = Vocabulary.build(SENTENCES)
+    encoder = SentenceEncoder([Encoders(len(vocabulary), 7, settings).eval()], vocabulary, settings)
+    encoder.save(work / "models/encoder")
+    assert run("models/encoder", "--batch-size", "2") == 0
+    expected = evaluate(encoder.encode, ["STSOwn"], work / "senteval")["STSOwn"]["street"]["pearson"]
+    assert f"{expected:.4f}" in capsys.readouterr().out
+
+
+def test_word_vectors_are_judged(work, capsys):
+    assert run("vectors.txt") == 0
+    plain = capsys.readouterr().out
+    assert "seen" not in plain
+    (work / "vectors.txt").rename(work / "glove.vec")
+    assert run("glove.vec", "--lower-case") == 0
+    assert capsys.readouterr().out == plain  # these sentences are in lower case
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["my_encoder:nothing"], "my_encoder:nothing: the module my_encoder has no nothing"),
+        (["my_encoder:number"], "my_encoder:number: is int; expected a function, or an object with a method encode"),
+        (["my_encoder:number()"], "my_encoder:number(): is int, which cannot be called"),
+        (["my_encoder:Model"], "my_encoder:Model: is a class. Put () behind it"),
+        (["no_such_module:f"], "no_such_module:f: there is no module no_such_module"),
+        (["models/none"], "models/none: no such encoder; expected the folder of an encoder"),
+        (["senteval"], "senteval: holds no encoder"),
+        (["gone.txt"], "gone.txt: cannot be read"),
+        (["my_encoder:lengths", "--out", "senteval"], "senteval: is a folder, not a file"),
+        (["my_encoder:lengths", "--out", "vectors.txt/x.json"], "vectors.txt: "),
+        (["my_encoder:lengths", "--training-captions", "gone.txt"], "gone.txt: does not exist"),
+    ],
+)
+def test_a_mistake_is_told_before_the_work(work, capsys, argv, message):
+    assert run(*argv) == 1
+    said = capsys.readouterr()
+    assert said.err.startswith(f"sightword: {message}")
+    assert not said.out
+
+
+def test_tasks_that_are_not_there_stop_or_are_named(work, capsys):
+    argv = ["evaluate", "my_encoder:lengths", "--data", "senteval", "--tasks", "STSOwn", "STS13"]
+    assert main(argv) == 1
+    assert "STS13-en-test: task STS13: does not exist. Get the data set, or name other tasks" in capsys.readouterr().err
+    assert main([*argv, "--missing", "skip"]) == 0
+    assert "left out: STS13 (downstream/STS/STS13-en-test does not exist)" in capsys.readouterr().err
+    assert main(["evaluate", "my_encoder:lengths", "--data", "nowhere"]) == 1
+    assert "nowhere: has no folder downstream" in capsys.readouterr().err
+
+
+def test_a_batch_size_below_one_is_a_wrong_argument(work):
+    with pytest.raises(SystemExit) as stopped:
+        run("my_encoder:lengths", "--batch-size", "0")
+    assert stopped.value.code == 2
+
+
+def test_training_captions_are_those_of_the_split_train(tmp_path):
+    import pyarrow as pa
+
+    from pipeline.files import write_table
+
+    write_table(tmp_path / "c.parquet", pa.table({"text": ["one", "two", "three"], "split": ["train", "dev", "train"]}))
+    assert read_training_captions(tmp_path / "c.parquet") == ["one", "three"]
+    (tmp_path / "c.txt").write_text("one\n\ntwo\n")
+    assert read_training_captions(tmp_path / "c.txt") == ["one", "two"]
+    (tmp_path / "empty.txt").write_text("\n")
+    with pytest.raises(FileFormatError, match="has no training caption"):
+        read_training_captions(tmp_path / "empty.txt")
+
+
+def test_the_table_has_accuracies_and_says_what_is_undefined():
+    nothing = {"pearson": None, "spearman": None, "pearson_ci95": None, "pairs": 3, "undefined": "constant"}
+    lines = score_table(
+        {
+            "SICKRelatedness": {"cosine": nothing},
+            "MR": {"accuracy": 77.123, "accuracy_ci95": 1.5, "dev_accuracy": 70.0, "test": 10662},
+            "skipped": {"CR": "gone"},
+        }
+    )
+    assert lines[1:] == [
+        ["SICKRelatedness", "cosine", "3", "undefined", "", "undefined"],
+        ["MR", "accuracy 77.12 ± 1.50", "10662", "", "", ""],
+    ]
+
+
+def test_a_name_of_no_kind_is_told():
+    with pytest.raises(EncoderError, match="a b: no such encoder"):
+        open_encoder("a b")
