@@ -1,4 +1,4 @@
-"""Correlations, and the intervals that belong to them and to recalls.
+"""Correlations, the intervals that belong to them and to recalls, and the correction for many tests.
 
 A number without a definite value (the correlation with a constant) is ``None``
 here, never 0 and never NaN: whoever asked decides what it means.
@@ -7,6 +7,7 @@ here, never 0 and never NaN: whoever asked decides what it means.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -52,13 +53,35 @@ def fisher_interval(r: float, pairs: int) -> tuple[float, float] | None:
     Raises:
         ValueError: ``r`` is no correlation.
     """
+    return _interval(r, pairs, 1.0)
+
+
+def rank_interval(rho: float, pairs: int) -> tuple[float, float] | None:
+    """The 95 % interval of a Spearman correlation: Fisher's z with the variance of Bonett & Wright (2000), ``(1 +
+    rho^2 / 2) / (n - 3)``.
+
+    Args:
+        rho: the correlation, -1 to 1.
+        pairs: how many pairs it is from.
+
+    Returns:
+        As :func:`fisher_interval`.
+
+    Raises:
+        ValueError: ``rho`` is no correlation.
+    """
+    return _interval(rho, pairs, 1.0 + rho * rho / 2.0)
+
+
+def _interval(r: float, pairs: int, variance: float) -> tuple[float, float] | None:
+    """By Fisher's z, whose variance is ``variance`` / (pairs - 3)."""
     if not -1.0 <= r <= 1.0:
         raise ValueError(f"{r} is no correlation")
     if pairs <= 3:
         return None
     if abs(r) == 1.0:
         return r, r
-    middle, half = math.atanh(r), Z95 / math.sqrt(pairs - 3)
+    middle, half = math.atanh(r), Z95 * math.sqrt(variance / (pairs - 3))
     return math.tanh(middle - half), math.tanh(middle + half)
 
 
@@ -112,6 +135,29 @@ def mean_ranks(x: ArrayLike) -> NDArray[np.float64]:
     last = np.cumsum(counts)
     ranks: NDArray[np.float64] = ((last - counts + 1 + last) / 2.0)[place]
     return ranks
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """P-values of several tests made together, corrected by Holm (1979): any below 0.05 may be called significant, and
+    the chance of one false call among all is at most 5 %, however the tests depend on each other.
+
+    Args:
+        p: raw values, 0 to 1.
+
+    Returns:
+        Corrected values in the same order: the k-th smallest of m times m - k + 1, no smaller than the one before it,
+        1 at most.
+
+    Raises:
+        ValueError: a value is no probability.
+    """
+    if wrong := [value for value in p if not 0.0 <= value <= 1.0]:
+        raise ValueError(f"{wrong[0]} is no probability")
+    corrected, largest = [0.0] * len(p), 0.0
+    for k, place in enumerate(sorted(range(len(p)), key=lambda place: p[place])):
+        largest = max(largest, (len(p) - k) * p[place])
+        corrected[place] = min(1.0, largest)
+    return corrected
 
 
 def _series(x: ArrayLike) -> NDArray[np.float64]:

@@ -1,5 +1,5 @@
-"""Sentence similarity by SentEval's protocol: reads the encoder, the STS and SICK files and the training captions;
-writes ``metrics/semantics.json``, ``metrics/semantics.csv`` and ``plots/semantics/``.
+"""Semantic evaluation by SentEval's protocol: reads the encoder, the STS, SICK and transfer files and the training
+captions; writes ``metrics/semantics.json``, ``metrics/semantics.csv``, ``plots/semantics/`` and ``data/semantics/``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ CAPTIONS = Path("data/captions/captions.parquet")
 METRICS = Path("metrics/semantics.json")
 TABLE = Path("metrics/semantics.csv")
 PLOTS = Path("plots/semantics")
+PAIRS = Path("data/semantics")
 
 
 def work(settings: SemanticsSettings) -> None:
@@ -26,8 +27,9 @@ def work(settings: SemanticsSettings) -> None:
     from pipeline.captions.table import read_captions
     from pipeline.files import atomic_folder, write_json, write_text
     from pipeline.model.sentence_encoder import SentenceEncoder
+    from pipeline.semantics import breakdown, figure, tables
     from pipeline.semantics.evaluation import judge
-    from pipeline.semantics.tables import pair_tsv, score_csv, score_tsv
+    from pipeline.semantics.pair_table import write_pairs
 
     device = devices.use(machine.current())
     captions = read_captions(CAPTIONS)
@@ -44,6 +46,8 @@ def work(settings: SemanticsSettings) -> None:
         training,
         trained_head=settings.trained_head,
         seed=settings.seed,
+        classifier=settings.classifier,
+        kfold=settings.kfold,
         missing=settings.missing,
         progress=True,
     )
@@ -53,18 +57,27 @@ def work(settings: SemanticsSettings) -> None:
         if "undefined" in row.entry:
             log.warning("%s %s: %s", row.task, row.subtask, row.entry["undefined"])
 
+    judged = found.judged
+    with atomic_folder(PAIRS) as folder:
+        write_pairs(folder / "pairs.parquet", judged)
+        worst = breakdown.worst(judged, settings.worst_pairs)
+        write_text(folder / "worst.tsv", tables.disagreement_tsv(worst))
     with atomic_folder(PLOTS) as folder:
-        write_text(folder / "scores.tsv", score_tsv(found.judged))
-        write_text(folder / "pairs.tsv", pair_tsv(found.judged, settings.plot_pairs))
-    write_text(TABLE, score_csv(found.judged))
+        write_text(folder / "scores.tsv", tables.score_tsv(judged))
+        write_text(folder / "systems.tsv", tables.system_tsv(judged))
+        write_text(folder / "systems.svg", figure.draw(tables.compared(judged)))
+        write_text(folder / "pairs.tsv", tables.pair_tsv(judged, settings.plot_pairs))
+        write_text(folder / "breakdown.tsv", tables.part_tsv(breakdown.parts(judged)))
+    write_text(TABLE, tables.score_csv(judged))
     write_json(METRICS, found.metrics)
-    scores = [row.entry["pearson"] for row in found.judged if row.entry["pearson"] is not None]
+    scores = [row.entry["pearson"] for row in judged if row.entry["pearson"] is not None]
     log.info(
-        "semantics: %d tasks, %d scores over %d pairs; mean Pearson %s",
+        "semantics: %d tasks, %d correlations over %d pairs, mean Pearson %s; %d accuracies",
         len(found.metrics) - ("skipped" in found.metrics),
-        len(found.judged),
-        sum(len(row.pairs) for row in found.judged),
+        len(judged),
+        sum(len(row.pairs) for row in judged),
         f"{sum(scores) / len(scores):.3f}" if scores else "undefined",
+        len(found.accuracies),
     )
 
 

@@ -11,6 +11,7 @@ from torch import nn
 
 from pipeline.devices import move
 from pipeline.model.attention import Attention
+from pipeline.model.inference import gru_states
 from pipeline.model.packing import Packing
 from pipeline.model.pooling import pooling
 from pipeline.model.recurrent import Recurrent
@@ -48,7 +49,13 @@ class CaptionEncoder(nn.Module):
             states = self.dropout(self.recurrent(self.embedding(ids), lengths))
             return unit(self.pooling(states, lengths), self.similarity)
         packing = Packing.of(lengths)
-        states = self.dropout(self.recurrent.packed(self.embedding(packing.pack(ids)), packing))
+        lines = packing.pack(ids)
+        layers = [layer for layer in self.recurrent.layers if isinstance(layer, nn.GRU)]
+        if self.training or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or not layers:
+            states = self.dropout(self.recurrent.packed(self.embedding(lines), packing))
+        else:
+            tokens, places = torch.unique(lines, return_inverse=True)
+            states = gru_states(layers, self.embedding(tokens), places, packing)
         if isinstance(self.pooling, Attention):
             return unit(self.pooling.packed(states, packing), self.similarity)
         return unit(self.pooling(packing.unpack(states), lengths), self.similarity)

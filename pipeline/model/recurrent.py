@@ -39,6 +39,11 @@ class Recurrent(nn.Module):
         self.onward = LAYERS[cell](width, hidden, batch_first=True)
         self.backward_ = LAYERS[cell](width, hidden, batch_first=True) if bidirectional else None
 
+    @property
+    def layers(self) -> list[nn.GRU | nn.LSTM]:
+        """One or two directions."""
+        return [self.onward, *([self.backward_] if self.backward_ is not None else [])]
+
     def forward(self, inputs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """States at every position, by PyTorch's layers.
 
@@ -64,7 +69,7 @@ class Recurrent(nn.Module):
         """
         dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else inputs.dtype
         blocks = packing.blocks
-        layers = [self.onward, *([self.backward_] if self.backward_ is not None else [])]
+        layers = self.layers
         weights = [weight.to(dtype) for layer in layers for weight in layer.parameters()]
         with torch.autocast("cpu", enabled=False):
             states: tuple[torch.Tensor, ...] = _Directions.apply(  # type: ignore[no-untyped-call]  # torch gives it no types

@@ -54,23 +54,39 @@ class SentenceEncoder:
         return self.members[0].images.linear.in_features
 
     def encode(
-        self, sentences: Sequence[str], *, batch_size: int = 256, show_progress_bar: bool = False
+        self,
+        sentences: str | Sequence[str],
+        *,
+        batch_size: int = 256,
+        show_progress_bar: bool | None = False,
+        normalize_embeddings: bool = False,
     ) -> npt.NDArray[np.float32]:
-        """Embed sentences.
+        """Embed sentences; called as sentence-transformers' ``encode`` is.
 
         Args:
-            sentences: N texts; characters or words that the vocabulary lacks count as unknown.
+            sentences: N texts, or one; characters or words that the vocabulary lacks count as unknown. Any order
+                is as quick as any other, and a text that comes again is encoded once.
             batch_size: sentences encoded together; it changes nothing beyond the last bits.
             show_progress_bar: show one on a terminal.
+            normalize_embeddings: divide each vector by its length.
 
         Returns:
-            float32 (N, width), in the order given.
+            float32 (N, width), in the order given; of one text, (width,).
 
         Raises:
-            EncoderError: a sentence is no text.
+            EncoderError: a sentence is no text, or ``batch_size`` is below 1.
         """
+        if batch_size < 1:
+            raise EncoderError(f"batch_size is {batch_size}", expected="at least 1")
         if isinstance(sentences, str):
-            raise EncoderError("encode takes a list of sentences, not one text", expected='["a text"]')
+            vectors = self._encode([sentences], batch_size, bool(show_progress_bar))
+        else:
+            vectors = self._encode(sentences, batch_size, bool(show_progress_bar))
+        if normalize_embeddings:
+            vectors = _unit(vectors)
+        return vectors[0] if isinstance(sentences, str) else vectors
+
+    def _encode(self, sentences: Sequence[str], batch_size: int, progress: bool) -> npt.NDArray[np.float32]:
         for place, sentence in enumerate(sentences):
             if not isinstance(sentence, str):
                 raise EncoderError(f"sentence {place} is no text but {type(sentence).__name__}")
@@ -79,7 +95,7 @@ class SentenceEncoder:
         row_of = {ids: row for row, ids in enumerate(dict.fromkeys(ids_of.values()))}
         rows = [np.asarray(ids, np.int64) for ids in row_of]
         vectors = self._sum(
-            [embed_captions(member, rows, batch=batch_size, progress=show_progress_bar) for member in self.members]
+            [embed_captions(member, rows, batch=batch_size, progress=progress) for member in self.members]
         )
         return vectors[[row_of[ids_of[sentence]] for sentence in sentences]]
 
@@ -103,9 +119,7 @@ class SentenceEncoder:
 
     def _sum(self, parts: list[Floats]) -> Floats:
         total: npt.NDArray[np.float32] = np.add.reduce(parts, axis=0, dtype=np.float32)
-        if self.renormalise:
-            total /= np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-12)
-        return total
+        return _unit(total) if self.renormalise else total
 
     def save(self, folder: Pathish) -> None:
         """Write ``encoder.json``, ``vocabulary.json`` and one safetensors file a member into ``folder``."""
@@ -173,3 +187,9 @@ class SentenceEncoder:
         known = {"schema", "similarity", "width", "features_width", "renormalise", "model", "members"}
         notes = {key: value for key, value in about.items() if key not in known}
         return cls(members, vocabulary, model, renormalise, notes)
+
+
+def _unit(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """(N, D), each row divided by its length."""
+    unit: npt.NDArray[np.float32] = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return unit

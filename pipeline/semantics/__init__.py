@@ -9,11 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pipeline.semantics.callbacks import SentEvalEncoder as SentEvalEncoder
     from pipeline.semantics.evaluation import evaluate as evaluate
+    from pipeline.semantics.word_vectors import BagOfWords as BagOfWords
 
-__all__ = ["evaluate"]
+__all__ = ["BagOfWords", "SentEvalEncoder", "evaluate"]
 
-_DOORS = {"evaluate": "pipeline.semantics.evaluation"}
+_DOORS = {
+    "BagOfWords": "pipeline.semantics.word_vectors",
+    "SentEvalEncoder": "pipeline.semantics.callbacks",
+    "evaluate": "pipeline.semantics.evaluation",
+}
 
 
 def __getattr__(name: str) -> Any:

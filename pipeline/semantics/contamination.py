@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 class Seen:
     """The training captions, ready for look-ups."""
@@ -17,9 +20,13 @@ class Seen:
     def __init__(self, training_captions: Iterable[str]) -> None:
         self._known = {bare(caption) for caption in training_captions} - {""}
 
+    def mask(self, sentences: Sequence[str]) -> NDArray[np.bool_]:
+        """Which of these N sentences are verbatim training captions: (N,)."""
+        return np.fromiter((bare(sentence) in self._known for sentence in sentences), np.bool_, len(sentences))
+
     def share(self, sentences: Sequence[str]) -> float:
         """The share of these sentences that are verbatim training captions, 0 to 1; repeated ones count each time."""
-        return sum(bare(sentence) in self._known for sentence in sentences) / len(sentences)
+        return float(self.mask(sentences).mean())
 
 
 def bare(sentence: str) -> str:

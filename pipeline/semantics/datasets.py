@@ -1,4 +1,5 @@
-"""Readers of SentEval's own folder layout: STS12-16, sets of one's own in their shape, STS Benchmark, SICK.
+"""Readers of SentEval's own folder layout: STS12-16, sets of one's own in their shape, STS Benchmark, SICK, and the
+door to those of the classification tasks.
 
 The files are those of facebookresearch/SentEval after its download script, one line
 a pair, tokens separated by spaces. Sentences come out as their tokens joined by
@@ -17,6 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import SemanticsError
+from pipeline.semantics.classification_data import FILES, ClassificationTask, Labelled, read_classification
+from pipeline.semantics.text_files import SICK_FILES, check_partners, count, read_lines, read_sick, sentence
+
+__all__ = [
+    "AGGREGATES",
+    "SUBTASKS",
+    "ClassificationTask",
+    "Labelled",
+    "Pairs",
+    "RelatednessTask",
+    "SimilarityTask",
+    "missing_file",
+    "read_task",
+]
 
 SUBTASKS = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
@@ -32,9 +47,8 @@ AGGREGATES = ("mean", "weighted_mean", "all")
 
 _SUPERVISED = {
     "STSBenchmark": ("STS/STSBenchmark", ("sts-train.csv", "sts-dev.csv", "sts-test.csv")),
-    "SICKRelatedness": ("SICK", ("SICK_train.txt", "SICK_trial.txt", "SICK_test_annotated.txt")),
+    "SICKRelatedness": ("SICK", SICK_FILES),
 }
-_SICK_COLUMNS = ["pair_ID", "sentence_A", "sentence_B", "relatedness_score"]
 
 
 @dataclass(frozen=True)
@@ -88,12 +102,12 @@ def missing_file(name: str, data: Path) -> str | None:
     return None
 
 
-def read_task(name: str, data: Path) -> SimilarityTask | RelatednessTask:
+def read_task(name: str, data: Path) -> SimilarityTask | RelatednessTask | ClassificationTask:
     """Read one task.
 
     Args:
-        name: ``STS12`` to ``STS16``, ``STSBenchmark``, ``SICKRelatedness``, or another
-            ``STS...`` of which ``downstream/STS/NAME-en-test`` exists.
+        name: ``STS12`` to ``STS16``, ``STSBenchmark``, ``SICKRelatedness``, a classification
+            task, or another ``STS...`` of which ``downstream/STS/NAME-en-test`` exists.
         data: the folder that holds SentEval's ``downstream/``.
 
     Raises:
@@ -112,6 +126,8 @@ def read_task(name: str, data: Path) -> SimilarityTask | RelatednessTask:
         return RelatednessTask(name, *(_read_benchmark(file) for file in _files(name, downstream)))
     if name == "SICKRelatedness":
         return RelatednessTask(name, *(_read_sick(file) for file in _files(name, downstream)))
+    if name in FILES:
+        return read_classification(name, downstream)
     folder = _folder(name, downstream)
     subtasks = {subtask: _read_subtask(folder, subtask) for subtask in SUBTASKS.get(name) or _found(folder)}
     return SimilarityTask(name, subtasks)
@@ -121,15 +137,16 @@ def _folder(name: str, downstream: Path) -> Path:
     if not re.fullmatch(r"STS[\w.-]+", name):
         raise SemanticsError(
             f"no such task: {name!r}",
-            expected=f"{', '.join([*SUBTASKS, *_SUPERVISED])}, or the name of a set in downstream/STS/NAME-en-test",
+            expected=f"{', '.join([*SUBTASKS, *_SUPERVISED, *FILES])}, "
+            "or the name of a set in downstream/STS/NAME-en-test",
         )
     return downstream / "STS" / f"{name}-en-test"
 
 
 def _files(name: str, downstream: Path) -> list[Path]:
     """What must be there for a task."""
-    if name in _SUPERVISED:
-        folder, files = _SUPERVISED[name]
+    if name in _SUPERVISED or name in FILES:
+        folder, files = (_SUPERVISED | FILES)[name]
         return [downstream / folder / file for file in files]
     folder_path = _folder(name, downstream)
     if not folder_path.is_dir():
@@ -152,22 +169,16 @@ def _found(folder: Path) -> list[str]:
 
 def _read_subtask(folder: Path, subtask: str) -> Pairs:
     input_file, gold_file = folder / f"STS.input.{subtask}.txt", folder / f"STS.gs.{subtask}.txt"
-    lines, scores = _lines(input_file), _lines(gold_file)
-    if len(lines) != len(scores):
-        shorter = min(len(lines), len(scores))
-        more = gold_file if len(scores) > shorter else input_file
-        raise SemanticsError(
-            f"has {_count(len(scores), 'line')} for the {len(lines)} of {input_file.name}; the first without a partner "
-            f"is line {shorter + 1} of {more.name}",
-            where=gold_file,
-            expected="one line for each pair (blank where a pair has no score)",
-        )
+    lines, scores = read_lines(input_file), read_lines(gold_file)
+    check_partners(
+        gold_file, len(scores), input_file, len(lines), "one line for each pair (blank where a pair has no score)"
+    )
     rows = []
     for number, (line, score) in enumerate(zip(lines, scores, strict=True), start=1):
         columns = line.split("\t")
         if len(columns) != 2:
             raise SemanticsError(
-                f"has {_count(len(columns), 'sentence')}",
+                f"has {count(len(columns), 'sentence')}",
                 where=f"{input_file}, line {number}",
                 expected="two, separated by a tab",
             )
@@ -178,11 +189,11 @@ def _read_subtask(folder: Path, subtask: str) -> Pairs:
 
 def _read_benchmark(file: Path) -> Pairs:
     rows = []
-    for number, line in enumerate(_lines(file), start=1):
+    for number, line in enumerate(read_lines(file), start=1):
         columns = line.split("\t")
         if len(columns) < 7:  # the original distribution has more columns on some lines
             raise SemanticsError(
-                f"has {_count(len(columns), 'column')}",
+                f"has {count(len(columns), 'column')}",
                 where=f"{file}, line {number}",
                 expected="genre, file, year, id, score, two sentences, separated by tabs",
             )
@@ -191,22 +202,10 @@ def _read_benchmark(file: Path) -> Pairs:
 
 
 def _read_sick(file: Path) -> Pairs:
-    lines = _lines(file)
-    header = lines[0].split("\t") if lines else []
-    if header[:4] != _SICK_COLUMNS:
-        raise SemanticsError(
-            "has no header of SICK" if lines else "is empty",
-            where=f"{file}, line 1",
-            expected=f"{', '.join(_SICK_COLUMNS)}, entailment_judgment, separated by tabs",
-        )
-    rows = []
-    for number, line in enumerate(lines[1:], start=2):
-        columns = line.split("\t")
-        if len(columns) != len(header):
-            raise SemanticsError(
-                f"has {_count(len(columns), 'column')}", where=f"{file}, line {number}", expected=f"{len(header)}"
-            )
-        rows.append((columns[1], columns[2], _number(columns[3], f"{file}, line {number}", low=1)))
+    rows = [
+        (columns[1], columns[2], _number(columns[3], f"{file}, line {number}", low=1))
+        for number, columns in read_sick(file, 4)
+    ]
     return _pairs(rows, file)
 
 
@@ -220,11 +219,9 @@ def _pairs(rows: Sequence[tuple[str, str, float]], where: Path) -> Pairs:
             where=where,
             expected="scores that differ",
         )
-    return Pairs([_sentence(first) for first, _, _ in rows], [_sentence(second) for _, second, _ in rows], gold)
-
-
-def _sentence(text: str) -> str:
-    return " ".join(text.split()) or "."
+    first = [sentence(text.split()) for text, _, _ in rows]
+    second = [sentence(text.split()) for _, text, _ in rows]
+    return Pairs(first, second, gold)
 
 
 def _number(text: str, where: str, *, low: int | None = None) -> float:
@@ -237,26 +234,3 @@ def _number(text: str, where: str, *, low: int | None = None) -> float:
     if not math.isfinite(value) or "_" in text or (low is not None and not low <= value <= 5):
         raise SemanticsError(f"the score is {text.strip()!r}", where=where, expected=expected)
     return value
-
-
-def _lines(file: Path) -> list[str]:
-    """The lines of a UTF-8 file; only line feeds end a line (texts hold other separators Python splits at)."""
-    try:
-        raw = file.read_bytes().removeprefix(b"\xef\xbb\xbf")
-    except OSError as error:
-        raise SemanticsError(f"cannot be read ({error.strerror or error})", where=file) from None
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise SemanticsError(
-            f"byte {raw[error.start]:#04x} is not UTF-8",
-            where=f"{file}, line {line}",
-            todo="Save the file as UTF-8.",
-        ) from None
-    lines = [line.removesuffix("\r") for line in text.split("\n")]
-    return lines[:-1] if not lines[-1] else lines
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

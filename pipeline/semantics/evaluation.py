@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,28 +13,21 @@ from numpy.typing import NDArray
 
 from pipeline.errors import SemanticsError
 from pipeline.semantics.contamination import Seen
-from pipeline.semantics.datasets import Pairs, RelatednessTask, SimilarityTask, missing_file, read_task
+from pipeline.semantics.datasets import (
+    ClassificationTask,
+    Pairs,
+    RelatednessTask,
+    SimilarityTask,
+    missing_file,
+    read_task,
+)
 from pipeline.semantics.encoding import Embeddings, Encode, embed
+from pipeline.semantics.judged import Entry, Judged, aggregate, judge_pairs
 from pipeline.semantics.relatedness import Examples, cosine, train_head
-from pipeline.statistics import fisher_interval, pearson, spearman
+from pipeline.semantics.settings import ClassifierName
+from pipeline.semantics.validation import check_folds, classify
 
-Entry = dict[str, Any]
-
-CONSTANT = "the encoder gives every pair the same score, so there is no correlation"
-
-
-@dataclass(frozen=True)
-class Judged:
-    """One row of the table: a subtask, or a way of judging a task without subtasks."""
-
-    task: str
-    subtask: str
-    """SentEval's file name, such as ``surprise.OnWN``; ``cosine`` or ``trained`` for STSBenchmark and SICK."""
-    pairs: Pairs
-    scores: NDArray[np.float64]
-    """(N,) what the encoder says of each pair."""
-    entry: Entry
-    """What stands in the metrics."""
+Task = SimilarityTask | RelatednessTask | ClassificationTask
 
 
 @dataclass(frozen=True)
@@ -44,7 +37,9 @@ class Evaluation:
     metrics: dict[str, Any]
     """The content of ``metrics/semantics.json``."""
     judged: list[Judged]
-    """Its rows, in the order of the tasks, with the score of each pair."""
+    """The rows of all pairs that are judged by correlation, in the order of the tasks, with the score of each pair."""
+    accuracies: dict[str, Entry] = field(default_factory=dict)
+    """What stands in the metrics of the tasks that are judged by accuracy."""
 
 
 def evaluate(
@@ -55,6 +50,8 @@ def evaluate(
     *,
     trained_head: bool = True,
     seed: int = 1111,
+    classifier: ClassifierName = "pytorch",
+    kfold: int = 5,
     missing: Literal["error", "skip"] = "error",
     progress: bool = False,
 ) -> dict[str, Any]:
@@ -63,21 +60,27 @@ def evaluate(
     Args:
         encode: from a list of N sentences (the file's tokens joined by single spaces) to
             an array (N, D) of finite numbers. Each distinct sentence of all tasks is
-            given to it once, at most 2048 at a time and of similar length.
-        tasks: ``STS12`` to ``STS16``, ``STSBenchmark``, ``SICKRelatedness``, and sets of one's own.
+            given to it once, at most 2048 at a time and of similar length. A method ``prepare``, where it has
+            one, is shown all of them before.
+        tasks: ``STS12`` to ``STS16``, ``STSBenchmark``, ``SICKRelatedness``, ``SICKEntailment``, the transfer tasks
+            ``MR``, ``CR``, ``SUBJ``, ``MPQA``, ``SST2``, ``TREC``, ``MRPC``, ``SNLI``, and sets of one's own.
         data: the folder that holds SentEval's ``downstream/``.
         training_captions: what the encoder was trained on, to tell how much of the text it has read.
         trained_head: judge STSBenchmark and SICKRelatedness by SentEval's trained head too.
-        seed: of that head.
+        seed: of that head, and of the classifiers.
+        classifier: SentEval's logistic regression in PyTorch, its default, or its other one, scikit-learn's.
+        kfold: folds of the cross-validations.
         missing: "skip" leaves out tasks whose files are not there and names them under ``skipped``.
         progress: show a progress bar on a terminal.
 
     Returns:
-        Per task its subtasks, each ``{pearson, spearman, pairs, pearson_ci95, seen_in_training}``
-        (the last only with ``training_captions``), and the aggregates ``mean``,
+        Per task its subtasks, each ``{pearson, spearman, pairs, pearson_ci95, spearman_ci95}``, with
+        ``training_captions`` also ``seen_in_training``, ``pairs_seen`` and ``unseen``
+        (:func:`pipeline.semantics.judged.judge_pairs`), and the aggregates ``mean``,
         ``weighted_mean`` (by pairs) and ``all`` (one correlation over all pairs together),
         each ``{pearson, spearman}``. STSBenchmark and SICKRelatedness have ``cosine`` and
         ``trained`` instead, of their test pairs; ``trained`` also tells ``dev_pearson``.
+        Tasks with classes have ``accuracy`` and ``dev_accuracy`` (:func:`pipeline.semantics.validation.classify`).
         Where an encoder gives all pairs the same score, the correlations and what is
         made of them are None, and ``undefined`` says so.
 
@@ -92,6 +95,8 @@ def evaluate(
         training_captions,
         trained_head=trained_head,
         seed=seed,
+        classifier=classifier,
+        kfold=kfold,
         missing=missing,
         progress=progress,
     ).metrics
@@ -105,6 +110,8 @@ def judge(
     *,
     trained_head: bool = True,
     seed: int = 1111,
+    classifier: ClassifierName = "pytorch",
+    kfold: int = 5,
     missing: Literal["error", "skip"] = "error",
     progress: bool = False,
 ) -> Evaluation:
@@ -112,49 +119,40 @@ def judge(
     if isinstance(training_captions, str):
         raise SemanticsError("the training captions are one text", expected="a list of captions, or None")
     read, skipped = _read(tasks, Path(data), missing)
+    for task in read:
+        if isinstance(task, ClassificationTask):
+            check_folds(task, classifier, kfold)
     vectors = embed(encode, _sentences(read, trained_head), progress=progress)
     seen = None if training_captions is None else Seen(training_captions)
 
     metrics: dict[str, Any] = {}
     judged: list[Judged] = []
+    accuracies: dict[str, Entry] = {}
     for task in read:
+        if isinstance(task, ClassificationTask):
+            entry = classify(task, vectors, classifier=classifier, kfold=kfold, seed=seed, progress=progress)
+            if seen is not None:
+                entry["seen_in_training"] = seen.share(task.test_sentences())
+            metrics[task.name] = accuracies[task.name] = entry
+            continue
         if isinstance(task, SimilarityTask):
             rows = [
-                _judged(task.name, name, pairs, _cosines(vectors, pairs), seen) for name, pairs in task.subtasks.items()
+                judge_pairs(task.name, name, pairs, _cosines(vectors, pairs), seen)
+                for name, pairs in task.subtasks.items()
             ]
             metrics[task.name] = {row.subtask: row.entry for row in rows} | aggregate(rows)
         else:
-            rows = [_judged(task.name, "cosine", task.test, _cosines(vectors, task.test), seen)]
+            rows = [judge_pairs(task.name, "cosine", task.test, _cosines(vectors, task.test), seen)]
             if trained_head:
                 rows.append(_trained(task, vectors, seed, seen))
             metrics[task.name] = {row.subtask: row.entry for row in rows}
         judged += rows
     if skipped:
         metrics["skipped"] = skipped
-    return Evaluation(metrics, judged)
+    return Evaluation(metrics, judged, accuracies)
 
 
-def aggregate(rows: Sequence[Judged]) -> dict[str, Entry]:
-    """The three ways to make one number of subtasks; None where one of them has no correlation."""
-    gold = np.concatenate([row.pairs.gold for row in rows])
-    scores = np.concatenate([row.scores for row in rows])
-    weights = [len(row.pairs) for row in rows]
-    kinds = ("pearson", "spearman")
-    return {
-        "mean": {kind: _average([row.entry[kind] for row in rows], None) for kind in kinds},
-        "weighted_mean": {kind: _average([row.entry[kind] for row in rows], weights) for kind in kinds},
-        "all": {"pearson": pearson(scores, gold), "spearman": spearman(scores, gold)},
-    }
-
-
-def _average(values: Sequence[float | None], weights: Sequence[int] | None) -> float | None:
-    defined = [value for value in values if value is not None]
-    return float(np.average(defined, weights=weights)) if len(defined) == len(values) else None
-
-
-def _read(
-    tasks: Sequence[str], data: Path, missing: Literal["error", "skip"]
-) -> tuple[list[SimilarityTask | RelatednessTask], Mapping[str, str]]:
+def _read(tasks: Sequence[str], data: Path, missing: Literal["error", "skip"]) -> tuple[list[Task], Mapping[str, str]]:
     if isinstance(tasks, str):
         raise SemanticsError(f"the tasks are the text {tasks!r}", expected="a list of names")
     if twice := sorted({name for name in tasks if list(tasks).count(name) > 1}):
@@ -175,8 +173,11 @@ def _read(
     return read, skipped
 
 
-def _sentences(tasks: Iterable[SimilarityTask | RelatednessTask], trained_head: bool) -> Iterable[str]:
+def _sentences(tasks: Iterable[Task], trained_head: bool) -> Iterable[str]:
     for task in tasks:
+        if isinstance(task, ClassificationTask):
+            yield from task.sentences()
+            continue
         if isinstance(task, SimilarityTask):
             parts = list(task.subtasks.values())
         else:
@@ -190,27 +191,11 @@ def _cosines(vectors: Embeddings, pairs: Pairs) -> NDArray[np.float64]:
     return cosine(vectors.of(pairs.first), vectors.of(pairs.second))
 
 
-def _judged(task: str, subtask: str, pairs: Pairs, scores: NDArray[np.float64], seen: Seen | None) -> Judged:
-    r, rho = pearson(scores, pairs.gold), spearman(scores, pairs.gold)
-    interval = None if r is None else fisher_interval(r, len(pairs))
-    entry: Entry = {
-        "pearson": r,
-        "spearman": rho,
-        "pairs": len(pairs),
-        "pearson_ci95": None if interval is None else list(interval),
-    }
-    if seen is not None:
-        entry["seen_in_training"] = seen.share([*pairs.first, *pairs.second])
-    if r is None:
-        entry["undefined"] = CONSTANT if len(pairs) > 1 else "one pair has no correlation"
-    return Judged(task, subtask, pairs, scores, entry)
-
-
 def _trained(task: RelatednessTask, vectors: Embeddings, seed: int, seen: Seen | None) -> Judged:
     train, dev, test = (_examples(vectors, pairs) for pairs in (_sorted(task.train), task.dev, task.test))
     found = train_head(train, dev, test, seed=seed)
     scores = np.zeros(len(task.test)) if found is None else found.predicted
-    row = _judged(task.name, "trained", task.test, scores, seen)
+    row = judge_pairs(task.name, "trained", task.test, scores, seen)
     row.entry["dev_pearson"] = None if found is None else found.dev_pearson
     return row
 

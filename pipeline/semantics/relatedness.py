@@ -7,8 +7,6 @@ today's torch: the mean squared error is a mean (``size_average=False`` is ignor
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pipeline.devices import threads
 from pipeline.statistics import pearson
 
 Vectors = NDArray[np.floating[Any]]
@@ -101,7 +100,7 @@ def train_head(train: Examples, dev: Examples, test: Examples, *, seed: int = 11
     """
     x, y = _features(train), torch.from_numpy(_targets(train.gold))
     dev_x, test_x = _features(dev), _features(test)
-    with _one_thread(), torch.random.fork_rng(devices=[]):
+    with threads(1), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         start = torch.nn.Linear(x.shape[1] - 1, CLASSES)
         layer = torch.cat([start.weight.detach(), start.bias.detach()[:, None]], dim=1)  # (5, 2D + 1)
@@ -160,13 +159,3 @@ def _targets(gold: NDArray[np.float64]) -> NDArray[np.float32]:
     below = (classes == floor[:, None]) * (floor - gold + 1)[:, None]
     targets: NDArray[np.float32] = (above + below).astype(np.float32)
     return targets
-
-
-@contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

@@ -92,13 +92,26 @@ def test_an_encoder_from_before_there_was_a_choice_is_loaded_as_what_it_was(enco
     assert np.array_equal(loaded.encode(TEXTS), encoder.encode(TEXTS))
 
 
+def test_one_text_gives_one_vector(encoder):
+    assert np.array_equal(encoder.encode("a dog"), encoder.encode(["a dog"])[0])
+    assert encoder.encode("", normalize_embeddings=True).shape == (12,)
+
+
+def test_vectors_are_of_length_one_when_asked(encoder):
+    plain = encoder.encode(TEXTS)
+    unit = encoder.encode(TEXTS, normalize_embeddings=True, show_progress_bar=None)
+    assert unit.dtype == np.float32
+    assert np.allclose(unit * np.linalg.norm(plain, axis=1, keepdims=True), plain)
+    assert np.allclose(np.linalg.norm(unit, axis=1), 1)
+
+
 def test_no_sentences_give_no_rows(encoder):
     assert encoder.encode([]).shape == (0, 12)
 
 
 def test_wrong_input_is_named(encoder, tmp_path):
-    with pytest.raises(EncoderError, match="not one text"):
-        encoder.encode("a dog")
+    with pytest.raises(EncoderError, match="batch_size is 0; expected at least 1"):
+        encoder.encode(["a dog"], batch_size=0)
     with pytest.raises(EncoderError, match="sentence 1 is no text but float"):
         encoder.encode(["a dog", 3.0])
     with pytest.raises(EncoderError, match=r"shape \(3, 8\); expected \(pictures, 7\)"):

@@ -62,3 +62,50 @@ def data(tmp_path):
 @pytest.fixture
 def bag_encoder():
     return bag
+
+
+CLASSIFICATION_FILES = {
+    "MR": {
+        "MR/rt-polarity.pos": "a  fine film\nit is good\n\ngood good M-i good\n",
+        "MR/rt-polarity.neg": "a poor film\ndull\n",
+    },
+    "CR": {"CR/custrev.pos": "works well\n", "CR/custrev.neg": "broke\ndid not start\n"},
+    "SUBJ": {"SUBJ/subj.objective": "he leaves town\n", "SUBJ/subj.subjective": "it moves you\n"},
+    "MPQA": {"MPQA/mpqa.pos": "agree\n", "MPQA/mpqa.neg": "reject\n"},
+    "SST2": {
+        "SST/binary/sentiment-train": "a gorgeous film\t1\nno\t0\nbad one .\t0\n",
+        "SST/binary/sentiment-dev": "so so\t0\n",
+        "SST/binary/sentiment-test": "great\t1\nlong , dull and flat\t0\n",
+    },
+    "TREC": {
+        "TREC/train_5500.label": "".join(
+            f"{name}:kind What is {name} ?\n" for name in ("NUM", "ABBR", "LOC", "HUM", "ENTY", "DESC")
+        ),
+        "TREC/TREC_10.label": "NUM:dist How far is it from Denver to Aspen ?\nLOC:city Where ?\n",
+    },
+    "MRPC": {
+        "MRPC/msr_paraphrase_train.txt": "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+        '1\t10\t11\tHe said "no .\tHe refused .\n0\t12\t13\tShares rose .\tIt rained all day .\n',
+        "MRPC/msr_paraphrase_test.txt": "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t14\t15\tA b\tA b c\n",
+    },
+    "SNLI": {
+        f"SNLI/{kind}.{part}": text
+        for part in ("train", "dev", "test")
+        for kind, text in {
+            "labels": "neutral\nentailment\ncontradiction\nentailment\n",
+            "s1": "a man runs\na dog sits .\na dog sits .\nwomen\n",
+            "s2": "he is late\nit sits down\nit runs away\na café\n",
+        }.items()
+    },
+}
+
+
+@pytest.fixture
+def published(tmp_path):
+    """Each classification task with a few lines in its published format (SICK's is in ``data``)."""
+    for files in CLASSIFICATION_FILES.values():
+        for name, text in files.items():
+            file = tmp_path / "downstream" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+    return tmp_path

@@ -5,6 +5,7 @@ import logging
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 
 from pipeline.errors import SemanticsError
 from pipeline.semantics.encoding import embed
@@ -41,6 +42,9 @@ def test_tensors_and_lists_and_whole_numbers_are_taken():
         (lambda s: np.ones(len(s)), r"shape \(3,\) of float64; expected numbers of shape \(3, width\)"),
         (lambda s: np.ones((len(s), 0)), r"shape \(3, 0\)"),
         (lambda s: [["a"]] * len(s), r"shape \(3, 1\) of <U1"),
+        (lambda s: lengths(s) * 1j, r"shape \(3, 2\) of complex128"),
+        (lambda s: lengths(s) > 1, r"shape \(3, 2\) of bool"),
+        (lambda s: None, r"shape \(\) of object"),
         (lambda s: [[1.0] * len(x) for x in s], "vectors differ in width"),
         (
             lambda s: np.where(lengths(s) == 2, np.nan, 1.0),
@@ -56,6 +60,44 @@ def test_an_answer_that_cannot_be_judged_is_told(encode, message):
 def test_another_width_at_a_later_call_is_told():
     with pytest.raises(SemanticsError, match="sentence 'a': the encoder gave vectors of width 4 after width 5"):
         embed(lambda s: np.ones((len(s), 3 + len(s))), ["a", "bb", "ccc"], chunk=2)
+
+
+def test_another_type_at_a_later_call_is_told():
+    with pytest.raises(
+        SemanticsError, match="sentence 'a': the encoder gave vectors of type float32 after type float64"
+    ):
+        embed(lambda s: np.ones((len(s), 3), float if len(s) > 1 else np.float32), ["a", "bb", "ccc"], chunk=2)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_the_type_is_kept(dtype):
+    assert embed(lambda s: lengths(s).astype(dtype), ["a", "bb"]).of(["a"]).dtype == dtype
+
+
+def test_what_libraries_give_is_taken():
+    rows = lengths(["bb", "a"])
+    for answer in (
+        torch.tensor(rows, requires_grad=True),
+        torch.tensor(rows, dtype=torch.bfloat16),
+        [torch.tensor(row, requires_grad=True) for row in rows],
+        csr_array(rows),
+    ):
+        np.testing.assert_array_equal(embed(lambda s, answer=answer: answer, ["a", "bb"]).of(["bb", "a"]), rows)
+
+
+def test_an_encoder_that_prepares_is_shown_all_distinct_sentences_once_and_first():
+    calls = []
+
+    class Encoder:
+        def prepare(self, sentences):
+            calls.append(("prepare", sentences))
+
+        def __call__(self, sentences):
+            calls.append(("encode", sentences))
+            return lengths(sentences)
+
+    embed(Encoder(), ["a", "bb", "a", "ccc"], chunk=2)
+    assert calls == [("prepare", ["ccc", "bb", "a"]), ("encode", ["ccc", "bb"]), ("encode", ["a"])]
 
 
 def test_no_sentences_are_told():

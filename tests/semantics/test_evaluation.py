@@ -9,7 +9,8 @@ import pytest
 import pipeline.semantics
 from pipeline.errors import SemanticsError
 from pipeline.semantics.datasets import SUBTASKS, read_task
-from pipeline.semantics.evaluation import CONSTANT, evaluate, judge
+from pipeline.semantics.evaluation import evaluate, judge
+from pipeline.semantics.judged import CONSTANT
 from pipeline.semantics.relatedness import cosine
 from pipeline.statistics import fisher_interval, pearson, spearman
 
@@ -20,8 +21,10 @@ def test_the_result_has_the_keys_of_the_metrics_file(data, bag_encoder):
     found = pipeline.semantics.evaluate(bag_encoder, TASKS, data, ["a man"])
     assert list(found) == TASKS
     assert list(found["STSOwn"]) == ["park.life", "street", "mean", "weighted_mean", "all"]
-    keys = ["pearson", "spearman", "pairs", "pearson_ci95", "seen_in_training"]
+    numbers = ["pearson", "spearman", "pairs", "pearson_ci95", "spearman_ci95"]
+    keys = [*numbers, "seen_in_training", "pairs_seen", "unseen"]
     assert list(found["STSOwn"]["street"]) == keys
+    assert list(found["STSOwn"]["street"]["unseen"]) == numbers
     for name in TASKS[1:]:
         assert list(found[name]) == ["cosine", "trained"]
         assert list(found[name]["cosine"]) == keys
@@ -72,6 +75,31 @@ def test_seen_sentences_are_those_among_the_training_captions(data, bag_encoder)
     found = evaluate(bag_encoder, ["STSOwn"], data, [sentence.upper() + " ." for sentence in street.first])
     assert found["STSOwn"]["street"]["seen_in_training"] >= 0.5
     assert found["STSOwn"]["park.life"]["seen_in_training"] < 0.1
+
+
+def test_unseen_pairs_are_those_of_which_neither_sentence_was_trained_on(data, bag_encoder):
+    street = read_task("STSOwn", data).subtasks["street"]
+    training = [*street.first[:9], *street.second[:4]]
+    found = evaluate(bag_encoder, ["STSOwn"], data, training)["STSOwn"]["street"]
+    known = set(training)
+    both = [a in known and b in known for a, b in zip(street.first, street.second, strict=True)]
+    neither = [a not in known and b not in known for a, b in zip(street.first, street.second, strict=True)]
+    assert sum(both) >= 4
+    assert found["pairs_seen"] == sum(both) / len(both)
+    scores = cosine(bag_encoder(street.first), bag_encoder(street.second))[neither]
+    unseen = found["unseen"]
+    assert unseen["pairs"] == sum(neither) < 28
+    assert unseen["pearson"] == pytest.approx(pearson(scores, street.gold[neither]))
+    assert unseen["spearman"] == pytest.approx(spearman(scores, street.gold[neither]))
+    assert unseen["pearson_ci95"] == list(fisher_interval(unseen["pearson"], sum(neither)))
+
+
+def test_where_everything_was_seen_nothing_is_said_of_the_rest(data, bag_encoder):
+    street = read_task("STSOwn", data).subtasks["street"]
+    found = evaluate(bag_encoder, ["STSOwn"], data, [*street.first, *street.second])["STSOwn"]["street"]
+    assert (found["seen_in_training"], found["pairs_seen"]) == (1.0, 1.0)
+    assert found["unseen"] == dict.fromkeys(("pearson", "spearman", "pearson_ci95", "spearman_ci95")) | {"pairs": 0}
+    assert "undefined" not in found
 
 
 def test_a_constant_encoder_has_no_correlation_and_says_so(data):

@@ -11,6 +11,7 @@ from pipeline.captions.table import CaptionTable, write_captions
 from pipeline.errors import SemanticsError
 from pipeline.model import sentence_encoder
 from pipeline.semantics.evaluation import evaluate
+from pipeline.semantics.pair_table import read_pairs
 from pipeline.semantics.settings import SemanticsSettings
 from stages import semantics
 
@@ -39,7 +40,7 @@ def chosen(**changes):
 
 def test_the_stage_writes_metrics_table_and_plots(workplace, bag_encoder, caplog):
     with caplog.at_level(logging.INFO):
-        semantics.work(chosen(trained_head=False))
+        semantics.work(chosen(trained_head=False, worst_pairs=7))
     found = json.loads(Path("metrics/semantics.json").read_text())
     plain = evaluate(bag_encoder, ["STSOwn", "SICKRelatedness"], ".", trained_head=False)
     assert found["STSOwn"]["all"] == plain["STSOwn"]["all"]
@@ -47,7 +48,16 @@ def test_the_stage_writes_metrics_table_and_plots(workplace, bag_encoder, caplog
     assert len(Path("metrics/semantics.csv").read_text().splitlines()) == 4
     assert Path("plots/semantics/scores.tsv").read_text().startswith("name\tpearson\tlo\thi\tpairs\nSTSOwn park.life\t")
     assert len(Path("plots/semantics/pairs.tsv").read_text().splitlines()) == 99
-    assert "semantics: 2 tasks, 3 scores over 98 pairs; mean Pearson" in caplog.text
+    assert (
+        Path("plots/semantics/systems.tsv")
+        .read_text()
+        .startswith("name\tsystem\tpearson\tlo\thi\nSTSOwn park.life\tthis")
+    )
+    assert "STSOwn street" in Path("plots/semantics/systems.svg").read_text()
+    assert Path("plots/semantics/breakdown.tsv").read_text().startswith("by\trange\tpairs\trank_difference\tlean\n")
+    assert len(read_pairs("data/semantics/pairs.parquet").subtasks) == 3
+    assert len(Path("data/semantics/worst.tsv").read_text().splitlines()) == 8
+    assert "semantics: 2 tasks, 3 correlations over 98 pairs, mean Pearson" in caplog.text
 
 
 def test_what_was_left_out_is_said(workplace, caplog):

@@ -7,9 +7,24 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from pipeline.semantics.breakdown import parts, worst
+from pipeline.semantics.datasets import Pairs
 from pipeline.semantics.evaluation import judge
+from pipeline.semantics.figure import draw
+from pipeline.semantics.judged import judge_pairs
+from pipeline.semantics.published import published_rows
 from pipeline.semantics.settings import SemanticsSettings
-from pipeline.semantics.tables import pair_tsv, score_csv, score_tsv
+from pipeline.semantics.tables import (
+    COLUMNS,
+    THIS,
+    compared,
+    disagreement_tsv,
+    pair_tsv,
+    part_tsv,
+    score_csv,
+    score_tsv,
+    system_tsv,
+)
 
 
 def rows(text, delimiter):
@@ -36,6 +51,69 @@ def test_what_is_not_defined_is_an_empty_cell(data):
     found = judge(lambda sentences: np.ones((len(sentences), 2)), ["STSOwn"], data)
     row = rows(score_csv(found.judged), ",")[0]
     assert [row[key] for key in ("pearson", "lo", "hi", "spearman", "seen_in_training")] == [""] * 5
+
+
+@pytest.fixture(scope="module")
+def published_sets():
+    """An encoder's scores on the 26 subtasks of the published table, of its numbers of pairs."""
+    random = np.random.default_rng(0)
+    found = []
+    for row in published_rows():
+        gold = random.uniform(0, 5, row.pairs)
+        texts = ["a"] * row.pairs
+        found.append(
+            judge_pairs(row.task, row.subtask, Pairs(texts, texts, gold), gold + random.normal(0, 2, row.pairs), None)
+        )
+    return found
+
+
+def test_the_published_systems_stand_beside(published_sets):
+    table = rows(score_csv(published_sets), ",")
+    assert len(table) == 26
+    assert tuple(table[0]) == COLUMNS
+    assert [float(table[0][name]) for name in ("char_gru", "char_gru_lo", "char_gru_hi")] == [0.491, 0.435, 0.543]
+    assert [float(table[1][name]) for name in ("bow", "infersent", "char_gru_coco")] == [0.662, 0.836, 0.827]
+    plot = rows(system_tsv(published_sets), "\t")
+    assert len(plot) == 26 * 5
+    assert sum(row["system"] == THIS for row in plot) == 26
+    assert plot[0]["pearson"] == table[0]["pearson"]
+    assert all(float(row["lo"]) < float(row["pearson"]) < float(row["hi"]) for row in plot)
+
+
+def test_sets_of_ones_own_have_nothing_beside(data, bag_encoder):
+    judged = judge(bag_encoder, ["STSOwn"], data).judged
+    assert {row["char_gru"] for row in rows(score_csv(judged), ",")} == {""}
+    assert [list(scores) for _, scores in compared(judged)] == [[THIS], [THIS]]
+
+
+def test_the_drawing_shows_every_row_and_system_and_has_the_same_bytes(published_sets, data, bag_encoder):
+    drawn = draw(compared(published_sets))
+    for name in ("STS12 MSRpar", "SICKRelatedness trained", THIS, "char-GRU (Flickr8k)", "InferSent", "BOW (GloVe)"):
+        assert f">{name}<" in drawn
+    assert drawn == draw(compared(published_sets))
+    assert ">STSOwn street<" in draw(compared(judge(bag_encoder, ["STSOwn"], data).judged))
+    assert draw([("STSOwn street", {})]).endswith("</svg>\n")  # no correlation at all
+
+
+def test_where_it_is_wrong_is_a_table(data, bag_encoder):
+    judged = judge(bag_encoder, ["STSOwn", "SICKRelatedness"], data).judged
+    table = rows(part_tsv(parts(judged)), "\t")
+    assert sum(int(row["pairs"]) for row in table if row["by"] == "length") == 98
+    assert all((row["rank_difference"] == "") == (row["pairs"] == "0") for row in table)
+
+
+def test_the_worst_pairs_are_readable(data, bag_encoder):
+    judged = judge(bag_encoder, ["STSOwn"], data).judged
+    found = worst(judged, 3)
+    table = rows(disagreement_tsv(found), "\t")
+    assert len(table) == 3
+    row, one = table[0], found[0]
+    assert row["subtask"] == f"STSOwn {one.row.subtask}"
+    assert row["first"] == one.row.pairs.first[one.pair]
+    assert float(row["gold"]) == one.row.pairs.gold[one.pair]
+    assert abs(int(row["gold_rank"]) - int(row["score_rank"])) == pytest.approx(
+        100 * abs(one.gold_rank - one.score_rank), abs=1
+    )
 
 
 @pytest.mark.parametrize(("most", "count"), [(1000, 98), (98, 98), (10, 10), (0, 0)])

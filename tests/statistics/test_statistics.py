@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pipeline.statistics import fisher_interval, mean_ranks, pearson, spearman, wald_half_width
+from pipeline.statistics import fisher_interval, holm, mean_ranks, pearson, spearman, wald_half_width
 
 numbers = st.lists(st.integers(-5, 5), min_size=3, max_size=40)
 
@@ -54,6 +54,7 @@ def test_an_interval_needs_four_pairs_and_a_perfect_correlation_has_no_width():
         fisher_interval(math.nan, 9)
 
 
+@settings(deadline=None)
 @given(numbers, st.data())
 def test_correlations_agree_with_scipy(x, data):
     y = data.draw(st.lists(st.integers(-5, 5), min_size=len(x), max_size=len(x)))
@@ -65,6 +66,7 @@ def test_correlations_agree_with_scipy(x, data):
     assert spearman(x, y) == pytest.approx(stats.spearmanr(x, y)[0], abs=1e-12)
 
 
+@settings(deadline=None)
 @given(numbers)
 def test_tied_values_share_their_mean_rank(x):
     np.testing.assert_array_equal(mean_ranks(x), stats.rankdata(x))
@@ -90,3 +92,31 @@ def test_what_is_no_pair_of_series_is_refused(correlation):
         correlation([1, 2, 3], [1, 2])
     with pytest.raises(ValueError, match="shape"):
         correlation([[1, 2]], [[1, 2]])
+
+
+def test_holm_by_hand():
+    # 4 x 0.005 = 0.02; 3 x 0.01 = 0.03; 2 x 0.03 = 0.06; 1 x 0.04 = 0.04, no smaller than the one before: 0.06.
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.2]) == [0.2]
+    assert holm([]) == []
+    assert holm([0.7, 0.6]) == [1.0, 1.0]
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.sampled_from([0.001, 0.01, 0.05, 0.2, 0.5]))
+def test_holm_calls_significant_what_his_steps_call_significant(p, level):
+    """Holm's own description: while the smallest of the m that are left is below level / m, take it."""
+    taken, left = [], sorted(range(len(p)), key=lambda place: p[place])
+    while left and p[left[0]] * len(left) < level:
+        taken.append(left.pop(0))
+    corrected = holm(p)
+    assert [place for place in range(len(p)) if corrected[place] < level] == sorted(taken)
+    assert all(raw <= value <= 1 for raw, value in zip(p, corrected, strict=True))
+    order = sorted(range(len(p)), key=lambda place: p[place])
+    assert [corrected[place] for place in order] == sorted(corrected)
+
+
+@pytest.mark.parametrize("p", [[0.5, 1.5], [-0.1], [math.nan]])
+def test_holm_takes_probabilities_only(p):
+    with pytest.raises(ValueError, match="no probability"):
+        holm(p)

@@ -22,7 +22,7 @@ def needed_files(root: Path, module: str) -> set[str]:
         path = _file(root, name)
         if path in found:
             continue
-        found.add(path)
+        found |= {path, *data_files(root, path)}
         parts = name.split(".")
         waiting += [".".join(parts[:length]) for length in range(1, len(parts))]
         waiting += imports(root, path)
@@ -35,6 +35,14 @@ def _file(root: Path, name: str) -> str:
         if (root / candidate).is_file():
             return candidate
     raise AssertionError(f"{name} is imported, but there is no such module")
+
+
+def data_files(root: Path, path: str) -> list[str]:
+    """The files beside a module, such as a table or a style sheet, that it names."""
+    tree = ast.parse((root / path).read_text())
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    beside = {file.name: file for file in (root / path).parent.iterdir() if file.is_file() and file.suffix != ".py"}
+    return [str(beside[text].relative_to(root)) for text in sorted(texts & beside.keys())]
 
 
 def imports(root: Path, path: str) -> list[str]:
