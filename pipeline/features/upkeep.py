@@ -161,7 +161,7 @@ def _merge(store: Store, folder: Path, pruned: Pruned, *, dry_run: bool) -> None
     """Small and damaged segments to large ones: the new are in place before the old go."""
     kind = _kind(folder)
     paths = [path for path in store.segments(folder) if _mergeable(path, kind)]
-    if not paths or (len(paths) == 1 and _intact(paths[0])):
+    if not paths or (len(paths) == 1 and _settled(paths[0])):
         return
     pruned.segments += len(paths)
     if dry_run:
@@ -198,6 +198,14 @@ def _mergeable(path: Path, kind: Kind) -> bool:
             log.warning("%s: left as it is (%s)", path, error.strerror)
         return False
     return _size(path) < MERGED_BYTES // 2 and _whole(path, kind)
+
+
+def _settled(path: Path) -> bool:
+    """Whether there is nothing to do for a segment that is alone: it is sound, or another has just merged it away."""
+    try:
+        return _intact(path)
+    except FileNotFoundError:
+        return True
 
 
 def _intact(path: Path) -> bool:

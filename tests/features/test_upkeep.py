@@ -115,6 +115,22 @@ def test_a_reader_under_way_is_not_disturbed(store) -> None:
     assert same(read(store, identity(), list(features)), features)
 
 
+def test_a_segment_alone_may_be_merged_away_by_another_meanwhile(store, monkeypatch) -> None:
+    fill(store, identity(), range(3))
+    looked = []
+
+    def gone(path):
+        looked.append(path)
+        if len(looked) == 2:  # after it was found to be small enough to merge
+            path.unlink()
+        return real(path)
+
+    real = upkeep._intact
+    monkeypatch.setattr(upkeep, "_intact", gone)
+    assert upkeep.prune(store).segments == 0
+    assert len(looked) == 2
+
+
 def test_a_writer_and_pruners_at_the_same_time_lose_nothing(store, monkeypatch) -> None:
     monkeypatch.setattr("pipeline.features.store.FIRST", 0.0)
     monkeypatch.setattr("pipeline.features.store.SHARE", 0.0)
