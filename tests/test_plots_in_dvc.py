@@ -1,4 +1,4 @@
-"""DVC reads the curves: every plot of dvc.yaml that is of a training, and the folder that is laid out as DVCLive's."""
+"""DVC reads the curves: every plot of a training and of semantic scores, and the folder laid out as DVCLive's."""
 
 from __future__ import annotations
 
@@ -31,14 +31,22 @@ def project(repository, tmp_path):
     measured = [Measured(1, r10, dict.fromkeys(TASKS, 50.0)), Measured(2, r10, {TASKS[0]: None, TASKS[1]: 60.0})]
     header, lines = rows(measured, TASKS)
     write_tsv(tmp_path / "plots/epochs/epochs.tsv", header, lines)
+    semantics = tmp_path / "plots/semantics"
+    write_tsv(semantics / "scores.tsv", ("name", "pearson", "lo", "hi", "pairs"), [("STS12 MSRpar", 0.5, 0.4, 0.6, 9)])
+    write_tsv(semantics / "systems.tsv", ("name", "system", "pearson", "lo", "hi"), [("a", "x", 0.5, 0.4, 0.6)])
+    write_tsv(semantics / "breakdown.tsv", ("name", "pairs", "rank_difference", "lean"), [("overlap none", 9, 0.3, 0)])
+    write_tsv(semantics / "pairs.tsv", ("task", "subtask", "gold", "cosine"), [("STS12", "MSRpar", 3, 0.5)])
+    (semantics / "systems.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>\n")
     shutil.copy(repository / "recipes/sample.yaml", tmp_path / "params.yaml")
     yaml = YAML(typ="safe", pure=True)
     everything = yaml.load((repository / "dvc.yaml").read_text())
-    of_training = [plot for plot in everything["plots"] if any(word in str(plot) for word in ("/train/", "/epochs/"))]
+    words = ("/train/", "/epochs/", "/semantics/")
+    drawn = [plot for plot in everything["plots"] if any(word in str(plot) for word in words)]
     with (tmp_path / "dvc.yaml").open("w") as file:
-        yaml.dump({"plots": of_training}, file)
+        yaml.dump({"plots": drawn}, file)
     for command in (["git", "init", "-q"], [sys.executable, "-m", "dvc", "init", "-q"]):
         subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    shutil.copytree(repository / ".dvc/plots", tmp_path / ".dvc/plots", dirs_exist_ok=True)
     return tmp_path
 
 
@@ -59,7 +67,7 @@ def values(plot):
 @pytest.mark.slow
 def test_dvc_draws_them_all(project):
     plots = dvc(project, "plots", "show")["data"]
-    assert len(plots) == 5
+    assert len(plots) == 10
     assert [point["loss"] for point in values(plots["Loss"])] == ["3", "2"]
     recall = values(plots["Recall on dev"])
     assert {point["field"] for point in recall} == {f"{direction}_r10" for direction in DIRECTIONS}
@@ -70,6 +78,11 @@ def test_dvc_draws_them_all(project):
     ]
     tasks = values(plots["Semantic scores of every kept epoch"])
     assert {point["field"] for point in tasks} == set(TASKS)
+    systems = plots["Semantic scores beside published systems"]
+    assert [(point["system"], point["pearson"], point["lo"]) for point in values(systems)] == [("x", "0.5", "0.4")]
+    for plot in plots.values():
+        assert "<DVC_METRIC" not in str(plot[0].get("content"))  # every blank of a template is filled
+    assert plots["plots/semantics/systems.svg"][0]["type"] == "image"
 
 
 @pytest.mark.slow

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from itertools import product
 
 import torch
 from torch.nn.functional import pad
 
-from pipeline.devices import threads
 from pipeline.model.threads import spread
 
 log = logging.getLogger(__name__)
@@ -31,7 +30,9 @@ STEP = 32
 _WORTH_COMPILING = 2e10
 """Pairs times dimensions from which compiling, some seconds, takes less time than it saves."""
 _TILE = 256
-"""Captions and pictures of a plain tile; half the captions, and the pictures, of a fused one."""
+"""Captions and pictures of a plain tile; the pictures of a fused one."""
+_TALL = 512
+"""Half the captions of a fused tile."""
 
 
 def errors(captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor, fused: Kernel | None) -> None:
@@ -65,37 +66,31 @@ def _plain_errors(captions: torch.Tensor, images: torch.Tensor, out: torch.Tenso
             total += part
         out[top : top + _TILE, left : left + _TILE] = total
 
-    _each(tile, product(range(0, len(captions), _TILE), range(0, len(images), _TILE)), out.device)
+    places = product(range(0, len(captions), _TILE), range(0, len(images), _TILE))
+    if out.device.type == "cpu":  # side by side: what a tile does is too little to be shared by threads
+        spread(tile, places)
+        return
+    for place in places:
+        tile(place)
 
 
 def _fused_errors(captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor, fused: Kernel) -> None:
-    # One shape and layout only, since another would be compiled anew; more zeros change no sum.
-    (n, m), more, tall = out.shape, -captions.shape[1] % STEP, 2 * _TILE
+    # One shape and layout only, since another would be compiled anew; more zeros change no sum. The kernel keeps
+    # Python's lock, so that its threads are within: the more captions, the less they wait for each other.
+    (n, m), more, tall = out.shape, -captions.shape[1] % STEP, 2 * _TALL
     captions, images = pad(captions, (0, more, 0, -n % tall)), pad(images, (0, more, 0, -m % _TILE))
     steps = captions.shape[1] // STEP
     # (steps, tile, 2, captions, dimensions) and (tile, steps, dimensions, pictures)
-    across = captions.reshape(-1, 2, _TILE, steps, STEP).permute(3, 0, 1, 2, 4).contiguous()
+    across = captions.reshape(-1, 2, _TALL, steps, STEP).permute(3, 0, 1, 2, 4).contiguous()
     down = images.reshape(-1, _TILE, steps, STEP).permute(0, 2, 3, 1).contiguous()
-
-    def tile(place: tuple[int, int]) -> None:
-        beside, above = place
-        total = out.new_zeros(2, _TILE, _TILE)
-        for columns, row in zip(across[:, above], down[beside], strict=True):
-            fused(total, columns, row)
-        top, left = above * tall, beside * _TILE
-        corner = out[top : top + tall, left : left + _TILE]
-        corner.copy_(total.view(tall, _TILE)[: corner.shape[0], : corner.shape[1]])
-
-    _each(tile, product(range(len(down)), range(across.shape[1])), out.device)
-
-
-def _each(work: Callable[[tuple[int, int]], None], places: Iterable[tuple[int, int]], device: torch.device) -> None:
-    """Each tile; on a processor side by side, since what one of them does is too little to be shared by threads."""
-    if device.type == "cpu":
-        spread(work, places)
-        return
-    for place in places:
-        work(place)
+    total = out.new_empty(2, _TALL, _TILE)
+    for left, rows in zip(range(0, m, _TILE), down, strict=True):
+        for tile, top in enumerate(range(0, n, tall)):
+            total.zero_()
+            for columns, row in zip(across[:, tile], rows, strict=True):
+                fused(total, columns, row)
+            place = out[top : top + tall, left : left + _TILE]
+            place.copy_(total.view(tall, _TILE)[: place.shape[0], : place.shape[1]])
 
 
 def _unrolled(total: torch.Tensor, captions: torch.Tensor, images: torch.Tensor) -> None:
@@ -122,12 +117,11 @@ def compiled(work: float, device: torch.device) -> Kernel | None:
 
 @cache
 def _compiled(device: torch.device) -> Kernel | None:
-    shapes = ((2, _TILE, _TILE), (2, _TILE, STEP), (STEP, _TILE))
+    shapes = ((2, _TALL, _TILE), (2, _TALL, STEP), (STEP, _TILE))
     # Products and sums in one instruction; a torch that does not know the option makes do without.
     for extra in ({"cpp.enable_floating_point_contract_flag": "fast"}, {}):
         try:
-            # For one thread, as it will be called.
-            with threads(1), torch.inference_mode(), warnings.catch_warnings():
+            with torch.inference_mode(), warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # torch's compiler uses what torch deprecates
                 kernel: Kernel = torch.compile(_unrolled, dynamic=False, options={"compile_threads": 1, **extra})
                 kernel(*(torch.zeros(shape, device=device) for shape in shapes))

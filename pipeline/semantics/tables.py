@@ -41,7 +41,7 @@ def system_tsv(judged: Sequence[Judged]) -> str:
     """One line a subtask and system, this encoder and the published ones, for a plot of them side by side."""
     rows = [
         [name, system, score.r, score.low, score.high]
-        for name, scores in compared(judged, list(SYSTEMS))
+        for name, scores in compared(judged, (*DRAWN, "char-gru-coco"))
         for system, score in scores.items()
     ]
     return _text(("name", "system", "pearson", "lo", "hi"), rows, "\t")
@@ -79,8 +79,8 @@ def pair_tsv(judged: Sequence[Judged], most: int) -> str:
 
 def part_tsv(parts: Iterable[Part]) -> str:
     """Where the encoder is wrong, by length and by overlap: :class:`pipeline.semantics.breakdown.Part`."""
-    rows = [[part.by, part.range, part.pairs, part.difference, part.lean] for part in parts]
-    return _text(("by", "range", "pairs", "rank_difference", "lean"), rows, "\t")
+    rows = [[f"{part.by} {part.range}", part.pairs, part.difference, part.lean] for part in parts]
+    return _text(("name", "pairs", "rank_difference", "lean"), rows, "\t")
 
 
 def disagreement_tsv(worst: Iterable[Disagreement]) -> str:
