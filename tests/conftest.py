@@ -10,6 +10,10 @@ from pathlib import Path
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the stages do, before torch is loaded
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("sightword", deadline=None)  # a busy machine is no defect
+settings.load_profile("sightword")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 

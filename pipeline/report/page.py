@@ -94,6 +94,7 @@ def render(
         retrieval=_by_protocol(retrieval_table.tables(run.retrieval, captions_each, with_published=settings.published)),
         published=settings.published,
         semantics=semantics_table.groups(run.semantics),
+        accuracies=semantics_table.accuracies(run.semantics),
         drawn=Markup(plots.intervals("sts", rows, title=_describe(rows))) if rows else "",  # noqa: S704 - escaped by its maker
         curves=[(caption, Markup(svg)) for caption, svg in curves.draw(run)],  # noqa: S704 - escaped by its maker
         gallery=shown,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from pipeline.report.figures import correlation, count, is_number, share
+from pipeline.report.figures import correlation, count, is_number, percent, share
 from pipeline.report.plots import Interval
 
 AGGREGATES = {"mean": "mean", "weighted_mean": "mean by pairs", "all": "all pairs as one"}
@@ -53,9 +53,35 @@ def groups(semantics: Mapping[str, Any]) -> list[Group]:
     return found
 
 
+@dataclass(frozen=True)
+class Accuracy:
+    """One task with classes."""
+
+    name: str
+    accuracy: str
+    f1: str
+    examples: str
+    seen: str
+
+
+def accuracies(semantics: Mapping[str, Any]) -> list[Accuracy]:
+    """The tasks that are judged by a classifier on the vectors, in their order."""
+    return [
+        Accuracy(
+            name,
+            percent(body["accuracy"]) + (f" ± {percent(half)}" if is_number(half := body.get("accuracy_ci95")) else ""),
+            percent(body["f1"]) if "f1" in body else "",
+            count(body.get("test")),
+            share(body.get("seen_in_training")),
+        )
+        for name, body in semantics.items()
+        if isinstance(body, Mapping) and "accuracy" in body
+    ]
+
+
 def missing(semantics: Mapping[str, Any]) -> list[str]:
     """The published data sets, and those asked for, that this run was not judged on."""
-    have = {group.name for group in groups(semantics)}
+    have = {group.name for group in groups(semantics)} | {row.name for row in accuracies(semantics)}
     skipped = semantics.get("skipped", ())
     return [name for name in dict.fromkeys([*PUBLISHED_SETS, *skipped]) if name not in have]
 

@@ -187,6 +187,16 @@ def test_no_correlation_is_said_and_no_number_made_up(run_folder: Places, tmp_pa
     assert "nan" not in text
 
 
+def test_accuracies_have_a_table_of_their_own(run_folder: Places, tmp_path: Path) -> None:
+    assert ">accuracy</th>" not in make(run_folder, tmp_path)
+    entry = {"accuracy": 74.25, "accuracy_ci95": 2.06, "dev_accuracy": 73.1, "f1": 81.94, "test": 1725}
+    change(run_folder.metrics / "semantics.json", MRPC=entry | {"seen_in_training": 0.002})
+    text = make(run_folder, tmp_path)
+    row = text[text.index(">MRPC</th>") :].partition("</tr>")[0]
+    for value in ("74.2 ± 2.1", "81.9", "1,725", "0.2 %"):
+        assert f"<td>{value}</td>" in row
+
+
 def test_rejected_pictures_are_said(run_folder: Places, tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
