@@ -64,6 +64,8 @@ def atomic_file(path: Pathish) -> Iterator[Path]:
         OSError: what the file system says; ``path`` is then as it was before.
     """
     final = Path(path)
+    if final.exists() and not final.is_file():
+        raise FileExistsError(errno.EEXIST, "is no plain file, which could be replaced", str(final))
     final.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=final.parent, prefix=f".{final.name[:40]}.", suffix=".tmp")
     temporary = Path(name)

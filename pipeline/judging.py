@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
 import inspect
@@ -56,13 +57,15 @@ def open_encoder(name: str, *, batch_size: int | None = None, lower_case: bool =
         SemanticsError: a file that holds no word vectors.
     """
     path = Path(name)
+    if lower_case and not name.endswith(WORD_VECTORS):
+        raise EncoderError("does not look words up, which --lower-case is for", where=name)
     if path.is_dir():
         return _ours(path, batch_size)
     if name.endswith(WORD_VECTORS):
         from pipeline.semantics.word_vectors import BagOfWords
 
         return BagOfWords.load(path, lower_case=lower_case)
-    if found := re.fullmatch(r"([\w.]+):([\w.]+)(\(\))?", name):
+    if found := re.fullmatch(r"(\w[\w.]*):([\w.]+)(\(\))?", name):
         return _theirs(found[1], found[2], bool(found[3]), batch_size)
     raise EncoderError(
         "no such encoder",
@@ -108,8 +111,12 @@ def check(data: Path, tasks: Sequence[str], *, skip: bool, outputs: Iterable[Pat
     for path in outputs:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, "is a folder, not a file", str(path))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent):
+        if path.exists() and not path.is_file():
+            raise FileExistsError(errno.EEXIST, "is no plain file, which could be replaced", str(path))
+        folder = next(parent for parent in path.parents if parent.exists())
+        if not folder.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, "is no folder", str(folder))
+        with tempfile.TemporaryFile(dir=folder):
             pass
 
 
@@ -180,6 +187,8 @@ def _theirs(module: str, name: str, called: bool, batch_size: int | None) -> Cal
         raise EncoderError(
             f"there is no module {error.name}", where=where, todo="Run it from the folder that holds it, or install it."
         ) from None
+    except Exception as error:  # noqa: BLE001 - somebody's module, which may fail in any way
+        raise _failed("cannot be imported", error, where) from None
     for part in name.split("."):
         if not hasattr(found, part):
             raise EncoderError(f"the module {module} has no {name}", where=where)
@@ -187,7 +196,10 @@ def _theirs(module: str, name: str, called: bool, batch_size: int | None) -> Cal
     if called:
         if not callable(found):
             raise EncoderError(f"is {type(found).__name__}, which cannot be called", where=where, todo="Leave () away.")
-        found = found()
+        try:
+            found = found()
+        except Exception as error:  # noqa: BLE001 - somebody's function, which may fail in any way
+            raise _failed("cannot be called", error, where) from None
     if isinstance(found, type):
         raise EncoderError("is a class", where=where, todo="Put () behind it to make one.")
     encode = getattr(found, "encode", found)
@@ -199,12 +211,17 @@ def _theirs(module: str, name: str, called: bool, batch_size: int | None) -> Cal
     return NamedEncoder(encode, prepare if callable(prepare) else None, _options(encode, batch_size))
 
 
+def _failed(what: str, error: Exception, where: str) -> EncoderError:
+    return EncoderError(f"{what} ({type(error).__name__}: {error})", where=where)
+
+
 def _options(encode: Callable[..., Any], batch_size: int | None) -> dict[str, Any]:
     """The batch size, where one is asked for and the encoder takes it."""
     if batch_size is None:
         return {}
-    try:
+    names: Mapping[str, inspect.Parameter] = {}
+    with contextlib.suppress(TypeError, ValueError):  # written in C, and says nothing of what it takes
         names = inspect.signature(encode).parameters
-    except (TypeError, ValueError):  # written in C, and says nothing of what it takes
-        return {}
-    return {"batch_size": batch_size} if "batch_size" in names else {}
+    if "batch_size" not in names and not any(one.kind is one.VAR_KEYWORD for one in names.values()):
+        raise EncoderError("the encoder takes no batch_size", todo="Leave --batch-size away.")
+    return {"batch_size": batch_size}

@@ -114,3 +114,12 @@ def test_parquet_tables_keep_their_metadata_and_are_checked_for_their_columns(tm
 def test_tsv(tmp_path):
     files.write_tsv(tmp_path / "x.tsv", ("a", "b"), [(1, 0.123456789), ("x", None)])
     assert (tmp_path / "x.tsv").read_text() == "a\tb\n1\t0.123457\nx\t\n"
+
+
+def test_what_is_no_plain_file_is_never_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(FileExistsError), files.atomic_file(pipe) as temporary:
+        temporary.write_text("new")
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert list(tmp_path.iterdir()) == [pipe]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 
@@ -56,6 +57,8 @@ def work(tmp_path, monkeypatch):
     (folder / "STS.input.street.txt").write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
     (folder / "STS.gs.street.txt").write_text("".join(f"{len(set(a) & set(b)) / 3:.3f}\n" for a, b in pairs))
     (tmp_path / "my_encoder.py").write_text(MODULE)
+    (tmp_path / "broken.py").write_text("def f(:")
+    os.mkfifo(tmp_path / "pipe")
     words = sorted({word for sentence in SENTENCES for word in sentence.split()})
     random = np.random.default_rng(0).normal(size=(len(words), 4))
     lines = [f"{word} {' '.join(f'{x:.4f}' for x in row)}" for word, row in zip(words, random, strict=True)]
@@ -102,7 +105,6 @@ def test_an_object_is_asked_by_its_method_with_the_batch_size_it_takes(work):
     assert my_encoder.Careful.prepared == [5]
     assert run("my_encoder:model") == 0
     assert my_encoder.Model.sizes[-1] == 32
-    assert open_encoder("my_encoder:lengths", batch_size=7)(["ab"]).tolist() == [[2, 1, 1]]
 
 
 def test_an_encoder_folder_is_judged(work, capsys):
@@ -133,11 +135,17 @@ def test_word_vectors_are_judged(work, capsys):
         (["my_encoder:number()"], "my_encoder:number(): is int, which cannot be called"),
         (["my_encoder:Model"], "my_encoder:Model: is a class. Put () behind it"),
         (["no_such_module:f"], "no_such_module:f: there is no module no_such_module"),
+        ([".my_encoder:lengths"], ".my_encoder:lengths: no such encoder"),
+        (["my_encoder:lengths()"], "my_encoder:lengths(): cannot be called (TypeError: "),
+        (["broken:f"], "broken:f: cannot be imported (SyntaxError: "),
+        (["my_encoder:lengths", "--batch-size", "8"], "the encoder takes no batch_size"),
+        (["my_encoder:lengths", "--lower-case"], "my_encoder:lengths: does not look words up"),
+        (["my_encoder:lengths", "--out", "pipe"], "pipe: is no plain file"),
         (["models/none"], "models/none: no such encoder; expected the folder of an encoder"),
         (["senteval"], "senteval: holds no encoder"),
         (["gone.txt"], "gone.txt: cannot be read"),
         (["my_encoder:lengths", "--out", "senteval"], "senteval: is a folder, not a file"),
-        (["my_encoder:lengths", "--out", "vectors.txt/x.json"], "vectors.txt: "),
+        (["my_encoder:lengths", "--out", "vectors.txt/x.json"], "vectors.txt: is no folder"),
         (["my_encoder:lengths", "--training-captions", "gone.txt"], "gone.txt: does not exist"),
     ],
 )
@@ -156,6 +164,19 @@ def test_tasks_that_are_not_there_stop_or_are_named(work, capsys):
     assert "left out: STS13 (downstream/STS/STS13-en-test does not exist)" in capsys.readouterr().err
     assert main(["evaluate", "my_encoder:lengths", "--data", "nowhere"]) == 1
     assert "nowhere: has no folder downstream" in capsys.readouterr().err
+
+
+def test_nothing_is_made_for_a_command_that_fails(work, capsys):
+    assert run("my_encoder:number", "--out", "new/folder/scores.json") == 1
+    assert not (work / "new").exists()
+    assert run("my_encoder:lengths", "--out", "new/folder/scores.json") == 0
+    assert (work / "new/folder/scores.json").is_file()
+
+
+def test_one_file_cannot_be_both_outputs(work, capsys):
+    with pytest.raises(SystemExit):
+        run("my_encoder:lengths", "--out", "same", "--pairs", "./same")
+    assert "--out and --pairs are the same file" in capsys.readouterr().err
 
 
 def test_a_batch_size_below_one_is_a_wrong_argument(work):

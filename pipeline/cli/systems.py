@@ -24,6 +24,9 @@ with a method encode, from a module in this folder or installed; module:name() c
 it first. It prints a table; --out writes what metrics/semantics.json holds."""
 
 
+MOST_SAMPLES = 1_000_000
+
+
 def add(commands: Commands) -> None:
     """Add ``compare`` and ``evaluate``."""
     compare = add_command(commands, "compare", COMPARE, _compare)
@@ -66,8 +69,8 @@ def _compare(arguments: argparse.Namespace) -> int:
     of_pairs = (arguments.unseen, arguments.samples is not None, arguments.seed is not None)
     if arguments.published is not None and any(of_pairs):
         arguments.parser.error("--unseen, --samples and --seed need B: the published pairs are not known")
-    if arguments.samples is not None and arguments.samples < 1:
-        arguments.parser.error("--samples N cannot be below 1")
+    if arguments.samples is not None and not 1 <= arguments.samples <= MOST_SAMPLES:
+        arguments.parser.error(f"--samples N must be from 1 to {MOST_SAMPLES}")
     if arguments.seed is not None and arguments.seed < 0:
         arguments.parser.error("--seed N cannot be below 0")
     from pipeline.comparison import systems, table
@@ -119,6 +122,8 @@ def _evaluate(arguments: argparse.Namespace) -> int:
         arguments.parser.error("--kfold N must be at least 2")
     data, tasks = Path(arguments.data), arguments.tasks or list(TASKS)
     out, pairs = (None if name is None else Path(name) for name in (arguments.out, arguments.pairs))
+    if out is not None and pairs is not None and out.resolve() == pairs.resolve():
+        arguments.parser.error("--out and --pairs are the same file")
     skip = arguments.missing == "skip"
     judging.check(data, tasks, skip=skip, outputs=[path for path in (out, pairs) if path is not None])
     captions = arguments.training_captions
@@ -144,6 +149,9 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     if pairs is not None:
         write_pairs(pairs, found.judged)
     print(layout.to_text(judging.score_table(found.metrics)))
+    for row in found.judged:
+        if "undefined" in row.entry:
+            print(f"{row.task} {row.subtask} is undefined: {row.entry['undefined']}", file=sys.stderr)
     for task, reason in found.metrics.get("skipped", {}).items():
         print(f"left out: {task} ({reason})", file=sys.stderr)
     return 0

@@ -62,6 +62,9 @@ def notes(run: Run, gallery: Gallery) -> list[Note]:
     undefined = semantics_table.undefined(run.semantics)
     if undefined:
         found.append(Note("No correlation", ", ".join(undefined) + ": all pairs have the same score.", serious=True))
+    zeros = semantics_table.zeros(run.semantics)
+    if zeros:
+        found.append(Note("Vectors of zeros", ", ".join(zeros) + ": their cosines count as 0.", serious=True))
     if gallery.without_thumbnails:
         found.append(Note("No pictures to show", why_no_pictures(run, gallery)))
     if run.train.get("device") == "cpu":

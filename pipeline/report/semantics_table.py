@@ -91,6 +91,15 @@ def undefined(semantics: Mapping[str, Any]) -> list[str]:
     return [f"{name} {key}".strip() for name, key, scores in _scored(semantics) if scores["pearson"] is None]
 
 
+def zeros(semantics: Mapping[str, Any]) -> list[str]:
+    """Each subtask some of whose sentences have a vector of zeros, with how many."""
+    return [
+        f"{name} {key} ({count(scores['zero_vectors'])} sentences)"
+        for name, key, scores in _scored(semantics)
+        if scores.get("zero_vectors")
+    ]
+
+
 def intervals(semantics: Mapping[str, Any]) -> list[Interval]:
     """What the drawing shows: every subtask with an interval."""
     found = []

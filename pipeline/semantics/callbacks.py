@@ -80,4 +80,4 @@ class SentEvalEncoder:
 
 
 def _tokens(sentence: str) -> list[str]:
-    return sentence.split() or ["."]
+    return [token for token in sentence.split(" ") if token] or ["."]  # Latin-1 texts have other spaces within tokens

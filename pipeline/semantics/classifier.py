@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 
 from pipeline.devices import threads
-from pipeline.errors import SemanticsError
 from pipeline.semantics.inputs import Inputs
+from pipeline.semantics.relatedness import too_large
 
 Labels = NDArray[np.int64]
 
@@ -236,16 +236,8 @@ def _starts(examples: Inputs) -> range:
 def _answers(examples: Inputs, start: int, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     answers = torch.addmm(bias, examples.batch(slice(start, start + _ROWS)), weight.T)
     if not torch.isfinite(answers).all():
-        raise _too_large()
+        raise too_large()
     return answers
-
-
-def _too_large() -> SemanticsError:
-    return SemanticsError(
-        "the encoder's vectors are so large that a classifier on them overflows",
-        expected="features and products that single precision can hold",
-        todo="Scale the vectors down.",
-    )
 
 
 @dataclass
@@ -307,5 +299,5 @@ class _SklearnFit:
 def _finite(examples: Inputs) -> NDArray[np.floating[Any]]:
     features = examples.matrix()
     if not np.isfinite(features).all():
-        raise _too_large()
+        raise too_large()
     return features

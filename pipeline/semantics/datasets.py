@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,7 +94,7 @@ def missing_file(name: str, data: Path) -> str | None:
             "has no folder downstream",
             where=data,
             expected="the folder that holds SentEval's downstream/ (with STS/ and SICK/ in it)",
-            todo="Point semantics.data at it; data/README.md tells where to get the files.",
+            todo="data/README.md tells where to get the files.",
         )
     for file in _files(name, downstream):
         if not file.exists():
@@ -130,6 +130,7 @@ def read_task(name: str, data: Path) -> SimilarityTask | RelatednessTask | Class
         return read_classification(name, downstream)
     folder = _folder(name, downstream)
     subtasks = {subtask: _read_subtask(folder, subtask) for subtask in SUBTASKS.get(name) or _found(folder)}
+    _check_distinct(folder, subtasks)
     return SimilarityTask(name, subtasks)
 
 
@@ -160,11 +161,28 @@ def _found(folder: Path) -> list[str]:
     names = sorted(file.name[len("STS.input.") : -len(".txt")] for file in folder.glob("STS.input.*.txt"))
     if not names:
         raise SemanticsError("has no subtask", where=folder, expected="STS.input.SUBTASK.txt and STS.gs.SUBTASK.txt")
+    if "" in names:
+        raise SemanticsError("is of a subtask without a name", where=folder / "STS.input..txt", todo="Rename it.")
     if taken := [name for name in names if name in AGGREGATES]:
         raise SemanticsError(
             f"a subtask is called {taken[0]!r}, a name of the averages", where=folder, todo="Rename its two files."
         )
     return names
+
+
+def _check_distinct(folder: Path, subtasks: Mapping[str, Pairs]) -> None:
+    """No subtask may stand there twice, under another name: it would count twice in the averages."""
+    before: dict[tuple[str, ...], str] = {}
+    for name, pairs in subtasks.items():
+        content = (*pairs.first, *pairs.second, *map(repr, pairs.gold.tolist()))
+        twin = before.setdefault(content, name)
+        if twin != name:
+            raise SemanticsError(
+                f"has the same pairs and scores as STS.input.{twin}.txt",
+                where=folder / f"STS.input.{name}.txt",
+                expected="each subtask once",
+                todo="Remove one of the two, with its STS.gs file.",
+            )
 
 
 def _read_subtask(folder: Path, subtask: str) -> Pairs:

@@ -36,6 +36,10 @@ class Embeddings:
         """(N,) which row of ``vectors`` each of these sentences has."""
         return np.fromiter((self._row[sentence] for sentence in sentences), np.int64, len(sentences))
 
+    def zeros(self, sentences: Sequence[str]) -> int:
+        """How many of these sentences have a vector of zeros."""
+        return int((~self.of(sentences).any(axis=1)).sum())
+
     def of(self, sentences: Sequence[str]) -> Vectors:
         """The vectors of these sentences, in their order: (N, D), of the type that the encoder gave."""
         return self._vectors[self.rows(sentences)]

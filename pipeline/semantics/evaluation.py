@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ from pipeline.semantics.judged import Entry, Judged, aggregate, judge_pairs
 from pipeline.semantics.relatedness import Examples, cosine, train_head
 from pipeline.semantics.settings import ClassifierName
 from pipeline.semantics.validation import check_folds, classify
+from pipeline.settings import MAX_SEED
+
+UNCHOSEN = "the trained head gives every dev pair the same score, so there is none to choose"
 
 Task = SimilarityTask | RelatednessTask | ClassificationTask
 
@@ -81,6 +84,7 @@ def evaluate(
         each ``{pearson, spearman}``. STSBenchmark and SICKRelatedness have ``cosine`` and
         ``trained`` instead, of their test pairs; ``trained`` also tells ``dev_pearson``.
         Tasks with classes have ``accuracy`` and ``dev_accuracy`` (:func:`pipeline.semantics.validation.classify`).
+        ``zero_vectors`` counts a set's sentences with a vector of zeros, where there are any.
         Where an encoder gives all pairs the same score, the correlations and what is
         made of them are None, and ``undefined`` says so.
 
@@ -116,8 +120,8 @@ def judge(
     progress: bool = False,
 ) -> Evaluation:
     """As :func:`evaluate`, with the score of each pair besides the metrics."""
-    if isinstance(training_captions, str):
-        raise SemanticsError("the training captions are one text", expected="a list of captions, or None")
+    training_captions = training_captions if training_captions is None else _texts(training_captions)
+    _check(seed, classifier, kfold, missing)
     read, skipped = _read(tasks, Path(data), missing)
     for task in read:
         if isinstance(task, ClassificationTask):
@@ -133,6 +137,7 @@ def judge(
             entry = classify(task, vectors, classifier=classifier, kfold=kfold, seed=seed, progress=progress)
             if seen is not None:
                 entry["seen_in_training"] = seen.share(task.test_sentences())
+            entry |= {"classifier": classifier, "kfold": kfold} | _zeros(vectors, task.test_sentences())
             metrics[task.name] = accuracies[task.name] = entry
             continue
         if isinstance(task, SimilarityTask):
@@ -146,10 +151,34 @@ def judge(
             if trained_head:
                 rows.append(_trained(task, vectors, seed, seen))
             metrics[task.name] = {row.subtask: row.entry for row in rows}
+        for row in rows:
+            row.entry.update(_zeros(vectors, [*row.pairs.first, *row.pairs.second]))
         judged += rows
     if skipped:
         metrics["skipped"] = skipped
     return Evaluation(metrics, judged, accuracies)
+
+
+def _texts(captions: Iterable[str]) -> list[str]:
+    if isinstance(captions, str):
+        raise SemanticsError("the training captions are one text", expected="a list of captions, or None")
+    found = list(captions)
+    if wrong := [place for place, caption in enumerate(found) if not isinstance(caption, str)]:
+        raise SemanticsError(f"training caption {wrong[0]} is no text but {type(found[wrong[0]]).__name__}")
+    return found
+
+
+def _check(seed: int, classifier: str, kfold: int, missing: str) -> None:
+    """The arguments, which come from parameters that were checked, or from a caller of the library."""
+    for name, value, known in (
+        ("classifier", classifier, get_args(ClassifierName)),
+        ("missing", missing, ("error", "skip")),
+    ):
+        if value not in known:
+            raise SemanticsError(f"{name} is {value!r}", expected=" or ".join(map(repr, known)))
+    for name, number, least in (("seed", seed, 0), ("kfold", kfold, 2)):
+        if type(number) is not int or not least <= number <= MAX_SEED:
+            raise SemanticsError(f"{name} is {number!r}", expected=f"a whole number from {least}")
 
 
 def _read(tasks: Sequence[str], data: Path, missing: Literal["error", "skip"]) -> tuple[list[Task], Mapping[str, str]]:
@@ -191,12 +220,20 @@ def _cosines(vectors: Embeddings, pairs: Pairs) -> NDArray[np.float64]:
     return cosine(vectors.of(pairs.first), vectors.of(pairs.second))
 
 
+def _zeros(vectors: Embeddings, sentences: Sequence[str]) -> Entry:
+    """How many of the sentences have a vector of zeros, where any has: their cosine counts as 0, as in SentEval."""
+    count = vectors.zeros(sentences)
+    return {"zero_vectors": count} if count else {}
+
+
 def _trained(task: RelatednessTask, vectors: Embeddings, seed: int, seen: Seen | None) -> Judged:
     train, dev, test = (_examples(vectors, pairs) for pairs in (_sorted(task.train), task.dev, task.test))
     found = train_head(train, dev, test, seed=seed)
     scores = np.zeros(len(task.test)) if found is None else found.predicted
     row = judge_pairs(task.name, "trained", task.test, scores, seen)
     row.entry["dev_pearson"] = None if found is None else found.dev_pearson
+    if found is None:
+        row.entry["undefined"] = UNCHOSEN
     return row
 
 

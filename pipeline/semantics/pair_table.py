@@ -92,6 +92,8 @@ def read_pairs(path: Pathish) -> PairTable:
             where=path,
             expected=f"{SCHEMA.field(wrong[0]).type}",
         )
+    if empty := [name for name in SCHEMA.names[:-2] if table[name].null_count]:
+        raise FileFormatError(f"the column {empty[0]} has empty cells", where=path)
     keys = list(zip(table["task"].to_pylist(), table["subtask"].to_pylist(), strict=True))
     starts = [row for row in range(len(keys)) if row == 0 or keys[row] != keys[row - 1]]
     subtasks: dict[tuple[str, str], ScoredPairs] = {}

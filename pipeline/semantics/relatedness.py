@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from pipeline.devices import threads
+from pipeline.errors import SemanticsError
 from pipeline.statistics import pearson
 
 Vectors = NDArray[np.floating[Any]]
@@ -97,6 +98,9 @@ def train_head(train: Examples, dev: Examples, test: Examples, *, seed: int = 11
         The predictions, or None where no look at the dev pairs gave a correlation, because
         the head's answer was the same for all of them. One thread does the work, so that
         the result does not depend on the machine's setting; on a CPU always.
+
+    Raises:
+        SemanticsError: the vectors are so large that the head overflows.
     """
     x, y = _features(train), torch.from_numpy(_targets(train.gold))
     dev_x, test_x = _features(dev), _features(test)
@@ -141,14 +145,35 @@ def _expected(layer: torch.Tensor, x: torch.Tensor) -> NDArray[np.float64]:
     weights = layer.double().T
     parts = [torch.softmax(part.double() @ weights, dim=1) @ classes for part in torch.split(x, 1024)]
     expected: NDArray[np.float64] = torch.cat(parts).numpy()
+    if not np.isfinite(expected).all():
+        raise too_large()
     return expected
 
 
 def _features(examples: Examples) -> torch.Tensor:
-    """(N, 2D + 1) float32: the difference's size, the product, and a one for the bias."""
-    u, v = examples.first, examples.second
+    """(N, 2D + 1) float32: the difference's size, the product, and a one for the bias.
+
+    Vectors of half precision are taken in single precision, as their products would overflow.
+
+    Raises:
+        SemanticsError: what comes out is not finite.
+    """
+    u, v = (side.astype(np.float32) if side.dtype.itemsize < 4 else side for side in (examples.first, examples.second))
     ones = np.ones((len(u), 1), dtype=np.float32)
-    return torch.from_numpy(np.hstack([np.abs(u - v).astype(np.float32), (u * v).astype(np.float32), ones]))
+    with np.errstate(over="ignore", invalid="ignore"):  # told below
+        features = np.hstack([np.abs(u - v).astype(np.float32), (u * v).astype(np.float32), ones])
+    if not np.isfinite(features).all():
+        raise too_large()
+    return torch.from_numpy(features)
+
+
+def too_large() -> SemanticsError:
+    """What is said where single precision cannot hold what a classifier makes of the vectors."""
+    return SemanticsError(
+        "the encoder's vectors are so large that a classifier on them overflows",
+        expected="features and products that single precision can hold",
+        todo="Scale the vectors down.",
+    )
 
 
 def _targets(gold: NDArray[np.float64]) -> NDArray[np.float32]:

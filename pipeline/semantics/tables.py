@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.semantics.breakdown import Disagreement, Part
 from pipeline.semantics.judged import Entry, Judged
-from pipeline.semantics.published import SYSTEMS, Score, published_scores, score_of
+from pipeline.semantics.published import SYSTEMS, Score, published_rows, score_of
 
 OWN = ("task", "subtask", "pairs", "pearson", "lo", "hi", "spearman", "spearman_lo", "spearman_hi")
 SEEN = ("seen_in_training", "pairs_seen", "unseen_pairs", "unseen_pearson", "unseen_lo", "unseen_hi")
@@ -101,9 +101,11 @@ def disagreement_tsv(worst: Iterable[Disagreement]) -> str:
 
 
 def _beside(row: Judged) -> Scores:
-    """What the published systems reach on this subtask; nothing for a set that is not theirs."""
-    found = {system: published_scores(system).get((row.task, row.subtask)) for system in SYSTEMS}
-    return {system: score for system, score in found.items() if score is not None}
+    """What the published systems reach on this subtask; nothing for a set that is not theirs, nor for a part of it."""
+    for known in published_rows():
+        if (known.task, known.subtask, known.pairs) == (row.task, row.subtask, len(row.pairs)):
+            return known.scores
+    return {}
 
 
 def _score_row(row: Judged, beside: Scores) -> list[object]:

@@ -49,7 +49,7 @@ def _shorten(weights: Weights, limit: float | None) -> torch.Tensor:
 
 
 def _total(norms: list[torch.Tensor]) -> torch.Tensor:
-    total: torch.Tensor = torch.linalg.vector_norm(torch.stack(norms))
+    total: torch.Tensor = torch.linalg.vector_norm(torch.stack(norms)) if norms else torch.tensor(0.0)
     return total
 
 

@@ -17,7 +17,7 @@ def code_hash() -> str:
     digest = hashlib.sha256()
     for path in code_files():
         data = path.read_bytes()
-        digest.update(f"{path.relative_to(_PLACE).as_posix()} {len(data)}\\n".encode() + data)
+        digest.update(f"{path.relative_to(_PLACE).as_posix()} {len(data)}\n".encode() + data)
     return digest.hexdigest()
 
 

@@ -91,9 +91,12 @@ def _take(path: Path) -> IO[str] | None:
         file = open(path, "w")  # noqa: SIM115  # it stays open for as long as the lock is to hold
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             file.close()
             return None
+        except OSError:
+            file.close()
+            raise
         # Between the two lines above another process may have removed it: then this is a lock on nothing.
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file.fileno()), path.stat()):

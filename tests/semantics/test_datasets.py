@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 
 import pytest
 
@@ -144,3 +145,17 @@ def test_a_folder_without_subtasks_or_with_a_reserved_name_is_told(data):
     assert "STSEmpty-en-test: has no subtask" in wrong(data, "STSEmpty")
     (data / OWN / "STS.input.mean.txt").write_text("a\tb\n")
     assert "a subtask is called 'mean'" in wrong(data)
+
+
+def test_a_subtask_that_is_there_twice_is_told(data):
+    folder = data / "downstream/STS/STSOwn-en-test"
+    for kind in ("input", "gs"):
+        shutil.copy(folder / f"STS.{kind}.street.txt", folder / f"STS.{kind}.avenue.txt")
+    with pytest.raises(SemanticsError, match=r"street\.txt: has the same pairs and scores as STS\.input\.avenue"):
+        read_task("STSOwn", data)
+
+
+def test_a_subtask_without_a_name_is_told(data):
+    (data / "downstream/STS/STSOwn-en-test/STS.input..txt").write_text("a\tb\n")
+    with pytest.raises(SemanticsError, match="a subtask without a name"):
+        read_task("STSOwn", data)

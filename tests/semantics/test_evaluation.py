@@ -9,7 +9,7 @@ import pytest
 import pipeline.semantics
 from pipeline.errors import SemanticsError
 from pipeline.semantics.datasets import SUBTASKS, read_task
-from pipeline.semantics.evaluation import evaluate, judge
+from pipeline.semantics.evaluation import UNCHOSEN, evaluate, judge
 from pipeline.semantics.judged import CONSTANT
 from pipeline.semantics.relatedness import cosine
 from pipeline.statistics import fisher_interval, pearson, spearman
@@ -106,9 +106,40 @@ def test_a_constant_encoder_has_no_correlation_and_says_so(data):
     found = evaluate(lambda sentences: np.full((len(sentences), 333), 0.1), TASKS, data)
     for entry in (found["STSOwn"]["street"], found["STSBenchmark"]["cosine"], found["SICKRelatedness"]["trained"]):
         assert entry["pearson"] is entry["spearman"] is entry["pearson_ci95"] is None
-        assert entry["undefined"] == CONSTANT
+        assert entry["undefined"] in (CONSTANT, UNCHOSEN)
+    assert found["SICKRelatedness"]["trained"]["undefined"] == UNCHOSEN
     for aggregate in ("mean", "weighted_mean", "all"):
         assert found["STSOwn"][aggregate] == {"pearson": None, "spearman": None}
+
+
+def test_vectors_of_zeros_are_counted(data, bag_encoder):
+    street = read_task("STSOwn", data).subtasks["street"]
+    silent = set(street.first[:5])
+    found = evaluate(
+        lambda sentences: bag_encoder(sentences) * [[sentence not in silent] for sentence in sentences],
+        ["STSOwn", "STSBenchmark"],
+        data,
+        trained_head=False,
+    )
+    expected = sum(sentence in silent for sentence in [*street.first, *street.second])
+    assert found["STSOwn"]["street"]["zero_vectors"] == expected >= 5
+    assert "zero_vectors" not in found["STSBenchmark"]["cosine"]
+
+
+@pytest.mark.parametrize("scale", [1e30, 1e200])
+def test_vectors_that_are_too_large_for_the_head_are_told(data, bag_encoder, scale):
+    with pytest.raises(SemanticsError, match="so large that a classifier on them overflows"):
+        evaluate(lambda sentences: bag_encoder(sentences) * scale, ["STSBenchmark"], data)
+    assert evaluate(lambda sentences: bag_encoder(sentences) * scale, ["STSOwn"], data)["STSOwn"]["street"]["pearson"]
+
+
+def test_half_precision_is_judged_as_single_precision_is(data, bag_encoder):
+    def half(sentences):
+        return (bag_encoder(sentences) * 100).astype(np.float16)  # products of up to 300,000
+
+    one = evaluate(half, ["STSBenchmark"], data)
+    other = evaluate(lambda sentences: half(sentences).astype(np.float32), ["STSBenchmark"], data)
+    assert one["STSBenchmark"]["trained"] == other["STSBenchmark"]["trained"]
 
 
 def test_nan_is_an_error_that_names_the_sentence(data):
@@ -133,6 +164,15 @@ def test_wrong_arguments_are_told(data, bag_encoder):
         evaluate(bag_encoder, "STSOwn", data)
     with pytest.raises(SemanticsError, match="the training captions are one text"):
         evaluate(bag_encoder, ["STSOwn"], data, "a caption")
+    with pytest.raises(SemanticsError, match="training caption 1 is no text but NoneType"):
+        evaluate(bag_encoder, ["STSOwn"], data, ["a caption", None])
+    with pytest.raises(SemanticsError, match="classifier is 'Pytorch'; expected 'pytorch' or 'sklearn'"):
+        evaluate(bag_encoder, ["STSOwn"], data, classifier="Pytorch")
+    with pytest.raises(SemanticsError, match="missing is 'bogus'"):
+        evaluate(bag_encoder, ["STSOwn"], data, missing="bogus")
+    for wrong in ({"seed": -1}, {"kfold": 1}, {"kfold": 2.5}, {"seed": True}):
+        with pytest.raises(SemanticsError, match="expected a whole number from"):
+            evaluate(bag_encoder, ["STSOwn"], data, **wrong)
 
 
 @pytest.fixture(scope="module")
@@ -174,3 +214,14 @@ def test_the_trained_head_gives_sentevals_own_scores(real_data, reference, task)
     assert trained["spearman"] == pytest.approx(theirs["spearman"], abs=1e-3)
     row = found.judged[-1]
     assert np.mean((row.scores - row.pairs.gold) ** 2) == pytest.approx(theirs["mse"], abs=2e-3)
+
+
+@pytest.mark.full
+def test_the_head_is_as_near_to_sentevals_score_as_its_seeds_are_to_each_other(real_data, reference):
+    encode, scores = reference
+    found = [
+        judge(encode, ["STSBenchmark"], real_data / "senteval", seed=seed).metrics["STSBenchmark"]["trained"]["pearson"]
+        for seed in (1111, 1112, 1113, 1114, 1115)
+    ]
+    assert min(found) < max(found)
+    assert abs(found[0] - scores["STSBenchmark"]["pearson"]) < max(found) - min(found)

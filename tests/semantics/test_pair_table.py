@@ -64,6 +64,10 @@ def test_columns_of_another_type_are_refused(found, tmp_path):
     pq.write_table(table.set_column(SCHEMA.get_field_index("score"), "score", text), tmp_path / "text.parquet")
     with pytest.raises(FileFormatError, match="the column score is of string; expected double"):
         read_pairs(tmp_path / "text.parquet")
+    none = pa.array([None, *table["first"].to_pylist()[1:]], pa.string())
+    pq.write_table(table.set_column(SCHEMA.get_field_index("first"), "first", none), tmp_path / "none.parquet")
+    with pytest.raises(FileFormatError, match="the column first has empty cells"):
+        read_pairs(tmp_path / "none.parquet")
     pq.write_table(table.drop_columns(["gold"]), tmp_path / "less.parquet")
     with pytest.raises(FileFormatError, match="has no column gold"):
         read_pairs(tmp_path / "less.parquet")

@@ -80,6 +80,13 @@ def test_the_published_systems_stand_beside(published_sets):
     assert all(float(row["lo"]) < float(row["pearson"]) < float(row["hi"]) for row in plot)
 
 
+def test_a_part_of_a_published_set_has_nothing_beside(published_sets):
+    row = published_sets[0]
+    part = Pairs(row.pairs.first[:40], row.pairs.second[:40], row.pairs.gold[:40])
+    table = rows(score_csv([judge_pairs(row.task, row.subtask, part, row.scores[:40], None)]), ",")
+    assert table[0]["char_gru"] == ""
+
+
 def test_sets_of_ones_own_have_nothing_beside(data, bag_encoder):
     judged = judge(bag_encoder, ["STSOwn"], data).judged
     assert {row["char_gru"] for row in rows(score_csv(judged), ",")} == {""}
