@@ -72,6 +72,8 @@ class _Fold:
         self.pictures = int(picture.max()) + 1
         hits = [self._queries(int(np.searchsorted(self._ranks, k, side="right"))) for k in DEPTHS]
         self._counted = np.column_stack([*hits, self._queries(len(ranks))])
+        most = self.pictures * self._counted[:, 3].max()  # queries of a resample
+        self._kind = np.float32 if most < 2**24 else np.float64
 
     def _queries(self, first: int) -> NDArray[np.float64]:
         """(pictures,) how many of the first queries are of each picture."""
@@ -98,7 +100,9 @@ class _Fold:
         while True:
             low, high = max(0, count // 2 - margin), min(count, count // 2 + margin)
             before = (times @ self._queries(low))[:, None]
-            upto = before + times[:, self._picture[low:high]].cumsum(axis=1)  # how many come with each and all before
+            # How many come with each and all before: whole numbers, which the kind of number holds.
+            upto = times.astype(self._kind)[:, self._picture[low:high]].cumsum(axis=1)
+            upto += before.astype(self._kind)
             if (before <= places).all() and (upto[:, -1:] > places).all():
                 steps = np.column_stack([(upto <= place[:, None]).sum(axis=1) for place in places.T])
                 found: NDArray[np.int64] = self._ranks[low + steps]
