@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import importlib
 import inspect
@@ -187,8 +186,8 @@ def _theirs(module: str, name: str, called: bool, batch_size: int | None) -> Cal
         raise EncoderError(
             f"there is no module {error.name}", where=where, todo="Run it from the folder that holds it, or install it."
         ) from None
-    except Exception as error:  # noqa: BLE001 - somebody's module, which may fail in any way
-        raise _failed("cannot be imported", error, where) from None
+    except (ImportError, SyntaxError) as error:  # what else its code raises is its own, and shown as it is
+        raise EncoderError(f"cannot be imported ({type(error).__name__}: {error})", where=where) from None
     for part in name.split("."):
         if not hasattr(found, part):
             raise EncoderError(f"the module {module} has no {name}", where=where)
@@ -196,10 +195,9 @@ def _theirs(module: str, name: str, called: bool, batch_size: int | None) -> Cal
     if called:
         if not callable(found):
             raise EncoderError(f"is {type(found).__name__}, which cannot be called", where=where, todo="Leave () away.")
-        try:
-            found = found()
-        except Exception as error:  # noqa: BLE001 - somebody's function, which may fail in any way
-            raise _failed("cannot be called", error, where) from None
+        if needed := _needed(found):
+            raise EncoderError(f"cannot be called without {', '.join(needed)}", where=where)
+        found = found()
     if isinstance(found, type):
         raise EncoderError("is a class", where=where, todo="Put () behind it to make one.")
     encode = getattr(found, "encode", found)
@@ -211,17 +209,25 @@ def _theirs(module: str, name: str, called: bool, batch_size: int | None) -> Cal
     return NamedEncoder(encode, prepare if callable(prepare) else None, _options(encode, batch_size))
 
 
-def _failed(what: str, error: Exception, where: str) -> EncoderError:
-    return EncoderError(f"{what} ({type(error).__name__}: {error})", where=where)
+def _needed(function: Callable[..., Any]) -> list[str]:
+    """The arguments that a call must give."""
+    free = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [name for name, one in _parameters(function).items() if one.default is one.empty and one.kind not in free]
+
+
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """None for what is written in C and says nothing of what it takes."""
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return {}
 
 
 def _options(encode: Callable[..., Any], batch_size: int | None) -> dict[str, Any]:
     """The batch size, where one is asked for and the encoder takes it."""
     if batch_size is None:
         return {}
-    names: Mapping[str, inspect.Parameter] = {}
-    with contextlib.suppress(TypeError, ValueError):  # written in C, and says nothing of what it takes
-        names = inspect.signature(encode).parameters
+    names = _parameters(encode)
     if "batch_size" not in names and not any(one.kind is one.VAR_KEYWORD for one in names.values()):
         raise EncoderError("the encoder takes no batch_size", todo="Leave --batch-size away.")
     return {"batch_size": batch_size}
