@@ -5,15 +5,30 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipeline.cli.command import Commands, add_command, add_layout, laid_out
 
-COMPARE = """\
-Compare two systems' semantic scores: by subtask, with tests and intervals.
+if TYPE_CHECKING:
+    from pipeline.comparison.contrast import Contrast
 
-A and B are tables of pairs that the stage semantics wrote (pairs.parquet), or the
-projects that hold them in data/semantics. With --published, A is set beside a
-system of Merkx & Frank 2019, by their rule, as only its correlations are known."""
+PAGE = Path("report/compare.html")
+"""Where the page of two revisions goes in a project."""
+
+COMPARE = """\
+Compare two runs: recalls and semantic scores, with tests and intervals.
+
+A and B are commits, branches or experiments of this project, or `workspace`, what
+lies here: their results come from git and DVC's cache, and report/compare.html
+shows both side by side. Or they are other projects, or tables of pairs that the
+stage semantics wrote (pairs.parquet); what exists is taken for a path. With
+--published, A is set beside a system of Merkx & Frank 2019, by their rule, as only
+its correlations are known.
+
+  sightword compare main my-experiment
+  sightword compare HEAD workspace --html change.html
+  sightword compare . ../other-project
+  sightword compare . --published char-gru"""
 
 EVALUATE = """\
 Judge any sentence encoder on SentEval's tasks.
@@ -30,13 +45,16 @@ MOST_SAMPLES = 1_000_000
 def add(commands: Commands) -> None:
     """Add ``compare`` and ``evaluate``."""
     compare = add_command(commands, "compare", COMPARE, _compare)
-    compare.add_argument("a", metavar="A", help="a table of pairs, or a project")
-    compare.add_argument("b", metavar="B", nargs="?", help="the other one, judged on the same pairs")
+    compare.add_argument("a", metavar="A", help="a commit, branch or experiment, a project, or a table of pairs")
+    compare.add_argument("b", metavar="B", nargs="?", help="the other one, judged on the same queries and pairs")
     compare.add_argument("--published", metavar="NAME", help="instead of B: bow, infersent, char-gru or char-gru-coco")
     compare.add_argument("--unseen", action="store_true", help="only pairs of which neither sentence was trained on")
     compare.add_argument("--samples", metavar="N", type=int, help="resamples of the bootstrap (default: 10000)")
     compare.add_argument("--seed", metavar="N", type=int, help="of the bootstrap (default: 0)")
-    add_layout(compare, csv="CSV with all digits, and nothing else")
+    compare.add_argument(
+        "--html", metavar="FILE", type=Path, help=f"write a page of both (default for revisions: {PAGE})"
+    )
+    add_layout(compare, csv="CSV with all digits, and nothing else: of correlations, else of recalls")
 
     evaluate = add_command(commands, "evaluate", EVALUATE, _evaluate)
     evaluate.add_argument("encoder", metavar="ENCODER", help="a folder, a file of word vectors, or module:name")
@@ -64,51 +82,120 @@ def add(commands: Commands) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
+    _check(arguments)
+    if arguments.published is not None:
+        return _beside_published(arguments)
+    from pipeline import machine
+    from pipeline.comparison import contrast, sides, systems
+    from pipeline.lineage.facts import RUNS
+
+    samples = systems.SAMPLES if arguments.samples is None else arguments.samples
+    seed = systems.SEED if arguments.seed is None else arguments.seed
+    project = _project()
+    facts = [] if project is None else [project / RUNS, machine.current().store / RUNS]
+    with sides.opened(arguments.a, arguments.b, project) as (a, b):
+        found = contrast.contrast(
+            a, b, project=project, facts=facts, unseen=arguments.unseen, samples=samples, seed=seed
+        )
+        _print_contrast(arguments, found)
+        page = arguments.html
+        if page is None and project is not None and not arguments.csv and sides.is_revision(arguments.a, arguments.b):
+            page = project / PAGE
+        if page is not None:
+            from pipeline.comparison.page import write
+
+            size = write(found, page)
+            print(f"{page}: both as one page, {size // 1000} kB", file=sys.stderr if arguments.csv else sys.stdout)
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Options that do not go together."""
     if (arguments.b is None) == (arguments.published is None):
         arguments.parser.error("compare A with what? Give either B or --published NAME")
     of_pairs = (arguments.unseen, arguments.samples is not None, arguments.seed is not None)
     if arguments.published is not None and any(of_pairs):
         arguments.parser.error("--unseen, --samples and --seed need B: the published pairs are not known")
+    if arguments.published is not None and arguments.html is not None:
+        arguments.parser.error("--html needs B: `dvc repro report` sets a run beside the published systems")
     if arguments.samples is not None and not 1 <= arguments.samples <= MOST_SAMPLES:
         arguments.parser.error(f"--samples N must be from 1 to {MOST_SAMPLES}")
     if arguments.seed is not None and arguments.seed < 0:
         arguments.parser.error("--seed N cannot be below 0")
+
+
+def _project() -> Path | None:
+    """The project that the user is in; None where there is none."""
+    from pipeline.errors import SetupError
+    from pipeline.recipes import find_project
+
+    try:
+        return find_project(Path.cwd())
+    except SetupError:
+        return None
+
+
+def _print_contrast(arguments: argparse.Namespace, found: Contrast) -> None:
+    """Tables and verdicts; as CSV only correlations where there are some, else recalls."""
+    from pipeline.comparison import table
+
+    parts = []
+    if found.recalls and not (arguments.csv and found.semantics):
+        parts.append(
+            (table.recall_lines(found.recalls, exact=arguments.csv), table.recall_verdict(found.recalls, found.samples))
+        )
+    if found.semantics is not None:
+        below = table.verdict(found.semantics)
+        if arguments.unseen:
+            below.insert(0, "Only pairs of which neither sentence is a training caption of A or B.")
+        parts.append((table.lines(found.semantics, exact=arguments.csv), below))
+    head = [
+        f"{side.label}: " + (f"{side.name} ({side.about})" if side.revision else side.about)
+        for side in (found.a, found.b)
+    ]
+    drawn = ["the pictures"] * bool(found.recalls) + ["the pairs"] * (found.semantics is not None)
+    tail = [f"Bootstrap: {found.samples} resamples of {' and of '.join(drawn)}, seed {found.seed}."] if drawn else []
+    _print(arguments, head, parts, tail)
+    for note in found.notes:
+        print(note, file=sys.stderr)
+    if found.semantics is not None:
+        for name in found.semantics.unknown:
+            print(f"{name} does not tell its training captions: all its pairs count as unseen", file=sys.stderr)
+        _tell_left_out(found.semantics.left_out)
+
+
+def _beside_published(arguments: argparse.Namespace) -> int:
     from pipeline.comparison import systems, table
     from pipeline.semantics import published
     from pipeline.semantics.pair_table import read_pairs
 
     path = systems.pairs_file(arguments.a)
-    head = [f"A: {path}"]
-    if arguments.published is None:
-        other = systems.pairs_file(arguments.b)
-        samples = systems.SAMPLES if arguments.samples is None else arguments.samples
-        seed = systems.SEED if arguments.seed is None else arguments.seed
-        found = systems.compare(
-            read_pairs(path), read_pairs(other), unseen=arguments.unseen, samples=samples, seed=seed
-        )
-        head.append(f"B: {other}")
-        if arguments.unseen:
-            head.append("Only pairs of which neither sentence is a training caption of A or B.")
-        lines = table.lines(found, exact=arguments.csv)
-        below = [*table.verdict(found), f"Bootstrap: {samples} resamples of the pairs, seed {seed}."]
-        left_out = found.left_out
-        for name in found.unknown:
-            print(f"{name} does not tell its training captions: all its pairs count as unseen", file=sys.stderr)
-    else:
-        beside = published.beside_published(read_pairs(path), arguments.published)
-        head.append(f"B: {published.SYSTEMS[arguments.published]}, {published.SOURCE}")
-        lines = table.published_lines(beside, exact=arguments.csv)
-        below = [table.published_verdict(beside, arguments.published)]
-        left_out = beside.left_out
-    text = laid_out(arguments, lines)
-    if arguments.csv:
-        print(text)
-    else:
-        gap = "\n\n" if arguments.md else "\n"
-        print(gap.join(head), text, gap.join(below), sep="\n\n")
-    if left_out:
-        print(f"left out: {', '.join(left_out)}", file=sys.stderr)
+    beside = published.beside_published(read_pairs(path), arguments.published)
+    head = [f"A: {path}", f"B: {published.SYSTEMS[arguments.published]}, {published.SOURCE}"]
+    lines = table.published_lines(beside, exact=arguments.csv)
+    _print(arguments, head, [(lines, [table.published_verdict(beside, arguments.published)])], [])
+    _tell_left_out(beside.left_out)
     return 0
+
+
+def _print(
+    arguments: argparse.Namespace, head: list[str], parts: list[tuple[list[list[str]], list[str]]], tail: list[str]
+) -> None:
+    """Tables, each with its sentences below; as CSV nothing else."""
+    tables = [laid_out(arguments, lines) for lines, _ in parts]
+    if arguments.csv:
+        print(*tables, sep="\n\n")
+        return
+    gap = "\n\n" if arguments.md else "\n"
+    texts = [gap.join(head)]
+    for text, (_, below) in zip(tables, parts, strict=True):
+        texts += [text, gap.join(below)]
+    print(*texts, *tail, sep="\n\n")
+
+
+def _tell_left_out(names: list[str]) -> None:
+    if names:
+        print(f"left out: {', '.join(names)}", file=sys.stderr)
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:

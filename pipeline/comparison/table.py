@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeline.comparison.bootstrap import Resampled
+from pipeline.comparison.recall import Recall, better_counts
 from pipeline.comparison.systems import LEVEL, Comparison, Mean, Row
 from pipeline.semantics.published import SYSTEMS, BesidePublished, Key, Score, in_mean, wins
 
@@ -14,6 +15,25 @@ _EXACT = [
     *("difference", "difference_lo", "difference_hi", "williams_t", "williams_p", "steiger_z", "steiger_p"),
     *("bootstrap_p", "holm_p", "better"),
 ]
+_RECALL_HEADER = [
+    "query",
+    "recall",
+    "queries",
+    "A",
+    "B",
+    "A - B",
+    "only A",
+    "only B",
+    "bootstrap p",
+    "Holm p",
+    "better",
+]
+_RECALL_EXACT = [
+    *("direction", "k", "queries", "a", "b", "difference", "difference_lo", "difference_hi", "only_a", "only_b"),
+    *("bootstrap_p", "holm_p", "better"),
+]
+QUERIES = {"caption_to_image": "caption", "image_to_caption": "picture"}
+"""What is asked in each direction."""
 _PUBLISHED_EXACT = ["task", "subtask", "pairs", "a", "a_lo", "a_hi", "b", "b_lo", "b_hi", "difference", "better"]
 
 
@@ -45,11 +65,28 @@ def verdict(comparison: Comparison) -> list[str]:
         f"By intervals alone (the 95 % interval of one lies above the other's r, uncorrected): "
         f"A on {len(wins(a, b))}, B on {len(wins(b, a))}."
     )
-    least = tested * 2 / (comparison.samples + 1)
-    if least < LEVEL:
-        return [beyond_chance, by_intervals]
-    few = f"With {comparison.samples} resamples no corrected p can be below {min(1.0, least):.2g}: take more."
-    return [beyond_chance, few, by_intervals]
+    return [beyond_chance, *_too_few(tested, comparison.samples), by_intervals]
+
+
+def recall_lines(rows: Sequence[Recall], *, exact: bool = False) -> list[list[str]]:
+    """Header and one row for each direction and k, in percent, as :func:`lines`."""
+    return [_RECALL_EXACT, *map(_exact_recall, rows)] if exact else [_RECALL_HEADER, *map(_recall, rows)]
+
+
+def recall_verdict(rows: Sequence[Recall], samples: int) -> list[str]:
+    """On how many recalls each system is better beyond chance.
+
+    Args:
+        rows: the recalls.
+        samples: resamples of the bootstrap.
+    """
+    a, b = better_counts(rows)
+    tested = sum(row.holm is not None for row in rows)
+    beyond_chance = (
+        f"Better beyond chance (p of the bootstrap over pictures, Holm's correction over {tested} recalls, "
+        f"below {LEVEL}): A on {a}, B on {b} of {len(rows)}."
+    )
+    return [beyond_chance, *_too_few(tested, samples)]
 
 
 def published_lines(beside: BesidePublished, *, exact: bool = False) -> list[list[str]]:
@@ -85,6 +122,14 @@ def published_verdict(beside: BesidePublished, system: str) -> str:
     )
 
 
+def _too_few(tested: int, samples: int) -> list[str]:
+    """What to say where no row can be significant after the correction."""
+    least = tested * 2 / (samples + 1)
+    if least < LEVEL:
+        return []
+    return [f"With {samples} resamples no corrected p can be below {min(1.0, least):.2g}: take more."]
+
+
 def _sides(beside: BesidePublished) -> tuple[dict[Key, Score], dict[Key, Score]]:
     a = {(row.task, row.subtask): score for row, score, _ in beside.rows}
     b = {(row.task, row.subtask): score for row, _, score in beside.rows}
@@ -98,6 +143,22 @@ def _row(row: Row) -> list[str]:
         *(_p(None if test is None else test.p) for test in (row.williams, row.steiger, row.bootstrap)),
         *(_p(row.holm), row.better or ""),
     ]
+
+
+def _recall(row: Recall) -> list[str]:
+    ends = "" if row.bootstrap is None else f" [{row.bootstrap.low:+.1f}, {row.bootstrap.high:+.1f}]"
+    return [
+        *(QUERIES[row.direction], f"R@{row.depth}", f"{row.queries:,}", f"{row.a:.1f}", f"{row.b:.1f}"),
+        *(f"{_signed(row.difference, 1)}{ends}", str(row.only_a), str(row.only_b)),
+        *(_p(None if row.bootstrap is None else row.bootstrap.p), _p(row.holm), row.better or ""),
+    ]
+
+
+def _exact_recall(row: Recall) -> list[str]:
+    return _cells(
+        *(row.direction, row.depth, row.queries, row.a, row.b, row.difference, *_ends(row.bootstrap)),
+        *(row.only_a, row.only_b, row.bootstrap and row.bootstrap.p, row.holm, row.better),
+    )
 
 
 def _mean(mean: Mean) -> list[str]:
@@ -148,9 +209,9 @@ def _difference(difference: float | None, bootstrap: Resampled | None) -> str:
     return f"{_signed(difference)} [{_signed(bootstrap.low)}, {_signed(bootstrap.high)}]"
 
 
-def _signed(value: float) -> str:
-    text = f"{value:+.3f}"
-    return "0.000" if text in ("+0.000", "-0.000") else text
+def _signed(value: float, digits: int = 3) -> str:
+    text = f"{value:+.{digits}f}"
+    return text if text.strip("+-0.") else text[1:]
 
 
 def _p(p: float | None) -> str:

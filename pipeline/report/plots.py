@@ -79,7 +79,7 @@ def curve(
     with drawing_style(name):
         figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
         axes = figure.add_subplot()
-        middle_x, middle, low, high = _parts(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
+        middle_x, middle, low, high = parts(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
         if len(middle) < len(y):
             axes.fill_between(middle_x, low, high, color=BLUE, alpha=0.25, linewidth=0)
         axes.plot(middle_x, middle, color=BLUE, marker="o" if len(middle) == 1 else None)
@@ -183,7 +183,7 @@ def _mark(axes: Any, marks: Marks) -> None:
         axes.plot(marks.kept, [0.025] * len(marks.kept), "|", color=INK, markersize=6, transform=low_edge)
 
 
-def _parts(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def parts(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Mean position, mean, least and largest value of at most ``POINTS`` parts of a curve."""
     if len(y) <= POINTS:
         return x, y, y, y

@@ -1,0 +1,262 @@
+"""The report of two runs side by side: one HTML file that needs no network and no other file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+
+import jinja2
+import numpy as np
+from markupsafe import Markup
+
+from pipeline.comparison import disagreements, drawings, table
+from pipeline.comparison.contrast import Contrast
+from pipeline.comparison.drawings import Gap, Line
+from pipeline.comparison.recall import Recall
+from pipeline.comparison.sides import CAPTIONS, CURVES, ENCODER, RESIZED, Side
+from pipeline.comparison.systems import LEVEL, Better
+from pipeline.files import write_text
+from pipeline.lineage.lock import Lock
+from pipeline.report import attention, figures, gallery
+from pipeline.report.drawing import Drawing
+from pipeline.report.inputs import numbers, read_tsv
+from pipeline.report.plots import parts
+
+QUERIES = 4
+"""Captions that only one run answers, for each run."""
+PAIRS = 6
+"""Sentence pairs that one run is far better on, for each run."""
+ATTENDED = 3
+"""Captions with the attention of both."""
+RANKED = 10
+
+
+@dataclass(frozen=True)
+class Card:
+    """A headline."""
+
+    value: str
+    what: str
+    beside: str
+    better: Better
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output of a stage, and DVC's hash of it in either run; empty where a run does not have it."""
+
+    stage: str
+    path: str
+    a: str
+    b: str
+
+
+@dataclass(frozen=True)
+class Attended:
+    """A caption with what either encoder weighs in it; None for one that pools in another way."""
+
+    text: str
+    a: attention.Attended | None
+    b: attention.Attended | None
+
+
+def write(contrast: Contrast, path: Path) -> int:
+    """Write the page of two runs.
+
+    Args:
+        contrast: the two.
+        path: of the page.
+
+    Returns:
+        Its size in bytes.
+
+    Raises:
+        FileFormatError: a file of a run is damaged.
+        EncoderError: an encoder is.
+        OSError: what the file system says.
+    """
+    text = render(contrast)
+    write_text(path, text)
+    return len(text.encode())
+
+
+def render(contrast: Contrast) -> str:
+    """The page's text."""
+    ours, report = resources.files("pipeline.comparison"), resources.files("pipeline.report")
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"n": figures.count, "plain": figures.plain}
+    script = report.joinpath("page.js").read_text("utf-8")
+    style = report.joinpath("page.css").read_text("utf-8") + ours.joinpath("page.css").read_text("utf-8")
+    captions = _captions(contrast)
+    better, worse = _queries(contrast, captions)
+    return environment.from_string(ours.joinpath("page.html").read_text("utf-8")).render(
+        contrast=contrast,
+        style=Markup(style),  # noqa: S704 - our own files
+        script=Markup(script),  # noqa: S704 - our own file
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),
+        cards=_cards(contrast),
+        recalls=_cells(table.recall_lines(contrast.recalls)),
+        recall_verdict=table.recall_verdict(contrast.recalls, contrast.samples),
+        recall_drawing=_markup(_recall_gaps(contrast.recalls)),
+        semantics=_cells(table.lines(contrast.semantics)) if contrast.semantics else None,
+        semantics_verdict=table.verdict(contrast.semantics) if contrast.semantics else [],
+        semantics_drawing=_markup(_semantic_gaps(contrast)),
+        numbers=[
+            (name, figures.plain(a), figures.plain(b), f"{a - b:+.6g}" if a != b else "0")
+            for name, a, b in contrast.numbers
+        ],
+        pairs=disagreements.pairs(contrast.pairs, number=PAIRS) if contrast.pairs and contrast.semantics else ([], []),
+        curves=[(caption, _markup(drawing)) for caption, drawing in _curves(contrast)],
+        queries=[("A", better), ("B", worse)],
+        depth=min(one.depth for one in contrast.answers) if contrast.answers else 0,
+        attended=_attended(contrast, [one.text for one in (*better, *worse)]),
+        outputs=_outputs(contrast.a.lock, contrast.b.lock),
+    )
+
+
+def _cards(contrast: Contrast) -> list[Card]:
+    """The few differences that sum it up."""
+    found = []
+    what = {
+        "caption_to_image": "of captions find their picture among ten",
+        "image_to_caption": "of pictures find a caption of theirs among ten",
+    }
+    for row in contrast.recalls:
+        if row.depth == RANKED:
+            interval = "" if row.bootstrap is None else f" [{row.bootstrap.low:+.1f}, {row.bootstrap.high:+.1f}]"
+            value = f"{row.a:.1f} / {row.b:.1f} %"
+            found.append(Card(value, what[row.direction], f"{row.difference:+.1f}{interval}", row.better))
+    mean = None if contrast.semantics is None else contrast.semantics.mean
+    if mean is not None:
+        beyond = mean.bootstrap is not None and mean.bootstrap.p < LEVEL
+        better: Better = None if not beyond else "A" if mean.difference > 0 else "B"
+        interval = "" if mean.bootstrap is None else f" [{mean.bootstrap.low:+.3f}, {mean.bootstrap.high:+.3f}]"
+        said = f"mean Pearson r over {mean.subtasks} STS subtasks"
+        found.append(Card(f"{mean.a:.3f} / {mean.b:.3f}", said, f"{mean.difference:+.3f}{interval}", better))
+    return found
+
+
+def _recall_gaps(rows: Sequence[Recall]) -> Drawing | None:
+    known = [
+        Gap(f"{table.QUERIES[row.direction]}, R@{row.depth}", row.difference, row.bootstrap.low, row.bootstrap.high,
+            row.better)
+        for row in rows
+        if row.bootstrap is not None
+    ]  # fmt: skip
+    if not known:
+        return None
+    title = "Differences of recalls in percent: " + ", ".join(f"{gap.label} {gap.value:+.1f}" for gap in known)
+    return drawings.gaps("recall_gaps", known, xlabel="A - B in percent, with its 95 % interval", title=title)
+
+
+def _semantic_gaps(contrast: Contrast) -> Drawing | None:
+    rows = [] if contrast.semantics is None else contrast.semantics.rows
+    known = [
+        Gap(f"{row.task} {row.subtask}", row.difference, row.bootstrap.low, row.bootstrap.high, row.better)
+        for row in rows
+        if row.bootstrap is not None and row.difference is not None
+    ]
+    if not known:
+        return None
+    title = f"Differences of Pearson's r on {len(known)} sets of sentence pairs; the numbers are in the table"
+    return drawings.gaps("semantic_gaps", known, xlabel="A - B of Pearson's r, with its 95 % interval", title=title)
+
+
+def _curves(contrast: Contrast) -> list[tuple[str, Drawing]]:
+    """The loss, and recall@10 on dev, of both; nothing where neither has them."""
+    loss: list[tuple[str, Line]] = []
+    recall: list[tuple[str, Line]] = []
+    for side in (contrast.a, contrast.b):
+        for path, found in zip(CURVES, (loss, recall), strict=True):
+            file = side.file(path)
+            columns = read_tsv(file) if file else {}
+            where = f"{path} of {side.name}"
+            if found is loss and columns:
+                x, y, _, _ = parts(*(np.array(numbers(columns, name, where=where)) for name in ("step", "loss")))
+                found.append((side.label, Line("", x.tolist(), y.tolist())))
+            names = {"caption_to_image_r10": "to picture", "image_to_caption_r10": "to caption"}
+            for name, words in names.items() if found is recall else ():
+                if name in columns:
+                    x, y = (np.array(numbers(columns, column, where=where)) for column in ("epoch", name))
+                    found.append((side.label, Line(words, x.tolist(), y.tolist())))
+    drawn = []
+    for name, caption, lines, xlabel in (
+        ("loss_both", "Loss", loss, "step"),
+        ("recall_both", "Recall@10 on dev", recall, "epoch"),
+    ):
+        lines = [(side, line) for side, line in lines if len(line.x)]
+        if lines:
+            last = ", ".join(f"{side} {line.label} {line.y[-1]:.3g}".replace("  ", " ") for side, line in lines)
+            title = f"{caption} of both runs, at the end {last}"
+            ylabel = "loss" if name == "loss_both" else "percent"
+            drawn.append((caption, drawings.curves(name, lines, xlabel=xlabel, ylabel=ylabel, title=title)))
+    return drawn
+
+
+def _captions(contrast: Contrast) -> gallery.Captions:
+    """The captions that were asked, as the first run that has them writes them."""
+    answers = contrast.answers
+    for side in (contrast.a, contrast.b):
+        if answers is not None and (file := side.file(CAPTIONS)) is not None:
+            return gallery.read_captions(file, [answers[0].split])
+    return gallery.Captions({}, {}, {})
+
+
+def _queries(
+    contrast: Contrast, captions: gallery.Captions
+) -> tuple[list[disagreements.Query], list[disagreements.Query]]:
+    if contrast.answers is None:
+        return [], []
+    pictures = next((file for side in (contrast.a, contrast.b) if (file := side.file(RESIZED)) is not None), None)
+    return disagreements.queries(contrast.answers, captions, pictures, number=QUERIES)
+
+
+def _attended(contrast: Contrast, texts: Sequence[str]) -> list[Attended]:
+    """What either encoder weighs, on a processor; nothing where neither pools by attention."""
+    texts = list(dict.fromkeys(texts))[:ATTENDED]
+    both = [_one_attended(side, texts) for side in (contrast.a, contrast.b)]
+    found = [Attended(text, both[0].get(text), both[1].get(text)) for text in texts]
+    return [one for one in found if one.a or one.b]
+
+
+def _one_attended(side: Side, texts: Sequence[str]) -> dict[str, attention.Attended]:
+    folder = side.file(ENCODER)
+    if folder is None or not texts:
+        return {}
+    from pipeline.model.sentence_encoder import SentenceEncoder
+
+    found = attention.attend(SentenceEncoder.load(folder, device="cpu"), texts) or []
+    return {one.text: one for one in found}
+
+
+def _outputs(a: Lock | None, b: Lock | None) -> list[Output]:
+    """The outputs of all stages of both."""
+    found: dict[tuple[str, str], Output] = {}
+    for lock, side in ((a, "a"), (b, "b")):
+        for entry in lock.entries.values() if lock else ():
+            for out in entry.outs:
+                key = (entry.name, out.path)
+                before = found.get(key, Output(entry.name, out.path, "", ""))
+                found[key] = replace(before, a=out.md5) if side == "a" else replace(before, b=out.md5)
+    return list(found.values())
+
+
+def _cells(lines: list[list[str]]) -> dict[str, list[list[tuple[str, str]]] | list[str]]:
+    """A table's header and rows; a cell's interval stands below its number."""
+    header, *rows = lines
+    return {"header": header, "rows": [[_split(cell) for cell in row] for row in rows]}
+
+
+def _split(cell: str) -> tuple[str, str]:
+    number, bracket, rest = cell.partition(" [")
+    return (number, f"[{rest}") if bracket and rest.endswith("]") else (cell, "")
+
+
+def _markup(drawing: Drawing | None) -> Markup:
+    return Markup("" if drawing is None else drawing.in_page())  # noqa: S704 - escaped by its maker

@@ -1,0 +1,230 @@
+"""Two revisions side by side: what is compared, where it comes from, and what is said where something is missing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.cli import main
+from pipeline.comparison.contrast import contrast
+from pipeline.comparison.page import render
+from pipeline.comparison.sides import opened
+
+
+class Words(HTMLParser):
+    """The text of a page, and its pictures."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.words, self.pictures, self.tags = "", 0, []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.pictures += tag == "img"
+
+    def handle_data(self, data):
+        self.words += data
+
+
+def compared(project, a="good", b="poor", **options):
+    with opened(a, b, project.folder) as (one, other):
+        found = contrast(one, other, project=project.folder, samples=500, **options)
+        return found, render(found)
+
+
+def test_two_revisions_make_a_table_and_a_page(project, capsys):
+    assert main(["compare", "good", "poor", "--samples", "500"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out.startswith("A: good (")
+    assert ": a poor run)" in out
+    lines = [line.split() for line in out.splitlines()]
+    assert ["caption", "R@1", "80", "35.0", "0.0"] in [line[:5] for line in lines]
+    assert [line[-1] for line in lines if line[:1] in (["caption"], ["picture"])] == ["A"] * 6
+    assert "A on 3, B on 0 of 4." in out
+    page = Words((project.folder / "report/compare.html").read_text())
+    assert "train.kind" in page.words
+    assert "copy differs by parameters (train.kind)" in page.words
+    assert page.pictures == 4 * 2 * 5
+    assert page.tags.count("svg") == 4
+    assert "Sentence pairs that one has nearly right" in page.words
+    assert project.do("git", "status", "--porcelain") == ""
+    assert project.do("git", "describe", "--tags").strip() == "poor"
+
+
+def test_numbers_are_those_of_the_files(project):
+    found, page = compared(project)
+    metrics = [json.loads(project.do("git", "show", f"{tag}:metrics/retrieval.json")) for tag in ("good", "poor")]
+    for row in found.recalls:
+        known = [one["test"]["full"][row.direction][f"r{row.depth}"] for one in metrics]
+        assert [row.a, row.b] == pytest.approx(known)
+    assert ("retrieval test.full.caption_to_image.median_rank", 6.0, 11.0) in found.numbers
+    assert "retrieval test.full.caption_to_image.r1" not in [name for name, _, _ in found.numbers]
+    assert found.semantics is not None
+    assert not [name for name, _, _ in found.numbers if "pearson" in name and "STS15" in name]
+    assert found.notes == []
+    assert f"{metrics[0]['test']['full']['caption_to_image']['r10']:.1f} / " in page
+
+
+def test_the_workspace_and_a_project_elsewhere_are_sides_too(project, tmp_path, capsys):
+    project.clone(tmp_path / "other")
+    shutil.copytree(project.folder / "data", tmp_path / "other/data", dirs_exist_ok=True)
+    page = tmp_path / "both.html"
+    for a, b in (("good", "workspace"), ("good", "."), (str(tmp_path / "other"), ".")):
+        page.unlink(missing_ok=True)
+        assert main(["compare", a, b, "--samples", "500", "--html", str(page)]) == 0
+        assert page.exists()
+        out = capsys.readouterr().out
+        assert ("A on 6, B on 0 of 6" in out) == (a == "good")
+    assert not (project.folder / "report/compare.html").exists()
+
+
+def test_csv_is_a_table_alone_and_writes_no_page(project, capsys):
+    assert main(["compare", "good", "poor", "--samples", "200", "--csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [row["subtask"] for row in rows] == ["images", "headlines", "cosine", "trained", "mean of 2"]
+    assert not (project.folder / "report").exists()
+
+
+def test_only_unseen_pairs(project):
+    less, _ = compared(project, unseen=True)
+    full, _ = compared(project)
+    assert all(one.pairs < other.pairs for one, other in zip(less.semantics.rows, full.semantics.rows, strict=True))
+
+
+def test_a_run_beside_itself_differs_in_nothing(project):
+    found, page = compared(project, "good", "good")
+    assert not [row for row in (*found.recalls, *found.semantics.rows) if row.better]
+    assert "Nothing: all stages have the same parameters, code, data and outputs." in page
+    assert "answers these better" not in page
+
+
+def drop(project, tag, path):
+    """Take an output's object out of DVC's cache."""
+    with opened(tag, tag, project.folder) as (side, _):
+        found = (side.folder / path).resolve()
+    found.unlink()
+
+
+def test_without_answers_and_pairs_in_the_cache_the_metrics_are_compared(project, capsys):
+    drop(project, "poor", "data/retrieval/top10.parquet")
+    drop(project, "poor", "data/semantics/pairs.parquet")
+    assert main(["compare", "good", "poor", "--samples", "200"]) == 0
+    err = capsys.readouterr().err
+    assert "Retrieval is not tested: B has no data/retrieval/top10.parquet in DVC's cache (`dvc fetch" in err
+    assert "Sentence similarity is not tested: B has no data/semantics/pairs.parquet in DVC's cache" in err
+    page = Words((project.folder / "report/compare.html").read_text())
+    assert "retrieval test.full.caption_to_image.r10" in page.words
+    assert "Retrieval is not tested" in page.words
+
+
+def test_without_any_cache_what_git_has_is_compared(project, tmp_path, monkeypatch, capsys):
+    clone = project.clone(tmp_path / "clone")
+    monkeypatch.chdir(clone.folder)
+    assert main(["compare", "good", "poor"]) == 0
+    page = Words((clone.folder / "report/compare.html").read_text())
+    assert "retrieval test.full.image_to_caption.r1" in page.words
+    assert "train.kind" in page.words
+    assert page.pictures == 0
+
+
+def test_a_damaged_object_ends_it_and_leaves_the_page_of_before(project, capsys):
+    assert main(["compare", "good", "poor", "--samples", "200"]) == 0
+    before = (project.folder / "report/compare.html").read_bytes()
+    with opened("poor", "poor", project.folder) as (side, _):
+        damaged = side.pairs.resolve()
+    damaged.chmod(0o600)
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    capsys.readouterr()
+    assert main(["compare", "good", "poor"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "data/semantics/pairs.parquet of" in err
+    assert "is damaged in DVC's cache" in err
+    assert (project.folder / "report/compare.html").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nowhere", "sightword: nowhere: does not exist, and is no commit, branch or experiment here"),
+        ("--help-me", "unrecognized arguments"),
+        ("", "does not exist"),
+        ("HEAD~9", "HEAD~9: does not exist, and is no commit"),
+    ],
+)
+def test_who_is_neither_path_nor_revision_is_told(project, name, message):
+    done = subprocess.run(
+        ["sightword", "compare", "good", name], capture_output=True, text=True, check=False, env=project.environment
+    )
+    assert done.returncode in (1, 2)
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_commit_without_results_is_told(project, capsys):
+    project.do("git", "checkout", "-q", "--orphan", "empty")
+    project.do("git", "rm", "-rqf", "--cached", ".")
+    project.write("note", "nothing was run")
+    project.do("git", "add", "note")
+    project.do("git", "commit", "-qm", "empty")
+    project.do("git", "checkout", "-qf", "main")
+    assert main(["compare", "empty", "good"]) == 1
+    assert "has no dvc.lock" in capsys.readouterr().err
+
+
+def test_other_queries_are_no_comparison(project, tmp_path):
+    table = pq.read_table(project.folder / "data/retrieval/top10.parquet")
+    half = table.filter([image < "scene-020.png" for image in table["query_image"].to_pylist()])
+    (project.folder / "data/retrieval/top10.parquet").unlink()
+    pq.write_table(half, project.folder / "data/retrieval/top10.parquet")
+    found, page = compared(project, "good", "workspace")
+    assert found.recalls == []
+    assert "Retrieval is not tested: caption_to_image: the two were asked other queries: 40 only in A" in found.notes[0]
+    assert "40 only in A" in page
+
+
+@pytest.mark.parametrize(
+    ("change", "why"), [(2.5, "of another run"), (-2.5, "of another run"), (-0.5, "answers with the same score count")]
+)
+def test_recalls_that_the_metrics_do_not_have_are_noticed(project, change, why):
+    path = project.folder / "metrics/retrieval.json"
+    metrics = json.loads(path.read_text())
+    metrics["test"]["full"]["image_to_caption"]["r5"] += change
+    path.write_text(json.dumps(metrics))
+    found, _ = compared(project, "poor", "workspace")
+    there = 12.5 + change
+    said = f"not those of its metrics/retrieval.json: R@5 image_to_caption is 12.5 here and {there:.1f} there"
+    assert len(found.notes) == 1
+    assert said in found.notes[0]
+    assert why in found.notes[0]
+
+
+def test_captions_names_and_sentences_cannot_write_markup(project):
+    table = pq.read_table(project.folder / "data/captions/captions.parquet").to_pydict()
+    table["text"] = [f"<script>alert(1)</script>{text}" for text in table["text"]]
+    (project.folder / "data/captions/captions.parquet").unlink()
+    pq.write_table(pa.table(table), project.folder / "data/captions/captions.parquet")
+    project.do("git", "tag", "a<b>", "good")
+    _, page = compared(project, "workspace", "a<b>")
+    assert page.count("<script>") == 1
+    assert "&lt;script&gt;alert(1)" in page
+    assert "B: a&lt;b&gt;" in page
+
+
+def test_the_same_comparison_is_the_same_page(project):
+    assert compared(project)[1] == compared(project)[1]
+
+
+def test_resamples_that_are_too_few_are_told(project, capsys):
+    assert main(["compare", "good", "poor", "--samples", "200"]) == 0
+    assert "With 200 resamples no corrected p can be below 0.06: take more." in capsys.readouterr().out

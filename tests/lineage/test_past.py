@@ -1,0 +1,74 @@
+"""Files of a commit as they were, out of git and DVC's cache."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from pipeline.errors import LineageError
+from pipeline.lineage.cache import Cache
+from pipeline.lineage.chain import lock_at
+from pipeline.lineage.past import take_out
+from pipeline.lineage.repository import Repository
+
+WANTED = ["metrics/third.json", "data/first/out.txt", "models/encoder", "data/raw/in.txt"]
+
+
+@pytest.fixture
+def changed(project):
+    """The project with a second run, of other numbers."""
+    project.edit("params.yaml", "factor: 2", "factor: 7")
+    project.do("dvc", "repro", "-q")
+    project.commit("second run")
+    return project
+
+
+def taken(project, folder, revision, wanted=WANTED):
+    with Repository(project.folder) as repository:
+        commit = repository.commit(revision)
+        return take_out(
+            wanted, folder, lock=lock_at(repository, commit), commit=commit, cache=Cache(project.folder),
+            repository=repository,
+        )  # fmt: skip
+
+
+def test_files_are_as_they_were_and_the_workspace_is_left_alone(changed, tmp_path):
+    lies_there = (changed.folder / "data/first/out.txt").read_text()
+    assert taken(changed, tmp_path / "then", "HEAD~1") == []
+    assert taken(changed, tmp_path / "now", "HEAD") == []
+    assert (tmp_path / "then/data/first/out.txt").read_text() == "6.0"
+    assert (tmp_path / "now/data/first/out.txt").read_text() == "21.0" == lies_there
+    assert not (tmp_path / "then/data/first/same.txt").exists()  # only what was wanted
+    assert float((tmp_path / "then/models/encoder/weights").read_text()) == pytest.approx(0.6)
+    assert '"r10": 3.0' in (tmp_path / "then/metrics/third.json").read_text()
+    assert (tmp_path / "then/data/raw/in.txt").read_text() == "3\n"
+    assert changed.do("git", "status", "--porcelain") == ""
+
+
+def test_what_neither_git_nor_the_cache_has_is_named(changed, tmp_path):
+    shutil.rmtree(changed.folder / ".dvc/cache/files")
+    assert taken(changed, tmp_path / "then", "HEAD~1") == ["data/first/out.txt", "models/encoder"]
+    assert (tmp_path / "then/metrics/third.json").exists()
+    assert taken(changed, tmp_path / "other", "HEAD", ["data/nowhere", "models/encoder/none"]) == [
+        "data/nowhere",
+        "models/encoder/none",
+    ]
+
+
+def test_of_a_folder_all_or_nothing(changed, tmp_path):
+    assert taken(changed, tmp_path / "all", "HEAD", ["data/first"]) == []
+    found = (tmp_path / "all/data/first/out.txt").resolve()
+    found.chmod(0o600)
+    found.unlink()
+    assert taken(changed, tmp_path / "less", "HEAD", ["data/first"]) == ["data/first"]
+    assert not (tmp_path / "less/data/first").exists()
+
+
+def test_a_damaged_object_is_noticed(changed, tmp_path):
+    taken(changed, tmp_path / "then", "HEAD", ["data/first/out.txt"])
+    found = (tmp_path / "then/data/first/out.txt").resolve()
+    found.chmod(0o600)
+    found.write_text("42.0")
+    with pytest.raises(LineageError, match=r"data/first/out.txt of \w{7}: is damaged in DVC's cache: .*other bytes"):
+        taken(changed, tmp_path / "again", "HEAD", ["data/first/out.txt"])
