@@ -9,13 +9,19 @@ import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import FileFormatError, ParamsError
+from pipeline.report.figures import is_number
+
+if TYPE_CHECKING:
+    from pipeline.report.grid import Series
 
 SUMMARY = "metrics/summary.json"
 """The metrics that are shown when none are named."""
 SEED = "train.seed"
+DRAWN = ("image_r10", "caption_r10", "sts", "dev_r10")
+"""The metrics that are drawn when none are named, as far as there are some."""
 INPUTS = "inputs"
 """The column that tells experiments on other code or data apart."""
 SHOWN = 20
@@ -156,6 +162,46 @@ def table(found: Sequence[Group], *, exact: bool = False) -> list[list[str]]:
             )
         lines.append([*line, " ".join(group.names)])
     return lines
+
+
+def series(found: Sequence[Group], *, against: str = "") -> tuple[str, dict[str, list[Series]]]:
+    """What a drawing over a grid shows: of each metric a line for each setting of all but one of what was varied.
+
+    Args:
+        found: the groups.
+        against: the parameter along the x axis; empty: of the varied ones with numbers, that with most values.
+
+    Returns:
+        That parameter, and the lines by metric; groups and metrics without numbers are left out.
+
+    Raises:
+        ParamsError: the parameter was not varied, or has no numbers; or there are too many lines to tell apart.
+    """
+    from pipeline.report.grid import LOOKS, Series
+
+    values = {name: {value for group in found if is_number(value := group.varied[name])} for name in found[0].varied}
+    numeric = [name for name, known in values.items() if len(known) > 1 and name != INPUTS]
+    if not numeric or (against and against not in numeric):
+        expected = f"one of {', '.join(numeric)}" if numeric else "experiments that differ by a number"
+        raise ParamsError("was not varied over numbers", where=against or "the experiments", expected=expected)
+    x = against or max(numeric, key=lambda name: len(values[name]))
+    panels: dict[str, dict[str, list[tuple[float, float, float | None]]]] = {}
+    for group in sorted((group for group in found if is_number(group.varied[x])), key=lambda group: group.varied[x]):
+        label = ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in group.varied.items() if key != x)
+        for metric, scores in group.metrics.items():
+            if scores:
+                point = (float(group.varied[x]), statistics.fmean(scores), deviation(scores))
+                panels.setdefault(metric, {}).setdefault(label, []).append(point)
+    most = max((len(lines) for lines in panels.values()), default=0)
+    if most > len(LOOKS):
+        raise ParamsError(
+            f"{most} lines in a drawing cannot be told apart", where=x, expected=f"{len(LOOKS)} at most",
+            todo="Draw the experiments of one sweep, from a commit of their own.",
+        )  # fmt: skip
+    return x, {
+        metric: [Series(label, *map(list, zip(*points, strict=True))) for label, points in lines.items()]
+        for metric, lines in panels.items()
+    }
 
 
 def _add(revision: Mapping[str, Any], state: str | None, found: list[Experiment], left_out: list[str]) -> None:

@@ -9,6 +9,7 @@ import copy
 import csv
 import io
 import json
+import statistics
 import subprocess
 import sys
 
@@ -184,3 +185,52 @@ def test_a_listing_that_is_no_json(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", io.StringIO("nothing"))
     assert main(["experiments", "-"]) == 1
     assert "standard input: is not valid JSON" in capsys.readouterr().err
+
+
+def test_a_drawing_has_a_line_for_each_setting_over_what_has_most_values(recorded):
+    found = experiments.groups(experiments.read(recorded).experiments, ["image_r10", "sts"])
+    x, panels = experiments.series(found)
+    assert x == "train.hidden"
+    assert list(panels) == ["image_r10", "sts"]
+    gru = next(one for one in panels["image_r10"] if one.label == "cell gru, pooling attention, epochs 2, cycle 1")
+    rows = [group for group in found if group.varied["train.hidden"] in (32, 48) and len(group.varied) == 5]
+    wanted = {
+        group.varied["train.hidden"]: group.metrics["image_r10"]
+        for group in rows
+        if (group.varied["train.cell"], group.varied["train.pooling"]) == ("gru", "attention")
+    }
+    assert list(gru.x) == sorted(wanted) == [32, 48]
+    assert gru.mean == [statistics.fmean(wanted[size]) for size in (32, 48)]
+    assert gru.deviation == [None, statistics.stdev(wanted[48])]
+    assert sum(len(one.x) for one in panels["sts"]) == len(found)  # nothing is lost
+
+
+def test_what_was_not_varied_over_numbers_cannot_be_drawn(recorded):
+    found = experiments.groups(experiments.read(recorded).experiments)
+    with pytest.raises(ParamsError, match=r"train\.cell: was not varied over numbers; expected one of train\.hidden"):
+        experiments.series(found, against="train.cell")
+    assert experiments.series(found, against="train.epochs")[0] == "train.epochs"
+    with pytest.raises(ParamsError, match="expected experiments that differ by a number"):
+        experiments.series(found[:1])
+    many = [experiments.Group(["x"], {"train.hidden": n % 2, "train.kind": n}, {"sts": [0.5]}) for n in range(40)]
+    with pytest.raises(ParamsError, match="40 lines in a drawing"):
+        experiments.series(many, against="train.hidden")
+
+
+@pytest.mark.parametrize("name", ["grid.svg", "grid.png"])
+def test_the_command_draws_the_same_bytes_twice(path, tmp_path, capsys, name):
+    written = []
+    for _ in range(2):
+        assert main(["experiments", str(path), "--plot", str(tmp_path / name)]) == 0
+        written.append((tmp_path / name).read_bytes())
+    assert written[0] == written[1]
+    assert "image_r10, caption_r10, sts, dev_r10 over train.hidden" in capsys.readouterr().err
+    text = b"cell lstm, pooling attention" in written[0]
+    assert text if name.endswith("svg") else written[0].startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("options", [["--plot", "grid.pdf"], ["--against", "train.hidden"]])
+def test_drawings_that_make_no_sense_end_with_2(path, options):
+    with pytest.raises(SystemExit) as stopped:
+        main(["experiments", str(path), *options])
+    assert stopped.value.code == 2

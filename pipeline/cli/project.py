@@ -6,9 +6,12 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.cli.command import Commands, add_command, add_layout, laid_out
+
+if TYPE_CHECKING:
+    from pipeline.experiments import Group
 
 RECIPE = """\
 Write params.yaml whole from a recipe, with its comments.
@@ -52,6 +55,13 @@ def add(commands: Commands) -> None:
         help="the metrics whose whole name matches, from any file; may be given again (default: metrics/summary.json)",
     )
     experiments.add_argument("--over", metavar="PARAM", default="train.seed", help="what may differ (%(default)s)")
+    experiments.add_argument(
+        "--plot", metavar="FILE", type=Path, help="draw the scores as well, as Figure 2 of the paper; .svg or .png"
+    )
+    experiments.add_argument(
+        "--against", metavar="PARAM", default="", help="with --plot: the parameter along the x axis (default: "
+        "of those with numbers, the one with most values)",
+    )  # fmt: skip
     add_layout(experiments, csv="CSV with all digits, deviations in columns of their own")
 
 
@@ -108,6 +118,10 @@ def _explain(name: str) -> int:
 
 
 def _experiments(arguments: argparse.Namespace) -> int:
+    if arguments.plot is not None and arguments.plot.suffix not in (".svg", ".png"):
+        arguments.parser.error("--plot FILE must end with .svg or .png")
+    if arguments.against and arguments.plot is None:
+        arguments.parser.error("--against goes with --plot")
     from pipeline import experiments
 
     listing = experiments.read(_exp_show(arguments.file))
@@ -115,11 +129,27 @@ def _experiments(arguments: argparse.Namespace) -> int:
         found = experiments.groups(listing.experiments, arguments.metric, over=arguments.over)
         lines = experiments.table(found, exact=arguments.csv)
         print(laid_out(arguments, lines))
+        if arguments.plot is not None:
+            _plot(arguments, found)
     else:
         print("no experiment has results yet", file=sys.stderr)
     if listing.left_out:
         print(f"left out: {', '.join(listing.left_out)}", file=sys.stderr)
     return 0
+
+
+def _plot(arguments: argparse.Namespace, found: list[Group]) -> None:
+    from pipeline import experiments
+    from pipeline.files import atomic_file
+    from pipeline.report.grid import grid
+
+    x, panels = experiments.series(found, against=arguments.against)
+    if not arguments.metric:
+        panels = {name: panels[name] for name in experiments.DRAWN if name in panels} or panels
+    drawing = grid(panels, xlabel=x)
+    with atomic_file(arguments.plot) as path:
+        path.write_bytes(drawing.svg().encode() if arguments.plot.suffix == ".svg" else drawing.png())
+    print(f"{arguments.plot}: {', '.join(panels)} over {x}", file=sys.stderr)
 
 
 def _exp_show(name: str | None) -> Any:
