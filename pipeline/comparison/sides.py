@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import tempfile
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.comparison.systems import PAIRS, pairs_file
-from pipeline.errors import FileFormatError, LineageError
+from pipeline.errors import FileFormatError, LineageError, SightwordError
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.chain import lock_at, lock_here
 from pipeline.lineage.difference import WORKSPACE
@@ -71,7 +71,21 @@ def opened(a: str, b: str, project: Path | None) -> Iterator[tuple[Side, Side]]:
         LineageError: the revision was never run, or an object of DVC's cache is damaged.
     """
     with tempfile.TemporaryDirectory(prefix="sightword-compare-") as folder:
-        yield _side("A", a, project, Path(folder) / "a"), _side("B", b, project, Path(folder) / "b")
+        places = {"A": Path(folder) / "a", "B": Path(folder) / "b"}
+        sides = [_side(label, name, project, places[label]) for label, name in (("A", a), ("B", b))]
+        try:
+            yield sides[0], sides[1]
+        except SightwordError as error:
+            raise _told(error, {places[side.label]: side.name for side in sides}) from None
+
+
+def _told(error: SightwordError, names: Mapping[Path, str]) -> SightwordError:
+    """An error about a file that was taken out, with the revision in the place of a folder that is soon gone."""
+    for folder, name in names.items():
+        if error.where is not None and error.where.startswith(f"{folder}/"):
+            where = f"{name}:{error.where.removeprefix(f'{folder}/')}"
+            return type(error)(error.what, where=where, expected=error.expected, todo=error.todo)
+    return error
 
 
 def is_revision(*names: str) -> bool:

@@ -217,14 +217,10 @@ def read_pictures(folder: Pathish) -> Iterator[ResizedPicture]:
 
 def find_pictures(folder: Pathish, image_ids: Iterable[str]) -> dict[str, ResizedPicture]:
     """Some pictures of a folder by id; those that are not there are not in the answer."""
-    paths = shard_paths(folder)
     wanted = set(image_ids)
-    needed = {str(paths[shard_of(image_id, len(paths))]) for image_id in wanted}
-    found = {}
-    for group in list_groups(folder) if needed else []:
-        if group.path in needed:
-            found.update({picture.image_id: picture for picture in read_group(group) if picture.image_id in wanted})
-    return found
+    groups = {listed.group: None for listed in list_pictures(folder) if listed.image_id in wanted}
+    pictures = (picture for group in groups for picture in read_group(group))
+    return {picture.image_id: picture for picture in pictures if picture.image_id in wanted}
 
 
 def list_pictures(folder: Pathish) -> list[Listed]:

@@ -182,6 +182,20 @@ def test_a_commit_without_results_is_told(project, capsys):
     assert "has no dvc.lock" in capsys.readouterr().err
 
 
+def test_a_file_of_another_form_is_told_with_its_revision(project, capsys):
+    path = project.folder / "data/retrieval/top10.parquet"
+    table = pq.read_table(path)
+    path.unlink()
+    pq.write_table(table.drop_columns(["position"]), path)
+    project.do("dvc", "commit", "-q", "-f", "copy")
+    project.commit("another form")
+    assert main(["compare", "good", "HEAD"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("sightword: HEAD:data/retrieval/top10.parquet: has no column position")
+    assert err.count("\n") == 1
+
+
 def test_other_queries_are_no_comparison(project, tmp_path):
     table = pq.read_table(project.folder / "data/retrieval/top10.parquet")
     half = table.filter([image < "scene-020.png" for image in table["query_image"].to_pylist()])
