@@ -82,6 +82,8 @@ def recall_verdict(rows: Sequence[Recall], samples: int) -> list[str]:
     """
     a, b = better_counts(rows)
     tested = sum(row.holm is not None for row in rows)
+    if not tested:
+        return ["Both have right answers to the same queries, at each k."]
     beyond_chance = (
         f"Better beyond chance (p of the bootstrap over pictures, Holm's correction over {tested} recalls, "
         f"below {LEVEL}): A on {a}, B on {b} of {len(rows)}."

@@ -106,6 +106,7 @@ def test_a_run_beside_itself_differs_in_nothing(project):
     assert not [row for row in (*found.recalls, *found.semantics.rows) if row.better]
     assert "Nothing: all stages have the same parameters, code, data and outputs." in page
     assert "answers these better" not in page
+    assert "Both have right answers to the same queries" in page
 
 
 def drop(project, tag, path):
