@@ -90,6 +90,27 @@ def read(states: Any) -> Listing:
     return Listing(found, left_out)
 
 
+def only(listing: Listing, pattern: str) -> Listing:
+    """Those experiments whose whole name matches a regular expression.
+
+    Raises:
+        ParamsError: it is none, or no name matches.
+    """
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise ParamsError(f"no regular expression: {error}", where=pattern) from None
+    found = [one for one in listing.experiments if compiled.fullmatch(one.name)]
+    if not found:
+        names = [one.name for one in listing.experiments]
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        raise ParamsError(
+            "no experiment with results has such a name", where=pattern,
+            expected=f"one that matches one of {', '.join(names[:SHOWN])}{more}" if names else None,
+        )  # fmt: skip
+    return Listing(found, [text for text in listing.left_out if compiled.fullmatch(text.rpartition(" (")[0])])
+
+
 def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = (), *, over: str = SEED) -> list[Group]:
     """Put together what differs only by one parameter, in the order of the others.
 

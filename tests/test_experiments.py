@@ -234,3 +234,17 @@ def test_drawings_that_make_no_sense_end_with_2(path, options):
     with pytest.raises(SystemExit) as stopped:
         main(["experiments", str(path), *options])
     assert stopped.value.code == 2
+
+
+def test_experiments_by_name(path, recorded, capsys):
+    assert main(["experiments", str(path), "--only", "seed-.*", "--csv"]) == 0
+    out, err = capsys.readouterr()
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [row["experiments"] for row in rows] == ["seed-1 seed-2 seed-3"]
+    assert "train.cell" not in rows[0]  # the same in all that are left
+    assert err == ""
+    some = experiments.only(experiments.read(recorded), "main|broken")
+    assert ([one.name for one in some.experiments], some.left_out) == (["main"], ["broken (failed)"])
+    for pattern, message in (("seed", "no experiment with results has such a name"), ("(", "no regular expression")):
+        assert main(["experiments", str(path), "--only", pattern]) == 1
+        assert message in capsys.readouterr().err

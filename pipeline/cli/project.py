@@ -56,6 +56,9 @@ def add(commands: Commands) -> None:
     )
     experiments.add_argument("--over", metavar="PARAM", default="train.seed", help="what may differ (%(default)s)")
     experiments.add_argument(
+        "--only", metavar="REGEX", help="experiments whose whole name matches, such as those of one sweep: 'figure2-.*'"
+    )
+    experiments.add_argument(
         "--plot", metavar="FILE", type=Path, help="draw the scores as well, as Figure 2 of the paper; .svg or .png"
     )
     experiments.add_argument(
@@ -125,6 +128,8 @@ def _experiments(arguments: argparse.Namespace) -> int:
     from pipeline import experiments
 
     listing = experiments.read(_exp_show(arguments.file))
+    if arguments.only is not None:
+        listing = experiments.only(listing, arguments.only)
     if listing.experiments:
         found = experiments.groups(listing.experiments, arguments.metric, over=arguments.over)
         lines = experiments.table(found, exact=arguments.csv)
