@@ -265,6 +265,11 @@ def _story(run: Run) -> str:
         sentence += f". It saw the pictures as features of {describe(features)}"
     elif notes.is_precomputed(features):
         sentence += ". It saw the pictures as features that were made elsewhere"
+    similarity = str(run.description.get("similarity", "cosine"))
+    if similarity != "cosine":
+        sentence += (
+            f". Captions and pictures are compared by {similarity.replace('_', ' ')}, two sentences by the cosine"
+        )
     members = run.select.get("members")
     if figures.is_number(members):
         told = "one state" if members == 1 else f"the sum of {members} states"

@@ -46,6 +46,12 @@ def test_a_long_hash_is_no_reading_matter(run: Run) -> None:
     assert "features that were made elsewhere" in _story(other)
 
 
+def test_what_compares_by_order_says_so(run: Run) -> None:
+    assert "compared by" not in _story(run)
+    other = replace(run, description={**run.description, "similarity": "reversed_order"})
+    assert "pictures are compared by reversed order, two sentences by the cosine." in _story(other)
+
+
 def test_one_is_singular(run: Run) -> None:
     one = replace(run, train={"captions": 1, "pictures": 1, "epochs": 1, "parameters": 1}, select={"members": 1})
     story = _story(one)
