@@ -94,7 +94,11 @@ def why_no_pictures(run: Run, gallery: Gallery) -> str:
     """Why the gallery shows words where pictures should be."""
     total = gallery.with_thumbnails + gallery.without_thumbnails
     share = "none" if not gallery.with_thumbnails else f"{gallery.with_thumbnails} of the {total}"
-    why = "the features came precomputed, without pictures" if is_precomputed(run.features) else "the others were not resized"
+    why = (
+        "the features came precomputed, without pictures"
+        if is_precomputed(run.features)
+        else "the others were not resized"
+    )
     return f"The resized pictures hold {share} of those in the gallery ({why}): ids and captions stand for them."
 
 
