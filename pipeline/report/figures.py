@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
@@ -9,8 +10,8 @@ NONE = "–"
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether ``value`` is an int or a float, and no truth value."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Whether ``value`` is a finite int or float, and no truth value."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def percent(value: object) -> str:
@@ -33,10 +34,17 @@ def count(value: object) -> str:
     return f"{value:,}" if is_number(value) else NONE
 
 
+def counted(number: int, one: str) -> str:
+    """A count with its noun: ``1 picture``, ``2,000 pictures``."""
+    return f"{number:,} {one}" + ("" if number == 1 else "s")
+
+
 def plain(value: object) -> str:
     """Any value of a parameter or metric, as a person would write it."""
     if value is None:
         return "none"
+    if value == "":
+        return NONE
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):

@@ -56,7 +56,7 @@ class Run:
         unit: what its tokens are, ``character`` or ``word``.
         curves: the columns of ``plots/train/NAME.tsv`` by NAME; those that are absent are left out.
         epochs: the columns of ``plots/epochs/epochs.tsv``; none where it is absent.
-        dropped: pictures that the corpus left out, a count for each reason.
+        dropped: what the corpus left out, ``picture`` and ``caption``, each a count for each reason.
         rejects: the resized pictures' rejects, a count for each reason.
     """
 
@@ -69,7 +69,7 @@ class Run:
     unit: str = "character"
     curves: Mapping[str, Columns] = field(default_factory=dict)
     epochs: Columns = field(default_factory=dict)
-    dropped: Mapping[str, int] = field(default_factory=dict)
+    dropped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     rejects: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -99,13 +99,14 @@ def read_run(places: Places) -> Run:
             curves[name] = read_tsv(path)
     epochs = places.plots / "epochs" / "epochs.tsv"
     vocabulary = _read_object(places.encoder / "vocabulary.json")
+    left_out = _columns(places.dropped, "reason", "kind")
     return Run(
         description=_read_object(places.encoder / "encoder.json"),
         vocabulary=len(vocabulary.get("tokens", ())),
         unit=str(vocabulary.get("unit", "character")),
         curves=curves,
         epochs=read_tsv(epochs) if epochs.exists() else {},
-        dropped=_count(reason for reason, kind in _columns(places.dropped, "reason", "kind") if kind == "picture"),
+        dropped={kind: _count(reason for reason, of in left_out if of == kind) for kind in ("picture", "caption")},
         rejects=_count(reason for (reason,) in _columns(places.resized / "rejects.parquet", "reason")),
         **metrics,
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pipeline.features.origin import DEMONSTRATION, random_weights
 from pipeline.report import semantics_table
+from pipeline.report.figures import counted, is_number
 from pipeline.report.gallery import Gallery
 from pipeline.report.inputs import Run
 
@@ -42,12 +44,14 @@ def notes(run: Run, gallery: Gallery) -> list[Note]:
             )
         )
     if run.rejects:
-        total = sum(run.rejects.values())
-        reasons = ", ".join(f"{count} {reason}" for reason, count in run.rejects.items())
-        found.append(Note("Skipped pictures", f"{total} could not be used ({reasons}) and are in no number here."))
-    if run.dropped:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in run.dropped.items())
-        found.append(Note("Left out of the corpus", f"{sum(run.dropped.values()):,} pictures ({reasons})."))
+        told = _reasons(run.rejects, "picture")
+        found.append(Note("Skipped pictures", f"What could not be used is in no number here: {told}."))
+    lost = run.train.get("rejected_pictures")
+    if not run.rejects and is_number(lost) and lost > 0:
+        found.append(Note("Pictures without features", f"{lost:,} of them; they are in no number here."))
+    left_out = [_reasons(counts, kind) for kind, counts in run.dropped.items() if counts]
+    if left_out:
+        found.append(Note("Left out of the corpus", "; ".join(left_out) + "."))
     seen = semantics_table.much_seen(run.semantics)
     if seen:
         found.append(
@@ -69,7 +73,7 @@ def notes(run: Run, gallery: Gallery) -> list[Note]:
         found.append(Note("No pictures to show", why_no_pictures(run, gallery)))
     if run.train.get("device") == "cpu":
         found.append(
-            Note("CPU", "Trained on a processor, not on a GPU; results differ from a GPU's in the last digits.")
+            Note("CPU", "Trained on a processor; a GPU rounds otherwise, so that it ends at slightly other scores.")
         )
     return found
 
@@ -80,8 +84,9 @@ def is_precomputed(features: Mapping[str, Any]) -> bool:
 
 
 def origin(features: Mapping[str, Any]) -> str:
-    """Where precomputed features came from, in their own words."""
+    """Where precomputed features came from, in their own words; their file's hash stands in the chain."""
     words = str(features.get("origin") or "of unknown origin").removeprefix("precomputed").lstrip(": ")
+    words = re.sub(r" \(sha256 [0-9a-f]{64}\)", "", words)
     return (words or "of unknown origin").rstrip(".") + "."
 
 
@@ -89,5 +94,15 @@ def why_no_pictures(run: Run, gallery: Gallery) -> str:
     """Why the gallery shows words where pictures should be."""
     total = gallery.with_thumbnails + gallery.without_thumbnails
     share = "none" if not gallery.with_thumbnails else f"{gallery.with_thumbnails} of the {total}"
-    why = "the features came precomputed, without pictures" if is_precomputed(run.features) else "not resized"
+    why = (
+        "the features came precomputed, without pictures"
+        if is_precomputed(run.features)
+        else "the others were not resized"
+    )
     return f"The resized pictures hold {share} of those in the gallery ({why}): ids and captions stand for them."
+
+
+def _reasons(counts: Mapping[str, int], kind: str) -> str:
+    """``3 pictures (1 empty, 2 truncated)``."""
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts.items())
+    return f"{counted(sum(counts.values()), kind)} ({reasons})"

@@ -2,7 +2,8 @@
 // Headers of tables become buttons that sort: highest first, lowest first, as it was.
 // A table of the class "across" loses its groups meanwhile; in others each group is sorted by itself.
 (() => {
-  const text = (cell) => (cell.firstChild || cell).textContent.trim(); // without the small print below it
+  const large = (node) => node.nodeName !== "SMALL"; // without the small print below it
+  const text = (cell) => [...cell.childNodes].filter(large).map((node) => node.textContent).join("").trim();
   const number = (words) => parseFloat(words.replace(/,/g, ""));
   for (const table of document.querySelectorAll("table.sortable")) {
     const heads = [...table.tHead.rows[0].cells];

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
@@ -30,7 +31,7 @@ from pipeline.report import (
 from pipeline.report.drawing import Drawing
 from pipeline.report.inputs import Places, Run, read_run
 from pipeline.report.settings import ReportSettings
-from pipeline.report.summary import summary
+from pipeline.report.summary import headline_split, summary
 
 
 @dataclass(frozen=True)
@@ -161,6 +162,7 @@ def render(
         semantics=semantics_table.groups(run.semantics),
         accuracies=semantics_table.accuracies(run.semantics),
         pairs=contents.pairs,
+        few=semantic_plots.FEW,
         points=sum(len(panel.gold) for panel in contents.pairs.panels),
         drawn={name: inline.get(name, "") for name in placed},
         curves=[(caption, inline[drawing.name]) for caption, drawing in drawings if drawing.name not in placed],
@@ -218,7 +220,8 @@ def _attended(places: Places, texts: list[str]) -> list[attention.Attended] | No
 def _headlines(run: Run, captions_each: Mapping[str, list[int]]) -> list[tuple[str, str, str]]:
     """The few numbers that sum the run up: (value, what it is, beside what it must be read)."""
     found = []
-    scores = run.retrieval.get("test", {}).get("full", {})
+    split = headline_split(run.retrieval)
+    scores = run.retrieval.get(split, {}).get("full", {})
     names = {
         "caption_to_image": "of captions find their picture among ten",
         "image_to_caption": "of pictures find a caption of theirs among ten",
@@ -228,8 +231,10 @@ def _headlines(run: Run, captions_each: Mapping[str, list[int]]) -> list[tuple[s
         if figures.is_number(value):
             half = scores[direction].get("r10_ci95")
             interval = f" ± {figures.percent(half)}" if figures.is_number(half) else ""
-            each = captions_each.get("test")
-            by_chance = f"chance: {retrieval_table.chance(direction, each, 10):.1f} %" if each else ""
+            each = captions_each.get(split)
+            by_chance = f"split {split}" + (
+                f"; chance: {retrieval_table.chance(direction, each, 10):.1f} %" if each else ""
+            )
             found.append((f"{value:.1f}{interval} %", what, by_chance))
     mean = semantics_table.headline(run.semantics)
     if mean is not None:
@@ -245,22 +250,37 @@ def _story(run: Run) -> str:
     what = "A sentence encoder"
     kind = str(training.get("cell") or "").upper()
     if kind:
-        what += (
-            f" ({kind}" + (f", {training['hidden']:,} units" if isinstance(training.get("hidden"), int) else "") + ")"
-        )
+        what += f" ({kind}" + (f", {training['hidden']:,} units" if isinstance(training.get("hidden"), int) else "")
+        what += ")"
     if figures.is_number(train.get("parameters")):
-        what += f" of {train['parameters']:,} parameters"
-    sentence = what + " learned from"
-    sentence += f" {train['captions']:,} captions" if figures.is_number(train.get("captions")) else " captions"
-    sentence += f" of {train['pictures']:,} pictures" if figures.is_number(train.get("pictures")) else ""
-    if figures.is_number(train.get("epochs")):
-        sentence += f" in {train['epochs']} epochs"
+        what += f" of {figures.counted(train['parameters'], 'parameter')}"
+    sentence = what + " learned from "
+    sentence += _counted(train, "captions") or "captions"
+    if pictures := _counted(train, "pictures"):
+        sentence += f" of {pictures}"
+    if epochs := _counted(train, "epochs"):
+        sentence += f" in {epochs}"
     sentence += ", reading characters and knowing no words" if run.unit == "character" else f", reading {run.unit}s"
     if features.get("backbone"):
         sentence += f". It saw the pictures as features of {describe(features)}"
-    if figures.is_number(run.select.get("members")):
-        sentence += f". What is judged here is the sum of {run.select['members']} snapshots, chosen on dev"
+    elif notes.is_precomputed(features):
+        sentence += ". It saw the pictures as features that were made elsewhere"
+    similarity = str(run.description.get("similarity", "cosine"))
+    if similarity != "cosine":
+        sentence += (
+            f". Captions and pictures are compared by {similarity.replace('_', ' ')}, two sentences by the cosine"
+        )
+    members = run.select.get("members")
+    if figures.is_number(members):
+        told = "one state" if members == 1 else f"the sum of {members} states"
+        sentence += f". What is judged here is {told} of it (snapshots), chosen by recall on the split dev"
     return sentence + "."
+
+
+def _counted(values: Mapping[str, Any], name: str) -> str:
+    """A count with its noun, which is its key; empty where it is not known."""
+    value = values.get(name)
+    return figures.counted(int(value), name.removesuffix("s")) if figures.is_number(value) else ""
 
 
 def _by_protocol(tables: list[retrieval_table.Table]) -> list[tuple[str, str, list[retrieval_table.Table]]]:
@@ -287,7 +307,7 @@ def _facts(run: Run) -> list[tuple[str, dict[str, str]]]:
     parts = [
         ("Training parameters", figures.flat(run.training)),
         ("Features", figures.flat(run.features)),
-        ("Training", figures.flat(run.train)),
+        ("Results of the training", figures.flat(run.train)),
         ("Selection on dev", figures.flat(run.select)),
         ("Encoder", figures.flat(rest)),
     ]

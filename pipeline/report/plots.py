@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
 
 from pipeline.report.drawing import BLUE, GREEN, INK, ORANGE, WIDTH, Drawing, drawing_style
 
@@ -85,7 +86,7 @@ def curve(
         axes.plot(middle_x, middle, color=BLUE, marker="o" if len(middle) == 1 else None)
         axes.set_xlabel(xlabel)
         axes.set_ylabel(ylabel)
-        axes.set_ylim(bottom=0)
+        _frame(axes, x, high)
         _mark(axes, marks)
         return Drawing(name, title, figure)
 
@@ -122,9 +123,10 @@ def epoch_curves(
             axes.plot(epochs, values, color=colour, marker=marker, markersize=4, linestyle=dashes, label=label)
         axes.set_xlabel("epoch")
         axes.set_ylabel(ylabel)
-        axes.set_ylim(bottom=None if np.nanmin([*series.values()]) < 0 else 0)
+        _frame(axes, epochs, np.concatenate([*series.values()]))
         _mark(axes, marks)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if len(set(epochs)) > 1:
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         figure.legend(loc="outside upper left", ncols=min(3, len(series)), handlelength=1.8)
         return Drawing(name, title, figure)
 
@@ -173,6 +175,16 @@ def intervals(name: str, rows: Sequence[Interval], *, title: str) -> Drawing:
         if any(row.seen for row in rows):
             figure.legend(loc="outside upper center", ncols=1, fontsize=8)
         return Drawing(name, title, figure)
+
+
+def _frame(axes: Any, x: Sequence[float], y: NDArray[np.float64]) -> None:
+    """Axes from 0 on, or below where a value is; room above the highest marker, and beside a single one."""
+    known = y[np.isfinite(y)]
+    if len(known) and known.min() >= 0:
+        axes.set_ylim(0, 1.07 * known.max() or 1.0)
+    if len(set(x)) == 1:
+        axes.set_xlim(x[0] - 1, x[0] + 1)
+        axes.set_xticks([x[0]], [f"{x[0]:g}"])
 
 
 def _mark(axes: Any, marks: Marks) -> None:

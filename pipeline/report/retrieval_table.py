@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.report import published
-from pipeline.report.figures import NONE, is_number, percent, plain
+from pipeline.report.figures import NONE, counted, is_number, percent, plain
+from pipeline.statistics import wald_half_width
 
 DEPTHS = ("r1", "r5", "r10")
 DIRECTIONS = {"caption_to_image": "From a caption to its picture", "image_to_caption": "From a picture to its captions"}
@@ -98,9 +99,15 @@ def _ours(scores: Mapping[str, Any]) -> Row:
     for depth in DEPTHS:
         half = scores.get(f"{depth}_ci95")
         cells.append((percent(scores.get(depth)), f"± {percent(half)}" if is_number(half) else ""))
-    cells.append((plain(scores["median_rank"]) if is_number(scores.get("median_rank")) else NONE, ""))
+    cells.append(_ranks(scores.get("median_rank"), scores.get("mean_rank")))
     queries = scores.get("queries")
-    return Row("ours", "This run", f"{queries:,} queries" if is_number(queries) else "", cells)
+    told = "" if not is_number(queries) else "1 query" if queries == 1 else f"{queries:,} queries"
+    return Row("ours", "This run", told, cells)
+
+
+def _ranks(median: object, mean: object) -> tuple[str, str]:
+    """The median rank, the mean one below it."""
+    return plain(median) if is_number(median) else NONE, f"mean {percent(mean)}" if is_number(mean) else ""
 
 
 def _chance(scores: Mapping[str, Any], direction: str, captions_each: Sequence[int]) -> list[Row]:
@@ -109,7 +116,7 @@ def _chance(scores: Mapping[str, Any], direction: str, captions_each: Sequence[i
         return []
     candidates = len(captions_each) if direction == "caption_to_image" else sum(captions_each)
     cells = [(percent(chance(direction, captions_each, int(depth[1:]))), "") for depth in DEPTHS]
-    return [Row("chance", "Chance", f"{candidates:,} candidates", [*cells, (NONE, "")])]
+    return [Row("chance", "Chance", counted(candidates, "candidate"), [*cells, (NONE, "")])]
 
 
 def _published(direction: str) -> list[Block]:
@@ -118,8 +125,12 @@ def _published(direction: str) -> list[Block]:
         scores = row.caption_to_image if direction == "caption_to_image" else row.image_to_caption
         if scores is None:
             continue
-        cells = [(percent(value), "") for value in (scores.r1, scores.r5, scores.r10)]
-        cells.append((f"{scores.median_rank:g}" if scores.median_rank is not None else NONE, ""))
+        queries = published.QUERIES[row.data][direction]
+        cells = [
+            (percent(value), "" if value is None else f"± {percent(wald_half_width(value, queries))}")
+            for value in (scores.r1, scores.r5, scores.r10)
+        ]
+        cells.append(_ranks(scores.median_rank, scores.mean_rank))
         source = "" if row.source == row.system else row.source
         blocks.setdefault(row.data, []).append(Row("published", row.system, source, cells))
     return [Block(data, rows) for data, rows in blocks.items()]

@@ -10,11 +10,14 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pipeline.report.drawing import BLUE, GREEN, GREY, INK, ORANGE, WIDTH, Drawing, drawing_style
+from pipeline.report.figures import counted
 from pipeline.report.sentence_pairs import Panel, Part
 from pipeline.semantics.published import Score
 
 LOOKS = ((BLUE, "o", 5.0), (ORANGE, "s", 3.6), (GREEN, "^", 4.0), (GREY, "D", 3.0))
 """Colour, marker and size of each system."""
+FEW = 30
+"""A mean over fewer pairs is drawn pale."""
 NOTHING = 1 / 3
 """The mean rank difference of two orders that have nothing to do with each other."""
 
@@ -71,13 +74,13 @@ def scatter(panels: Sequence[Panel]) -> Drawing:
             panel = panels[number]
             for chosen, colour in ((~panel.seen, BLUE), (panel.seen, ORANGE)):
                 _dots(axes, panel.gold[chosen], panel.score[chosen], colour)
-            axes.set_title(panel.task + ("" if panel.pearson is None else f", r = {panel.pearson:.2f}"), fontsize=8.5)
+            axes.set_title(panel.task + ("" if panel.pearson is None else f", r = {panel.pearson:.3f}"), fontsize=8.5)
             axes.tick_params(labelsize=8)
             axes.margins(0.04)
         figure.supxlabel("people's score", fontsize=9)
         figure.supylabel("cosine", fontsize=9)
         told = ", ".join(
-            f"{panel.task} {'none' if panel.pearson is None else format(panel.pearson, '.2f')}" for panel in panels
+            f"{panel.task} {'none' if panel.pearson is None else format(panel.pearson, '.3f')}" for panel in panels
         )
         return Drawing("scatter", f"Cosine against people's score; Pearson's r over all pairs: {told}", figure)
 
@@ -85,23 +88,26 @@ def scatter(panels: Sequence[Panel]) -> Drawing:
 def breakdown(parts: Sequence[Part]) -> Drawing:
     """How far ranks differ, by length and by overlap."""
     groups = {by: [part for part in parts if part.by == by] for by in dict.fromkeys(part.by for part in parts)}
-    labels = {"length": "tokens of a sentence", "overlap": "share of common words"}
+    labels = {"length": "words, mean of the two sentences", "overlap": "share of common words"}
     with drawing_style("breakdown"):
         sizes = [len(group) for group in groups.values()]
         figure = Figure(figsize=(WIDTH, 0.9 + 0.3 * sum(sizes) + 0.3 * len(sizes)), layout="constrained")
         grid: Any = figure.subplots(len(sizes), 1, squeeze=False, sharex=True, height_ratios=sizes)
         for axes, (by, group) in zip(grid.flat, groups.items(), strict=True):
             places = np.arange(len(group))
-            axes.barh(places, [part.difference for part in group], height=0.62, color=BLUE)
+            for place, part in enumerate(group):
+                axes.barh(place, part.difference, height=0.62, color=BLUE, alpha=1.0 if part.pairs >= FEW else 0.35)
             axes.axvline(NOTHING, color=INK, alpha=0.6, linewidth=0.9, linestyle=(0, (3, 3)))
             axes.set_yticks(places, [f"{part.range}  ({part.pairs:,})" for part in group])
             axes.tick_params(axis="y", length=0, labelsize=8)
             axes.invert_yaxis()
             axes.grid(axis="y", visible=False)
             axes.set_title(f"by {labels.get(by, by)} (pairs)", loc="left", fontsize=9)
-        grid.flat[-1].set_xlim(0, max(0.36, *(part.difference for part in parts)))
+        grid.flat[-1].set_xlim(0, max(0.36, *(1.03 * part.difference for part in parts)))
         grid.flat[-1].set_xlabel("mean difference of ranks, as a share of the pairs")
-        told = "; ".join(f"{part.by} {part.range}: {part.difference:.3f}" for part in parts)
+        told = "; ".join(
+            f"{part.by} {part.range}: {part.difference:.3f} ({counted(part.pairs, 'pair')})" for part in parts
+        )
         return Drawing("breakdown", f"Mean rank difference by {' and by '.join(groups)}: {told}", figure)
 
 

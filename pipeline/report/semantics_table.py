@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from pipeline.report.figures import correlation, count, is_number, percent, share
+from pipeline.report.figures import NONE, correlation, count, is_number, percent, share
 from pipeline.report.plots import Interval
 
 AGGREGATES = {"mean": "mean", "weighted_mean": "mean by pairs", "all": "all pairs as one"}
@@ -26,7 +26,9 @@ class Row:
     spearman: str
     seen: str
     unseen: str
-    """Pearson on the pairs not seen in training, where it was measured."""
+    """Pearson on the pairs of which neither sentence was seen in training, where it was measured."""
+    unseen_pairs: str
+    """How many those are; empty where they are all."""
     much_seen: bool
     aggregate: bool
 
@@ -70,7 +72,7 @@ def accuracies(semantics: Mapping[str, Any]) -> list[Accuracy]:
         Accuracy(
             name,
             percent(body["accuracy"]) + (f" ± {percent(half)}" if is_number(half := body.get("accuracy_ci95")) else ""),
-            percent(body["f1"]) if "f1" in body else "",
+            percent(body["f1"]) if "f1" in body else NONE,
             count(body.get("test")),
             share(body.get("seen_in_training")),
         )
@@ -146,6 +148,7 @@ def _scored(semantics: Mapping[str, Any]) -> list[tuple[str, str, Mapping[str, A
 def _row(name: str, scores: Mapping[str, Any]) -> Row:
     ends = scores.get("pearson_ci95")
     unseen = scores.get("unseen")
+    unseen = unseen if isinstance(unseen, Mapping) else {}
     return Row(
         name=name,
         pairs=count(scores.get("pairs")),
@@ -153,7 +156,8 @@ def _row(name: str, scores: Mapping[str, Any]) -> Row:
         interval=f"{correlation(ends[0])} to {correlation(ends[1])}" if _is_interval(ends) else "",
         spearman=correlation(scores.get("spearman")),
         seen=share(scores.get("seen_in_training")),
-        unseen=correlation(unseen.get("pearson")) if isinstance(unseen, Mapping) else "",
+        unseen=correlation(unseen.get("pearson")) if unseen else "",
+        unseen_pairs="" if unseen.get("pairs") in (None, scores.get("pairs")) else count(unseen["pairs"]),
         much_seen=_much_seen(scores),
         aggregate=False,
     )
@@ -162,7 +166,16 @@ def _row(name: str, scores: Mapping[str, Any]) -> Row:
 def _aggregate(name: str, value: Any) -> Row:
     pearson, spearman = (value.get("pearson"), value.get("spearman")) if isinstance(value, Mapping) else (value, None)
     return Row(
-        AGGREGATES[name], "", correlation(pearson), "", correlation(spearman), "", "", much_seen=False, aggregate=True
+        AGGREGATES[name],
+        "",
+        correlation(pearson),
+        "",
+        correlation(spearman),
+        "",
+        "",
+        "",
+        much_seen=False,
+        aggregate=True,
     )
 
 

@@ -27,7 +27,7 @@ def summary(run: Run) -> dict[str, float | str]:
     found: dict[str, float | str] = {}
     _add(found, "dev_r10", run.select.get("ensemble_r10"))
     if run.retrieval:
-        split = "test" if "test" in run.retrieval else min(run.retrieval)
+        split = headline_split(run.retrieval)
         found["split"] = split
         for suffix, protocol in PROTOCOLS.items():
             entry = _part(run.retrieval, split, protocol)
@@ -39,6 +39,11 @@ def summary(run: Run) -> dict[str, float | str]:
     _add(found, "stsb", _part(run.semantics, "STSBenchmark", "cosine").get("pearson"))
     _add(found, "sick", _part(run.semantics, "SICKRelatedness", "cosine").get("pearson"))
     return found
+
+
+def headline_split(retrieval: Mapping[str, Any]) -> str:
+    """The split whose numbers sum a run up: test, or else the first by name; test where none was scored."""
+    return "test" if "test" in retrieval or not retrieval else min(retrieval)
 
 
 def _add(found: dict[str, float | str], name: str, value: object) -> None:

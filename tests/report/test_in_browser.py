@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,6 +93,27 @@ def test_keys_sort_too_and_what_is_no_number_comes_last(browser: Browser, addres
     assert [int(value) for value in filled] == sorted(int(value) for value in filled)
 
 
+def test_on_a_phone_no_column_is_cut_off(browser: Browser, tmp_path: Path) -> None:
+    places = write_run(tmp_path)
+    path = places.metrics / "semantics.json"
+    metrics = json.loads(path.read_text())
+    scores = metrics["STSBenchmark"]["cosine"]
+    scores["unseen"] = scores | {"pairs": 1274}
+    names = ("surprise.OnWN", "surprise.SMTnews", "answers-students", "question-question", "plagiarism")
+    metrics["STS15"] |= dict.fromkeys(names, scores)
+    path.write_text(json.dumps(metrics))
+    page.write(places, ReportSettings(gallery=0, attention=0, points=0), tmp_path / "index.html")
+    opened(browser, (tmp_path / "index.html").as_uri(), width=390)
+    assert (
+        browser.run("[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).length") == 0
+    )
+    browser.run(f"document.querySelector('{SEMANTICS} thead th button').click()")
+    found: list[str] = browser.run(
+        f"[...document.querySelectorAll('{SEMANTICS} tbody tr:not(.group) th')].map(one => one.textContent)"
+    )
+    assert [name for name in found if name in names] == sorted(names)  # though some may break after a dot
+
+
 def test_names_sort_with_their_data_set(browser: Browser, address: str) -> None:
     opened(browser, address)
     browser.click(f"{SEMANTICS} thead th:first-child button")
@@ -104,8 +126,11 @@ def test_names_sort_with_their_data_set(browser: Browser, address: str) -> None:
 
 
 def test_on_paper_pictures_stand_and_arrows_do_not(browser: Browser, address: str) -> None:
-    opened(browser, address, dark=True)
+    opened(browser, address, width=700, dark=True)  # about a sheet of paper
     browser.send("Emulation.setEmulatedMedia", media="print")
+    columns = "getComputedStyle(document.querySelector('{}')).gridTemplateColumns.split(' ').length"
+    assert browser.run(columns.format(".pair")) == 2
+    assert browser.run(columns.format(".tiles")) == 11
     assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert browser.run("getComputedStyle(document.querySelector('.sortable button'), '::after').display") == "none"
     assert browser.run("[...document.images].every(image => image.complete && image.naturalWidth > 0)")

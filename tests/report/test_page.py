@@ -20,7 +20,7 @@ from pipeline.report.inputs import Places
 from pipeline.report.settings import ReportSettings
 
 SETTINGS = ReportSettings(title="A run", gallery=6)
-VOID = {"meta", "img", "br", "path"}
+VOID = {"meta", "img", "br", "wbr", "path"}
 
 
 class Page(HTMLParser):
@@ -230,7 +230,10 @@ def test_rejected_pictures_are_said(run_folder: Places, tmp_path: Path) -> None:
 
     rows = {"image_id": ["a", "b", "c"], "reason": ["truncated", "empty", "truncated"], "detail": ["", "", ""]}
     pq.write_table(pa.table(rows), run_folder.resized / "rejects.parquet")
-    assert "3 could not be used (1 empty, 2 truncated)" in Page(make(run_folder, tmp_path)).text
+    assert (
+        "What could not be used is in no number here: 3 pictures (1 empty, 2 truncated)."
+        in Page(make(run_folder, tmp_path)).text
+    )
 
 
 @pytest.mark.parametrize("name", ["train", "select", "retrieval", "semantics"])
@@ -268,7 +271,7 @@ def test_words_are_said_where_the_tokens_are_words(text: str, run_folder: Places
 
 
 def test_what_the_corpus_left_out_is_said(text: str) -> None:
-    assert "Left out of the corpus . 1 pictures (1 no picture file)." in Page(text).text
+    assert "Left out of the corpus . 1 picture (1 no picture file); 1 caption (1 empty caption)." in Page(text).text
 
 
 def test_drawings_are_files_too(run_folder: Places, tmp_path: Path) -> None:

@@ -100,6 +100,29 @@ def test_one_point_is_enough() -> None:
     assert "<svg" in intervals.in_page()
 
 
+def test_a_single_epoch_stands_alone_on_its_axis() -> None:
+    series = {"R@1": [2.0], "R@5": [3.0]}
+    (axes,) = plots.epoch_curves("r", [4], series, ylabel="percent", title="t").figure.axes
+    assert [
+        (tick.get_text(), place) for tick, place in zip(axes.get_xticklabels(), axes.get_xticks(), strict=True)
+    ] == [("4", 4.0)]
+    assert axes.get_xlim() == (3, 5)
+
+
+@pytest.mark.parametrize("values", [[88.0, 88.2], [0.0, 0.0], [float("nan"), 5.0]])
+def test_the_highest_marker_is_inside_and_the_axis_starts_at_zero(values: list[float]) -> None:
+    (axes,) = plots.epoch_curves("r", [1, 2], {"R@10": values}, ylabel="percent", title="t").figure.axes
+    low, high = axes.get_ylim()
+    assert low == 0
+    assert high > 1.05 * np.nanmax(values)
+
+
+def test_nothing_but_gaps_is_an_empty_drawing() -> None:
+    gaps = [float("nan")] * 2
+    assert "<svg" in plots.epoch_curves("r", [1, 2], {"R@10": gaps}, ylabel="percent", title="t").in_page()
+    assert "<svg" in plots.curve("loss", [1, 2], gaps, xlabel="step", ylabel="loss", title="t").in_page()
+
+
 def test_negative_correlations_are_inside_the_axes() -> None:
     rows = [plots.Interval("a", "STS12", -0.4, -0.6, -0.1), plots.Interval("b", "STS12", 0.9, 0.8, 0.95, seen=True)]
     text = plots.intervals("i", rows, title="t").in_page()

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from pipeline.report import semantic_plots
-from pipeline.report.sentence_pairs import PANELS, panels, read
+from pipeline.report.sentence_pairs import PANELS, Part, panels, read
 from pipeline.semantics.pair_table import PairTable, ScoredPairs
 
 
@@ -62,6 +62,16 @@ def test_every_dot_is_seen_in_the_picture() -> None:
     blue = pixels[:, :, 2] - pixels[:, :, 0] > 60
     columns = np.flatnonzero(blue.any(axis=0))
     assert 1 + np.count_nonzero(np.diff(columns) > 5) == 3
+
+
+def test_a_mean_over_few_pairs_is_pale_and_every_bar_ends_inside() -> None:
+    few, many = semantic_plots.FEW - 1, semantic_plots.FEW
+    parts = [Part("length", "5 to 10", many, 0.2, 0.0), Part("length", "20 to 30", few, 0.54, 0.5)]
+    drawing = semantic_plots.breakdown(parts)
+    (axes,) = drawing.figure.axes
+    assert [bar.get_alpha() for bar in axes.patches] == [1.0, 0.35]
+    assert axes.get_xlim()[1] > 0.54
+    assert f"20 to 30: 0.540 ({few} pairs)" in drawing.title
 
 
 def test_what_is_absent_is_empty(tmp_path) -> None:

@@ -1,0 +1,61 @@
+"""What stands first: every fall-back, in sentences a stranger can read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pipeline.report.gallery import Gallery
+from pipeline.report.inputs import Places, Run, read_run
+from pipeline.report.notes import notes
+from pipeline.report.page import _story
+
+NO_GALLERY = Gallery("test", 0, [], [], 0, 0)
+
+
+def said(run: Run) -> dict[str, str]:
+    return {note.head: note.text for note in notes(run, NO_GALLERY)}
+
+
+@pytest.fixture
+def run(run_folder: Places) -> Run:
+    return read_run(run_folder)
+
+
+def test_captions_left_out_are_said_too(run: Run) -> None:
+    assert said(run)["Left out of the corpus"] == "1 picture (1 no picture file); 1 caption (1 empty caption)."
+    only = replace(run, dropped={"picture": {}, "caption": {"duplicate": 1200, "empty caption": 3}})
+    assert said(only)["Left out of the corpus"] == "1,203 captions (1,200 duplicate, 3 empty caption)."
+    assert "Left out of the corpus" not in said(replace(run, dropped={"picture": {}, "caption": {}}))
+
+
+def test_pictures_without_features_are_said_once(run: Run) -> None:
+    lost = replace(run, train={**run.train, "rejected_pictures": 7})
+    assert said(lost)["Pictures without features"].startswith("7 of them")
+    told = said(replace(lost, rejects={"truncated": 7}))  # the same seven, with the reason
+    assert "Pictures without features" not in told
+    assert "7 pictures (7 truncated)" in told["Skipped pictures"]
+    assert "Pictures without features" not in said(replace(run, train={**run.train, "rejected_pictures": 0}))
+
+
+def test_a_long_hash_is_no_reading_matter(run: Run) -> None:
+    features = {"origin": f"precomputed: theirs.npy (sha256 {'0a' * 32})", "weights": "", "backbone": ""}
+    other = replace(run, description={**run.description, "features": features})
+    assert said(other)["Precomputed features"].endswith("taken as they are: theirs.npy.")
+    assert "features that were made elsewhere" in _story(other)
+
+
+def test_what_compares_by_order_says_so(run: Run) -> None:
+    assert "compared by" not in _story(run)
+    other = replace(run, description={**run.description, "similarity": "reversed_order"})
+    assert "pictures are compared by reversed order, two sentences by the cosine." in _story(other)
+
+
+def test_one_is_singular(run: Run) -> None:
+    one = replace(run, train={"captions": 1, "pictures": 1, "epochs": 1, "parameters": 1}, select={"members": 1})
+    story = _story(one)
+    assert "of 1 parameter learned from 1 caption of 1 picture in 1 epoch," in story
+    assert "is one state of it" in story
+    assert "1,500 captions of 300 pictures in 8 epochs," in _story(run)
+    assert "is the sum of 2 states of it" in _story(run)

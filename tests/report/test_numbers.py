@@ -1,0 +1,136 @@
+"""Every number in the page's tables is the metrics' own, read back from the page as a reader sees it."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from finished_run import write_run
+
+from pipeline.report import page
+from pipeline.report.drawing import Drawing
+from pipeline.report.inputs import Places
+from pipeline.report.settings import ReportSettings
+
+UNSEEN = {"pearson": 0.3333, "spearman": 0.3, "pairs": 1102, "pearson_ci95": [0.2, 0.4]}
+
+
+class Tables(HTMLParser):
+    """Tables by class: rows of cells, each as its large and its small print."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tables: list[tuple[str, list[list[tuple[str, str]]]]] = []
+        self._cell: list[str] | None = None
+        self._small = 0
+        self.feed(text)
+
+    def of(self, kind: str) -> list[list[list[tuple[str, str]]]]:
+        return [rows for classes, rows in self.tables if kind in classes.split()]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "table":
+            self.tables.append((dict(attrs).get("class") or "", []))
+        elif tag == "tr":
+            self.tables[-1][1].append([])
+        elif tag in ("td", "th"):
+            self._cell = ["", ""]
+        elif tag == "small":
+            self._small = 1
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("td", "th") and self._cell is not None:
+            self.tables[-1][1][-1].append((self._cell[0].strip(), self._cell[1].strip()))
+            self._cell = None
+        elif tag == "small":
+            self._small = 0
+
+    def handle_data(self, data: str) -> None:
+        if self._cell is not None:
+            self._cell[self._small] += data
+
+
+@pytest.fixture(autouse=True)
+def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Drawing, "in_page", lambda _: "<svg></svg>")
+
+
+def made(places: Places, folder: Path) -> str:
+    page.write(places, ReportSettings(gallery=0, attention=0), folder / "index.html")
+    return (folder / "index.html").read_text("utf-8")
+
+
+def test_each_cell_of_retrieval_is_the_metrics(run_folder: Places, tmp_path: Path) -> None:
+    metrics = json.loads((run_folder.metrics / "retrieval.json").read_text())["test"]["full"]
+    found = Tables(made(run_folder, tmp_path)).of("retrieval")
+    assert len(found) == 2
+    for direction, rows in zip(("caption_to_image", "image_to_caption"), found, strict=True):
+        scores, (name, *cells, ranks) = metrics[direction], rows[1]
+        assert name == ("This run", f"{scores['queries']} queries")
+        for depth, (value, interval) in zip((1, 5, 10), cells, strict=True):
+            assert float(value) == pytest.approx(scores[f"r{depth}"], abs=0.05)
+            assert float(interval.removeprefix("± ")) == pytest.approx(scores[f"r{depth}_ci95"], abs=0.05)
+        assert ranks == (str(scores["median_rank"]), "mean 5.2")
+
+
+def test_published_intervals_are_those_that_the_paper_prints(run_folder: Places, tmp_path: Path) -> None:
+    one, other = Tables(made(run_folder, tmp_path)).of("retrieval")
+    for rows, recall, half in ((one, "27.5", "± 1.2"), (other, "38.5", "± 3.0")):
+        (char_gru,) = (row for row in rows if row[0] == ("char-GRU", "Merkx & Frank 2019") and row[1][0] == recall)
+        assert char_gru[1] == (recall, half)
+    (order,) = (row for row in one if row[0][0] == "order-embeddings" and row[1][0] == "37.9")
+    assert order[1:] == [("37.9", "± 0.6"), ("–", ""), ("85.9", "± 0.4"), ("2", "mean 8.1")]
+
+
+def test_each_cell_of_semantics_is_the_metrics(run_folder: Places, tmp_path: Path) -> None:
+    path = run_folder.metrics / "semantics.json"
+    metrics = json.loads(path.read_text())
+    metrics["STSBenchmark"]["cosine"]["unseen"] = UNSEEN
+    metrics["STS15"]["headlines"]["unseen"] = UNSEEN | {"pairs": metrics["STS15"]["headlines"]["pairs"]}
+    path.write_text(json.dumps(metrics))
+    ((_, *rows),) = Tables(made(run_folder, tmp_path)).of("semantics")
+    names = {"mean": "mean", "mean by pairs": "weighted_mean", "all pairs as one": "all"}
+    group, checked = "", 0
+    for row in rows:
+        if len(row) == 1:
+            group = row[0][0]
+            continue
+        scores = metrics[group][names.get(row[0][0], row[0][0])]
+        checked += 1
+        assert [row[1][0], row[2][0]] == [f"{scores['pearson']:.3f}", f"{scores['spearman']:.3f}"]
+        if row[0][0] in names:
+            continue
+        low, high = scores["pearson_ci95"]
+        assert row[1][1] == f"{low:.3f} to {high:.3f}"
+        assert [row[3][0], row[4][0]] == [f"{scores['pairs']:,}", f"{100 * scores['seen_in_training']:.1f} %"]
+        # Where every pair is unseen, r is the same and not said twice.
+        assert row[4][1] == ("0.333 of 1,102" if (group, row[0][0]) == ("STSBenchmark", "cosine") else "")
+    assert checked == 8
+
+
+def test_what_is_not_finite_is_no_number(run_folder: Places, tmp_path: Path) -> None:
+    path = run_folder.metrics / "retrieval.json"
+    metrics = json.loads(path.read_text())
+    metrics["test"]["full"]["caption_to_image"] |= {"r10": float("nan"), "r10_ci95": float("inf")}
+    path.write_text(json.dumps(metrics))
+    text = made(run_folder, tmp_path)
+    assert Tables(text).of("retrieval")[0][1][3] == ("–", "")
+    assert "of captions find their picture" not in text
+
+
+def test_without_a_test_split_the_headlines_are_of_the_split_that_was_scored(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+    from pyarrow import compute as pc
+
+    places = write_run(tmp_path)
+    metrics = json.loads((places.metrics / "retrieval.json").read_text())
+    (places.metrics / "retrieval.json").write_text(json.dumps({"dev": metrics["test"]}))
+    for path in (places.captions, places.top10):
+        table = pq.read_table(path)
+        place = table.column_names.index("split")
+        pq.write_table(table.set_column(place, "split", pc.replace_substring(table["split"], "test", "dev")), path)
+    text = made(places, tmp_path)
+    assert "66.7 ± 10.3 %" in text
+    assert "split dev; chance: 25.0 %" in text
