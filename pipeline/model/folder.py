@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from pipeline.captions.vocabulary import Vocabulary
 from pipeline.errors import CaptionsError, EncoderError, FileFormatError
 from pipeline.files import Pathish, read_json, read_text, sha256_file, write_json, write_text
 from pipeline.model.encoders import Encoders
 from pipeline.model.saved import load_weights, save_weights
-from pipeline.model.shape import SavedShape, Shape, to_json
+from pipeline.model.shape import SavedShape, Shape, is_size, to_json
 
 SCHEMA = 1
 WRAPPER = "pipeline.wrappers.sentence_transformers.SightwordModule"
@@ -77,7 +79,7 @@ def read_folder(folder: Pathish) -> Saved:
         shape = SavedShape.from_json(about["model"])
         names, features_width = _names(about["members"]), about["features_width"]
         renormalise = about["renormalise"]
-        if not isinstance(features_width, int) or features_width < 1 or not isinstance(renormalise, bool):
+        if not is_size(features_width) or not isinstance(renormalise, bool):
             raise ValueError(f"features_width is {features_width!r}, renormalise {renormalise!r}")
         if about["similarity"] != shape.similarity:
             raise ValueError(f"similarity {about['similarity']!r}, the model has {shape.similarity!r}")
@@ -94,8 +96,10 @@ def read_folder(folder: Pathish) -> Saved:
         raise EncoderError(error.what, where=error.where, expected=error.expected, todo=_TODO) from None
     members = []
     for name in names:
-        member = Encoders(len(vocabulary), features_width, shape)
+        with torch.device("meta"):  # takes no memory before the file's shapes were seen, and draws no random numbers
+            member = Encoders(len(vocabulary), features_width, shape)
         load_weights(place / name, member)
+        _check_values(place / name, member)
         members.append(member.eval())
     notes = {key: value for key, value in about.items() if key not in _KNOWN}
     return Saved(members, vocabulary, shape, renormalise, notes)
@@ -143,3 +147,15 @@ def _check_sums(place: Path, names: list[str]) -> None:
     for name in names:
         if sums.get(name) != sha256_file(place / name):
             raise EncoderError("is not the file that was saved with this encoder", where=place / name, todo=_TODO)
+
+
+def _check_values(where: Path, member: Encoders) -> None:
+    """Every weight is a number; a deviation may be infinite, which leaves its feature out."""
+    for name, values in member.state_dict().items():
+        bad = values.isnan() if name == "images.deviation" else ~values.isfinite()
+        if bad.any():
+            raise EncoderError(
+                f"holds values that are no finite numbers (in {name})",
+                where=where,
+                todo="Its training went wrong: look at the loss, and train again with a smaller rate.",
+            )

@@ -8,12 +8,14 @@ import subprocess
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 
 from pipeline.captions.vocabulary import Vocabulary
 from pipeline.errors import EncoderError
 from pipeline.model.encoders import Encoders
 from pipeline.model.sentence_encoder import SentenceEncoder
+from pipeline.model.saved import load_weights, save_weights
 from pipeline.model.settings import ModelSettings
 
 MODEL = ModelSettings(embedding=5, hidden=6, attention=4)
@@ -124,3 +126,77 @@ def test_a_missing_entry_is_named(folder):
     del about["renormalise"]
     (folder / "encoder.json").write_text(json.dumps(about))
     assert "is damaged (it has no renormalise)" in refusal(folder)
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ({"model": {"hidden": 10**9}}, "model.hidden is 1000000000; expected a whole number from 1 to 1,048,576"),
+        ({"model": {"hidden": 10**40}}, "expected a whole number from 1 to"),
+        ({"model": {"hidden": 1 << 20}}, "belongs to another network"),
+        ({"features_width": 10**12}, "features_width is 1000000000000"),
+        ({"features_width": True}, "features_width is True"),
+    ],
+)
+def test_a_size_that_no_memory_holds_is_refused_before_any_is_taken(folder, entries, said):
+    change(folder, **entries)
+    assert said in refusal(folder)
+
+
+def rewritten(folder, name, make):
+    """Another value for one tensor of the first member, and no sums to tell."""
+    path = folder / "member-1.safetensors"
+    tensors = safetensors.torch.load_file(path)
+    tensors[name] = make(tensors[name].clone())
+    safetensors.torch.save_file(tensors, path)
+    (folder / "SHA256SUMS").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_refused(folder, value):
+    rewritten(folder, "captions.embedding.weight", lambda tensor: tensor.index_fill(0, torch.tensor([3]), value))
+    assert "member-1.safetensors: holds values that are no finite numbers (in captions.embedding.weight)" in refusal(
+        folder
+    )
+
+
+def test_a_feature_may_be_left_out_by_an_infinite_deviation_but_not_by_none(folder):
+    rewritten(folder, "images.deviation", lambda tensor: tensor.index_fill(0, torch.tensor([2]), float("inf")))
+    SentenceEncoder.load(folder)
+    rewritten(folder, "images.deviation", lambda tensor: tensor.index_fill(0, torch.tensor([2]), float("nan")))
+    assert "(in images.deviation)" in refusal(folder)
+
+
+def test_weights_of_whole_numbers_are_damaged_and_short_ones_are_lengthened(folder):
+    expected = SentenceEncoder.load(folder).encode(["a dog"])
+    for name in safetensors.torch.load_file(folder / "member-1.safetensors"):
+        rewritten(folder, name, torch.Tensor.half)
+    loaded = SentenceEncoder.load(folder)
+    assert {weights.dtype for weights in loaded.members[0].state_dict().values()} == {torch.float32}
+    assert np.abs(loaded.encode(["a dog"]) - expected).max() < 1e-2
+    rewritten(folder, "images.linear.bias", lambda tensor: tensor.to(torch.int8))
+    assert "images.linear.bias is torch.int8; expected float32" in refusal(folder)
+
+
+def test_loading_draws_no_random_numbers(folder):
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    SentenceEncoder.load(folder)
+    assert torch.equal(torch.rand(4), expected)
+
+
+def test_loaded_weights_do_not_change_with_the_file(folder):
+    encoder = SentenceEncoder.load(folder)
+    expected = encoder.encode(["a dog"])
+    path = folder / "member-1.safetensors"
+    path.write_bytes(path.read_bytes()[:500] + b"\x7f" * (path.stat().st_size - 500))
+    assert np.array_equal(encoder.encode(["a dog"]), expected)
+
+
+def test_a_network_that_is_there_keeps_its_memory(folder):
+    network = SentenceEncoder.load(folder).members[0]
+    before = network.images.linear.weight.data_ptr()
+    save_weights(folder / "other.safetensors", network)
+    load_weights(folder / "other.safetensors", network)
+    assert network.images.linear.weight.data_ptr() == before
