@@ -14,8 +14,8 @@ import torch
 from pipeline.captions.vocabulary import Vocabulary
 from pipeline.errors import EncoderError
 from pipeline.model.encoders import Encoders
-from pipeline.model.sentence_encoder import SentenceEncoder
 from pipeline.model.saved import load_weights, save_weights
+from pipeline.model.sentence_encoder import SentenceEncoder
 from pipeline.model.settings import ModelSettings
 
 MODEL = ModelSettings(embedding=5, hidden=6, attention=4)

@@ -165,3 +165,27 @@ def test_what_cannot_be_asked_is_told_in_place(browser, address):
                 "q.dispatchEvent(new Event('input')); })()")  # fmt: skip
     browser.until("document.getElementById('status').textContent.includes('100,000 characters')")
     assert fits(browser)
+
+
+@pytest.mark.full
+@pytest.mark.system
+def test_there_are_more_pictures_until_all_are_shown(browser, address, world):
+    browser.open(address)
+    assert browser.run("document.getElementById('more').hidden")
+    name = browser.run("document.title")
+    browser.type("a red circle")
+    browser.until(READY)
+    assert browser.run("document.title") == f"a red circle – {name}"
+    first = browser.run("[...document.querySelectorAll('.tile')].map(t => t.textContent)")
+    total = len(world.table().image_ids)
+    wanted = 24
+    while wanted < total:
+        before, wanted = wanted, min(2 * wanted, total)
+        browser.click("#more")
+        browser.until(f"{TILES} === {wanted} && !document.querySelector('.old')")
+        assert browser.run(f"[...document.querySelectorAll('.tile')].indexOf({FOCUS})") == before
+    assert browser.run("[...document.querySelectorAll('.tile')].map(t => t.textContent)")[:24] == first
+    assert browser.run("document.getElementById('more').hidden")
+    browser.type("/s")
+    browser.until(READY)  # another sentence begins anew
+    assert not browser.errors

@@ -4,9 +4,12 @@
 
 const byId = (id) => document.getElementById(id);
 const [query, status, results, intro, sheet, file] = ["query", "status", "results", "intro", "sheet", "file"].map(byId);
-const { version, largest } = document.body.dataset;
+const more = byId("more");
+const { version, largest, most } = document.body.dataset;
+const NAME = document.title;
 const DEBOUNCE = 120; // milliseconds without a key before the server is asked
 const AGAIN = 2500; // milliseconds between two looks at captions that are still being read
+const AT_ONCE = 24; // pictures that load before anybody scrolls to them
 let asking = null; // the request whose answer is waited for
 let showing = null; // the request of the sheet
 let timer = 0;
@@ -44,7 +47,7 @@ async function ask(url, options) {
 const score = (value) => value.toFixed(3).replace("-", "−");
 
 // A picture, or where there is none, its captions.
-function pictureOf(picture) {
+function pictureOf(picture, late = false) {
   const words = () => {
     const found = make("span", "words");
     found.append(...(picture.captions.length ? picture.captions : [picture.id]).map((text) => make("span", "", text)));
@@ -54,6 +57,7 @@ function pictureOf(picture) {
   const image = make("img");
   image.alt = picture.captions[0] || picture.id;
   image.addEventListener("error", () => image.replaceWith(words()), { once: true });
+  image.loading = late ? "lazy" : "eager";
   image.src = `/pictures/${picture.row}?${version}`;
   return image;
 }
@@ -63,7 +67,7 @@ function tile(picture, place) {
   const button = make("button", "tile");
   button.type = "button";
   const frame = make("span", "frame");
-  frame.append(pictureOf(picture));
+  frame.append(pictureOf(picture, place >= AT_ONCE));
   if (picture.shown && picture.captions.length) {
     const over = make("span", "over");
     over.setAttribute("aria-hidden", "true"); // the picture's name says the first already
@@ -78,14 +82,17 @@ function tile(picture, place) {
   return item;
 }
 
-async function search() {
+// Finds as many pictures as the server gives by itself, or so many.
+async function search(top) {
   clearTimeout(timer);
   const text = query.value.trim();
   asking?.abort();
   remember({ q: text });
+  document.title = text ? `${text} – ${NAME}` : NAME;
   intro.hidden = text !== "";
   if (!text) {
     shown = [];
+    more.hidden = true;
     results.replaceChildren();
     results.classList.remove("old");
     say(status, "");
@@ -94,15 +101,17 @@ async function search() {
   const mine = (asking = new AbortController());
   results.classList.add("old");
   try {
-    const answer = await ask(`/api/pictures?q=${encodeURIComponent(text)}`, { signal: mine.signal });
+    const answer = await ask(`/api/pictures?q=${encodeURIComponent(text)}${top ? `&top=${top}` : ""}`, { signal: mine.signal });
     shown = answer.pictures;
     results.replaceChildren(...shown.map(tile));
+    more.hidden = shown.length >= Math.min(answer.of, most);
     const milliseconds = Math.max(1, Math.round(answer.seconds * 1000));
     const found = `The best ${shown.length} of ${answer.of.toLocaleString("en")} pictures, in ${milliseconds} ms.`;
     say(status, [found, answer.note].filter(Boolean).join(" "));
   } catch (error) {
     if (error.name === "AbortError") return;
     shown = [];
+    more.hidden = true;
     results.replaceChildren();
     say(status, error.message, true);
   }
@@ -210,6 +219,11 @@ for (const button of document.querySelectorAll("[data-query]")) {
     search();
   });
 }
+more.addEventListener("click", async () => {
+  const before = shown.length;
+  await search(Math.min(2 * before, most));
+  results.querySelectorAll(".tile")[before]?.focus({ preventScroll: true }); // the first that is new
+});
 byId("pick").addEventListener("click", () => file.click());
 file.addEventListener("change", () => {
   if (file.files.length) openUpload(file.files[0]);
