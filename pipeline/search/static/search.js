@@ -13,6 +13,7 @@ const AT_ONCE = 24; // pictures that load before anybody scrolls to them
 let asking = null; // the request whose answer is waited for
 let showing = null; // the request of the sheet
 let timer = 0;
+let leaving = false; // the sheet is being closed by Back or Forward
 let shown = []; // the pictures on the page
 
 function make(tag, className, text) {
@@ -87,7 +88,6 @@ async function search(top) {
   clearTimeout(timer);
   const text = query.value.trim();
   asking?.abort();
-  remember({ q: text });
   document.title = text ? `${text} – ${NAME}` : NAME;
   intro.hidden = text !== "";
   if (!text) {
@@ -118,12 +118,18 @@ async function search(top) {
   if (asking === mine) results.classList.remove("old");
 }
 
-// The address says what is asked, so that it can be kept and sent to somebody.
+function searchTyped() {
+  remember({ q: query.value.trim() });
+  search();
+}
+
+// The address says what is asked, so that it can be kept and sent to somebody. As a new one it is left by Back.
 function remember(parts, asNew = false) {
   const address = new URL(location.pathname, location.href);
   for (const [name, value] of Object.entries(parts)) if (value) address.searchParams.set(name, value);
   if (address.href === location.href) return;
-  history[asNew ? "pushState" : "replaceState"](null, "", address);
+  if (asNew) history.pushState({ sheet: "picture" in parts }, "", address);
+  else history.replaceState(history.state, "", address);
 }
 
 function openSheet(title, picture, own) {
@@ -168,7 +174,7 @@ function fillSheet(answer) {
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 async function openPicture(picture) {
-  remember({ q: query.value.trim(), picture: picture.id });
+  remember({ q: query.value.trim(), picture: picture.id }, !sheet.open);
   const mine = openSheet(picture.split ? `${picture.id} (${picture.split})` : picture.id, pictureOf(picture), picture.captions);
   mine.picture = picture;
   try {
@@ -206,17 +212,17 @@ async function openUpload(upload) {
 
 query.addEventListener("input", () => {
   clearTimeout(timer);
-  timer = setTimeout(search, DEBOUNCE);
+  timer = setTimeout(searchTyped, DEBOUNCE);
 });
 byId("form").addEventListener("submit", (event) => {
   event.preventDefault();
-  search();
+  searchTyped();
 });
 for (const button of document.querySelectorAll("[data-query]")) {
   button.addEventListener("click", () => {
     query.value = button.dataset.query;
     query.focus();
-    search();
+    searchTyped();
   });
 }
 more.addEventListener("click", async () => {
@@ -235,7 +241,9 @@ sheet.addEventListener("click", (event) => {
 });
 sheet.addEventListener("close", () => {
   showing?.abort();
-  remember({ q: query.value.trim() });
+  if (leaving) leaving = false;
+  else if (history.state?.sheet) history.back(); // to where it was opened
+  else remember({ q: query.value.trim() });
 });
 
 // Keys: / to the sentence, arrows among the pictures, and from one open picture to the next.
@@ -303,8 +311,12 @@ async function fromAddress() {
   }
 }
 addEventListener("popstate", () => {
-  if (sheet.open) sheet.close();
-  fromAddress();
+  if (sheet.open) {
+    leaving = true;
+    sheet.close();
+  }
+  const asked = new URLSearchParams(location.search);
+  if (asked.has("picture") || (asked.get("q") ?? "") !== query.value.trim()) fromAddress();
 });
 
 async function watchReading() {
