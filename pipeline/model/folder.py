@@ -19,7 +19,7 @@ from pipeline.errors import CaptionsError, EncoderError, FileFormatError
 from pipeline.files import Pathish, read_json, read_text, sha256_file, write_json, write_text
 from pipeline.model.encoders import Encoders
 from pipeline.model.saved import load_weights, save_weights
-from pipeline.model.shape import SavedShape, Shape, is_size, to_json
+from pipeline.model.shape import SavedShape, Shape, to_json
 
 SCHEMA = 1
 WRAPPER = "pipeline.wrappers.sentence_transformers.SightwordModule"
@@ -79,7 +79,7 @@ def read_folder(folder: Pathish) -> Saved:
         shape = SavedShape.from_json(about["model"])
         names, features_width = _names(about["members"]), about["features_width"]
         renormalise = about["renormalise"]
-        if not is_size(features_width) or not isinstance(renormalise, bool):
+        if type(features_width) is not int or features_width < 1 or not isinstance(renormalise, bool):
             raise ValueError(f"features_width is {features_width!r}, renormalise {renormalise!r}")
         if about["similarity"] != shape.similarity:
             raise ValueError(f"similarity {about['similarity']!r}, the model has {shape.similarity!r}")
@@ -96,7 +96,8 @@ def read_folder(folder: Pathish) -> Saved:
         raise EncoderError(error.what, where=error.where, expected=error.expected, todo=_TODO) from None
     members = []
     for name in names:
-        with torch.device("meta"):  # takes no memory before the file's shapes were seen, and draws no random numbers
+        _check_size(place / name, shape, features_width)
+        with torch.random.fork_rng(devices=[]):  # whoever loads keeps their random numbers
             member = Encoders(len(vocabulary), features_width, shape)
         load_weights(place / name, member)
         _check_values(place / name, member)
@@ -147,6 +148,16 @@ def _check_sums(place: Path, names: list[str]) -> None:
     for name in names:
         if sums.get(name) != sha256_file(place / name):
             raise EncoderError("is not the file that was saved with this encoder", where=place / name, todo=_TODO)
+
+
+def _check_size(where: Path, shape: Shape, features_width: int) -> None:
+    """The file can hold the network that is described; else memory would be taken for one that nobody has."""
+    least = shape.hidden * (shape.hidden + shape.embedding) + features_width * shape.width
+    if shape.pooling == "attention":
+        least += shape.attention * shape.width
+    if 2 * least > where.stat().st_size:  # a number has two bytes at least
+        what = "is not a whole safetensors file, or too small for the network that encoder.json describes"
+        raise EncoderError(what, where=where, todo=_TODO)
 
 
 def _check_values(where: Path, member: Encoders) -> None:

@@ -21,7 +21,7 @@ def save_weights(path: Pathish, encoders: Encoders) -> None:
 
 
 def load_weights(path: Pathish, encoders: Encoders) -> None:
-    """Read weights into a network of the same shape; one on torch's device ``meta`` gets memory on the processor.
+    """Read weights into a network of the same shape.
 
     Raises:
         EncoderError: the file is missing, damaged, or of another network (which tensor, which shapes).
@@ -44,6 +44,4 @@ def load_weights(path: Pathish, encoders: Encoders) -> None:
             )
         if not found[name].is_floating_point():
             raise EncoderError(f"is damaged: {name} is {found[name].dtype}", where=path, expected="float32")
-    if encoders.device.type == "meta":
-        encoders.to_empty(device="cpu")
     encoders.load_state_dict(found)

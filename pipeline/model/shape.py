@@ -16,9 +16,6 @@ PoolingName = Literal["attention", "max", "mean", "last"]
 StandardiseName = Literal["none", "training"]
 SimilarityName = Literal["cosine", "order", "reversed_order"]
 
-LARGEST = 1 << 20
-"""Of whatever a network has many of; a file that says more is damaged."""
-
 
 class Shape(Protocol):
     """What the networks read of their settings."""
@@ -118,9 +115,5 @@ def _misses(value: object, kind: Any) -> str | None:
         return None if isinstance(value, str) and value in names else " or ".join(map(repr, names))
     if kind is bool:
         return None if isinstance(value, bool) else "true or false"
-    return None if is_size(value) else f"a whole number from 1 to {LARGEST:,}"
-
-
-def is_size(value: object) -> bool:
-    """Whether a value can be the number of something in a network."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= LARGEST
+    whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
+    return None if whole else "a whole number above 0"
