@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from pipeline.captions.vocabulary import Vocabulary
 from pipeline.errors import CaptionsError, EncoderError, FileFormatError
 from pipeline.files import Pathish, read_json, read_text, sha256_file, write_json, write_text
@@ -77,7 +79,7 @@ def read_folder(folder: Pathish) -> Saved:
         shape = SavedShape.from_json(about["model"])
         names, features_width = _names(about["members"]), about["features_width"]
         renormalise = about["renormalise"]
-        if not isinstance(features_width, int) or features_width < 1 or not isinstance(renormalise, bool):
+        if type(features_width) is not int or features_width < 1 or not isinstance(renormalise, bool):
             raise ValueError(f"features_width is {features_width!r}, renormalise {renormalise!r}")
         if about["similarity"] != shape.similarity:
             raise ValueError(f"similarity {about['similarity']!r}, the model has {shape.similarity!r}")
@@ -94,8 +96,11 @@ def read_folder(folder: Pathish) -> Saved:
         raise EncoderError(error.what, where=error.where, expected=error.expected, todo=_TODO) from None
     members = []
     for name in names:
-        member = Encoders(len(vocabulary), features_width, shape)
+        _check_size(place / name, shape, features_width)
+        with torch.random.fork_rng(devices=[]):  # whoever loads keeps their random numbers
+            member = Encoders(len(vocabulary), features_width, shape)
         load_weights(place / name, member)
+        _check_values(place / name, member)
         members.append(member.eval())
     notes = {key: value for key, value in about.items() if key not in _KNOWN}
     return Saved(members, vocabulary, shape, renormalise, notes)
@@ -143,3 +148,25 @@ def _check_sums(place: Path, names: list[str]) -> None:
     for name in names:
         if sums.get(name) != sha256_file(place / name):
             raise EncoderError("is not the file that was saved with this encoder", where=place / name, todo=_TODO)
+
+
+def _check_size(where: Path, shape: Shape, features_width: int) -> None:
+    """The file can hold the network that is described; else memory would be taken for one that nobody has."""
+    least = shape.hidden * (shape.hidden + shape.embedding) + features_width * shape.width
+    if shape.pooling == "attention":
+        least += shape.attention * shape.width
+    if 2 * least > where.stat().st_size:  # a number has two bytes at least
+        what = "is not a whole safetensors file, or too small for the network that encoder.json describes"
+        raise EncoderError(what, where=where, todo=_TODO)
+
+
+def _check_values(where: Path, member: Encoders) -> None:
+    """Every weight is a number; a deviation may be infinite, which leaves its feature out."""
+    for name, values in member.state_dict().items():
+        bad = values.isnan() if name == "images.deviation" else ~values.isfinite()
+        if bad.any():
+            raise EncoderError(
+                f"holds values that are no finite numbers (in {name})",
+                where=where,
+                todo="Its training went wrong: look at the loss, and train again with a smaller rate.",
+            )

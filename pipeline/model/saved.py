@@ -42,4 +42,6 @@ def load_weights(path: Pathish, encoders: Encoders) -> None:
                 where=path,
                 todo="Use the encoder.json or snapshots.json it was written with.",
             )
+        if not found[name].is_floating_point():
+            raise EncoderError(f"is damaged: {name} is {found[name].dtype}", where=path, expected="float32")
     encoders.load_state_dict(found)

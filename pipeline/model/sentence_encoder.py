@@ -32,7 +32,7 @@ LONGEST = 200_000
 Vectors = TypeVar("Vectors", Floats, torch.Tensor)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class SentenceEncoder:
     """An ensemble of trained encoders; its embedding is the sum of its members' unit vectors.
 
@@ -51,6 +51,13 @@ class SentenceEncoder:
     def __post_init__(self) -> None:
         for member in self.members:
             member.eval()
+
+    def __repr__(self) -> str:
+        """In a line: what it is, not its weights."""
+        return (
+            f"<SentenceEncoder: {len(self.members)} x {self.model.cell.upper()} over {self.vocabulary.unit}s, "
+            f"{self.features_width} features, {self.width} numbers an embedding, {self.similarity_name}, {self.device}>"
+        )
 
     @property
     def similarity_name(self) -> SimilarityName:
@@ -80,6 +87,7 @@ class SentenceEncoder:
         batch_size: int = ...,
         show_progress_bar: bool | None = ...,
         normalize_embeddings: bool = ...,
+        convert_to_numpy: bool = ...,
         convert_to_tensor: Literal[False] = ...,
     ) -> Floats: ...
 
@@ -91,6 +99,7 @@ class SentenceEncoder:
         batch_size: int = ...,
         show_progress_bar: bool | None = ...,
         normalize_embeddings: bool = ...,
+        convert_to_numpy: bool = ...,
         convert_to_tensor: Literal[True],
     ) -> torch.Tensor: ...
 
@@ -101,6 +110,7 @@ class SentenceEncoder:
         batch_size: int = 256,
         show_progress_bar: bool | None = False,
         normalize_embeddings: bool = False,
+        convert_to_numpy: bool = True,
         convert_to_tensor: bool = False,
     ) -> Floats | torch.Tensor:
         """Embed sentences; called as sentence-transformers' ``encode`` is.
@@ -113,14 +123,18 @@ class SentenceEncoder:
                 bits, but for an encoder that was trained with ``mask_padding: false``.
             show_progress_bar: show one on a terminal.
             normalize_embeddings: divide each vector by its length.
-            convert_to_tensor: give a tensor on the encoder's device in place of an array.
+            convert_to_numpy: as it is; sentence-transformers' False, a list of tensors, is not to be had.
+            convert_to_tensor: give a tensor on the encoder's device in place of an array, whatever the other says.
 
         Returns:
             float32 (N, width), in the order given; of one text, (width,).
 
         Raises:
-            EncoderError: a sentence is no text or has more than 200,000 tokens, or ``batch_size`` is below 1.
+            EncoderError: a sentence is no text or has more than 200,000 tokens, ``batch_size`` is below 1, or neither
+                an array nor a tensor is wanted.
         """
+        if not (convert_to_numpy or convert_to_tensor):
+            raise EncoderError("convert_to_numpy is False", expected="convert_to_tensor=True beside it")
         if not isinstance(batch_size, int | np.integer) or batch_size < 1:
             raise EncoderError(f"batch_size is {batch_size!r}", expected="at least 1")
         rows = self._rows(_texts(sentences))

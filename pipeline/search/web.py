@@ -82,6 +82,7 @@ def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
             obstacle=parts.newcomers.obstacle,
             version=version,
             largest=MAX_BYTES,
+            most=MOST,
         )
 
     @app.get("/api/pictures")

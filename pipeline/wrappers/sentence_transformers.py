@@ -41,6 +41,8 @@ class SightwordModule(nn.Module):
     forward_kwargs: ClassVar[set[str]] = set()
     modalities: ClassVar[list[str]] = ["text"]
     max_seq_length: int = LONGEST
+    """Tokens that are read of a text. Set lower, as ``model.max_seq_length`` of the library, it cuts longer texts; more
+    than 200,000 are refused, since nobody asked to have them cut."""
 
     def __init__(self, encoder: SentenceEncoder) -> None:
         super().__init__()
@@ -58,7 +60,8 @@ class SightwordModule(nn.Module):
         for place, text in enumerate(texts):
             if not isinstance(text, str):
                 raise EncoderError(f"input {place} is no text but {type(text).__name__}", expected="texts")
-            rows.append(np.asarray(self.encoder.vocabulary.encode((prompt or "") + text), np.int64))
+            ids_of_text = np.asarray(self.encoder.vocabulary.encode((prompt or "") + text), np.int64)
+            rows.append(ids_of_text[: self.max_seq_length] if self.max_seq_length < LONGEST else ids_of_text)
             if len(rows[-1]) > LONGEST:
                 raise EncoderError(f"input {place} has {len(rows[-1]):,} tokens", expected=f"at most {LONGEST:,}")
         ids, lengths = pad(rows)

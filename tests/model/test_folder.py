@@ -8,6 +8,7 @@ import subprocess
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 
 from pipeline.captions.vocabulary import Vocabulary
@@ -124,3 +125,72 @@ def test_a_missing_entry_is_named(folder):
     del about["renormalise"]
     (folder / "encoder.json").write_text(json.dumps(about))
     assert "is damaged (it has no renormalise)" in refusal(folder)
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        (
+            {"model": {"hidden": 10**9}},
+            "too small for the network that encoder.json describes",
+        ),
+        ({"model": {"hidden": 6, "embedding": 10**40}}, "too small"),
+        ({"model": {"hidden": 6, "attention": 10**12}}, "too small"),
+        ({"features_width": 10**12}, "too small"),
+        ({"features_width": True}, "features_width is True"),
+    ],
+)
+def test_a_size_that_no_memory_holds_is_refused_before_any_is_taken(folder, entries, said):
+    change(folder, **entries)
+    assert said in refusal(folder)
+
+
+def rewritten(folder, name, make):
+    """Another value for one tensor of the first member, and no sums to tell."""
+    path = folder / "member-1.safetensors"
+    tensors = safetensors.torch.load_file(path)
+    tensors[name] = make(tensors[name].clone())
+    safetensors.torch.save_file(tensors, path)
+    (folder / "SHA256SUMS").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_refused(folder, value):
+    rewritten(folder, "captions.embedding.weight", lambda tensor: tensor.index_fill(0, torch.tensor([3]), value))
+    assert "member-1.safetensors: holds values that are no finite numbers (in captions.embedding.weight)" in refusal(
+        folder
+    )
+
+
+def test_a_feature_may_be_left_out_by_an_infinite_deviation_but_not_by_none(folder):
+    rewritten(folder, "images.deviation", lambda tensor: tensor.index_fill(0, torch.tensor([2]), float("inf")))
+    SentenceEncoder.load(folder)
+    rewritten(folder, "images.deviation", lambda tensor: tensor.index_fill(0, torch.tensor([2]), float("nan")))
+    assert "(in images.deviation)" in refusal(folder)
+
+
+def test_weights_of_whole_numbers_are_damaged_and_short_ones_are_lengthened(folder):
+    expected = SentenceEncoder.load(folder).encode(["a dog"])
+    for name in safetensors.torch.load_file(folder / "member-1.safetensors"):
+        rewritten(folder, name, torch.Tensor.half)
+    loaded = SentenceEncoder.load(folder)
+    assert {weights.dtype for weights in loaded.members[0].state_dict().values()} == {torch.float32}
+    assert np.abs(loaded.encode(["a dog"]) - expected).max() < 1e-2
+    rewritten(folder, "images.linear.bias", lambda tensor: tensor.to(torch.int8))
+    assert "images.linear.bias is torch.int8; expected float32" in refusal(folder)
+
+
+def test_loading_draws_no_random_numbers(folder):
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    SentenceEncoder.load(folder)
+    assert torch.equal(torch.rand(4), expected)
+
+
+def test_loaded_weights_do_not_change_with_the_file(folder):
+    encoder = SentenceEncoder.load(folder)
+    expected = encoder.encode(["a dog"])
+    path = folder / "member-1.safetensors"
+    path.write_bytes(path.read_bytes()[:500] + b"\x7f" * (path.stat().st_size - 500))
+    assert np.array_equal(encoder.encode(["a dog"]), expected)

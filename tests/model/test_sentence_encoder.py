@@ -341,3 +341,18 @@ def test_a_device_that_is_not_there_is_named(encoder, tmp_path):
         SentenceEncoder.load(tmp_path, device="cuda:99")
     assert SentenceEncoder.load(tmp_path, device=torch.device("cpu")).device.type == "cpu"
     assert SentenceEncoder.load(tmp_path, device="auto").encode("a dog").shape == (12,)
+
+
+def test_it_is_told_in_a_line_and_can_be_a_key(encoder):
+    assert repr(encoder) == (
+        "<SentenceEncoder: 2 x GRU over characters, 7 features, 12 numbers an embedding, cosine, cpu>"
+    )
+    assert {encoder: "mine"}[encoder] == "mine"
+    assert encoder != made()
+
+
+def test_numpy_may_be_asked_for_and_lists_of_tensors_not(encoder):
+    assert np.array_equal(encoder.encode(TEXTS, convert_to_numpy=True), encoder.encode(TEXTS))
+    assert isinstance(encoder.encode("a dog", convert_to_numpy=False, convert_to_tensor=True), torch.Tensor)
+    with pytest.raises(EncoderError, match="convert_to_numpy is False; expected convert_to_tensor=True beside it"):
+        encoder.encode("a dog", convert_to_numpy=False)

@@ -165,3 +165,74 @@ def test_what_cannot_be_asked_is_told_in_place(browser, address):
                 "q.dispatchEvent(new Event('input')); })()")  # fmt: skip
     browser.until("document.getElementById('status').textContent.includes('100,000 characters')")
     assert fits(browser)
+
+
+@pytest.mark.full
+@pytest.mark.system
+def test_there_are_more_pictures_until_all_are_shown(browser, address, world):
+    browser.open(address)
+    assert browser.run("document.getElementById('more').hidden")
+    name = browser.run("document.title")
+    browser.type("a red circle")
+    browser.until(READY)
+    assert browser.run("document.title") == f"a red circle – {name}"
+    first = browser.run("[...document.querySelectorAll('.tile')].map(t => t.textContent)")
+    total = len(world.table().image_ids)
+    wanted = 24
+    while wanted < total:
+        before, wanted = wanted, min(2 * wanted, total)
+        browser.click("#more")
+        browser.until(f"{TILES} === {wanted} && !document.querySelector('.old')")
+        assert browser.run(f"[...document.querySelectorAll('.tile')].indexOf({FOCUS})") == before
+    assert browser.run("[...document.querySelectorAll('.tile')].map(t => t.textContent)")[:24] == first
+    assert browser.run("document.getElementById('more').hidden")
+    browser.type("/s")
+    browser.until(READY)  # another sentence begins anew
+    assert not browser.errors
+
+
+@pytest.mark.full
+@pytest.mark.system
+def test_back_closes_a_picture_and_leaves_what_was_found(browser, address):
+    shut = "!document.getElementById('sheet').open && !location.search.includes('picture')"
+    browser.open(address)
+    browser.type("a red circle")
+    browser.until(READY)
+    browser.run("document.querySelector('.tile').mark = 1")
+    length = browser.run("history.length")
+    for close in ("history.back()", None, "document.getElementById('close').click()"):
+        browser.click(".tile")
+        browser.until(FOUND)
+        browser.press("ArrowRight")
+        browser.until("document.getElementById('sheet').open && location.search.includes('picture')")
+        browser.run(close) if close else browser.press("Escape")
+        browser.until(shut)
+        assert browser.run(f"{FOCUS}.className") == "tile"
+        assert browser.run("document.querySelector('.tile').mark") == 1  # nothing was searched again
+        assert browser.run("history.length") == length + 1
+    browser.run("history.forward()")
+    browser.until(f"document.getElementById('sheet').open && {FOUND}")
+    browser.run("history.back()")
+    browser.until(shut)
+    assert browser.run("new URL(location).searchParams.get('q')") == "a red circle"
+    browser.click(".tile")
+    browser.until(FOUND)
+    browser.click("#found button")
+    browser.until(f"{shut} && {READY}")
+    browser.run("history.go(-1)")
+    browser.until(f"document.getElementById('sheet').open && {FOUND}")
+    assert browser.run("document.getElementById('query').value") == "a red circle"
+    assert browser.run("history.length") == length + 2  # Forward still leads to the caption
+    assert not browser.errors
+
+
+@pytest.mark.full
+@pytest.mark.system
+def test_an_address_with_a_picture_opens_it_and_closing_stays_on_the_page(browser, address):
+    browser.open(f"{address}?q=a+red+circle&picture=scene-005.png")
+    length = browser.run("history.length")
+    browser.until(FOUND)
+    browser.press("Escape")
+    browser.until("location.search === '?q=a+red+circle'")
+    assert browser.run(f"{TILES}") == 24
+    assert browser.run("history.length") == length

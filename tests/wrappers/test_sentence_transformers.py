@@ -155,3 +155,13 @@ def test_other_inputs_are_named():
         module.preprocess(["a dog", {"image": "a.png"}])
     with pytest.raises(EncoderError, match="input 0 has 200,001 tokens"):
         module.preprocess(["a" * 200_001])
+
+
+def test_a_shorter_length_cuts_what_is_longer_as_the_library_has_it():
+    module = SightwordModule(made())
+    module.max_seq_length = 5
+    model = StandIn(modules=[module])
+    assert np.array_equal(model.encode(["a dog runs", "a"]), model.encode(["a dog", "a"]))
+    assert np.array_equal(model.encode(["dogs"], prompt="a "), model.encode(["a dog"]))
+    assert module.preprocess(["a" * 300_000])["input_ids"].shape == (1, 5)
+    assert SightwordModule(made()).max_seq_length == 200_000

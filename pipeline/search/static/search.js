@@ -4,12 +4,16 @@
 
 const byId = (id) => document.getElementById(id);
 const [query, status, results, intro, sheet, file] = ["query", "status", "results", "intro", "sheet", "file"].map(byId);
-const { version, largest } = document.body.dataset;
+const more = byId("more");
+const { version, largest, most } = document.body.dataset;
+const NAME = document.title;
 const DEBOUNCE = 120; // milliseconds without a key before the server is asked
 const AGAIN = 2500; // milliseconds between two looks at captions that are still being read
+const AT_ONCE = 24; // pictures that load before anybody scrolls to them
 let asking = null; // the request whose answer is waited for
 let showing = null; // the request of the sheet
 let timer = 0;
+let leaving = false; // the sheet is being closed by Back or Forward
 let shown = []; // the pictures on the page
 
 function make(tag, className, text) {
@@ -44,7 +48,7 @@ async function ask(url, options) {
 const score = (value) => value.toFixed(3).replace("-", "−");
 
 // A picture, or where there is none, its captions.
-function pictureOf(picture) {
+function pictureOf(picture, late = false) {
   const words = () => {
     const found = make("span", "words");
     found.append(...(picture.captions.length ? picture.captions : [picture.id]).map((text) => make("span", "", text)));
@@ -54,6 +58,7 @@ function pictureOf(picture) {
   const image = make("img");
   image.alt = picture.captions[0] || picture.id;
   image.addEventListener("error", () => image.replaceWith(words()), { once: true });
+  image.loading = late ? "lazy" : "eager";
   image.src = `/pictures/${picture.row}?${version}`;
   return image;
 }
@@ -63,7 +68,7 @@ function tile(picture, place) {
   const button = make("button", "tile");
   button.type = "button";
   const frame = make("span", "frame");
-  frame.append(pictureOf(picture));
+  frame.append(pictureOf(picture, place >= AT_ONCE));
   if (picture.shown && picture.captions.length) {
     const over = make("span", "over");
     over.setAttribute("aria-hidden", "true"); // the picture's name says the first already
@@ -78,14 +83,16 @@ function tile(picture, place) {
   return item;
 }
 
-async function search() {
+// Finds as many pictures as the server gives by itself, or so many.
+async function search(top) {
   clearTimeout(timer);
   const text = query.value.trim();
   asking?.abort();
-  remember({ q: text });
+  document.title = text ? `${text} – ${NAME}` : NAME;
   intro.hidden = text !== "";
   if (!text) {
     shown = [];
+    more.hidden = true;
     results.replaceChildren();
     results.classList.remove("old");
     say(status, "");
@@ -94,27 +101,35 @@ async function search() {
   const mine = (asking = new AbortController());
   results.classList.add("old");
   try {
-    const answer = await ask(`/api/pictures?q=${encodeURIComponent(text)}`, { signal: mine.signal });
+    const answer = await ask(`/api/pictures?q=${encodeURIComponent(text)}${top ? `&top=${top}` : ""}`, { signal: mine.signal });
     shown = answer.pictures;
     results.replaceChildren(...shown.map(tile));
+    more.hidden = shown.length >= Math.min(answer.of, most);
     const milliseconds = Math.max(1, Math.round(answer.seconds * 1000));
     const found = `The best ${shown.length} of ${answer.of.toLocaleString("en")} pictures, in ${milliseconds} ms.`;
     say(status, [found, answer.note].filter(Boolean).join(" "));
   } catch (error) {
     if (error.name === "AbortError") return;
     shown = [];
+    more.hidden = true;
     results.replaceChildren();
     say(status, error.message, true);
   }
   if (asking === mine) results.classList.remove("old");
 }
 
-// The address says what is asked, so that it can be kept and sent to somebody.
+function searchTyped() {
+  remember({ q: query.value.trim() });
+  search();
+}
+
+// The address says what is asked, so that it can be kept and sent to somebody. As a new one it is left by Back.
 function remember(parts, asNew = false) {
   const address = new URL(location.pathname, location.href);
   for (const [name, value] of Object.entries(parts)) if (value) address.searchParams.set(name, value);
   if (address.href === location.href) return;
-  history[asNew ? "pushState" : "replaceState"](null, "", address);
+  if (asNew) history.pushState({ sheet: "picture" in parts }, "", address);
+  else history.replaceState(history.state, "", address);
 }
 
 function openSheet(title, picture, own) {
@@ -159,7 +174,7 @@ function fillSheet(answer) {
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 async function openPicture(picture) {
-  remember({ q: query.value.trim(), picture: picture.id });
+  remember({ q: query.value.trim(), picture: picture.id }, !sheet.open);
   const mine = openSheet(picture.split ? `${picture.id} (${picture.split})` : picture.id, pictureOf(picture), picture.captions);
   mine.picture = picture;
   try {
@@ -197,19 +212,24 @@ async function openUpload(upload) {
 
 query.addEventListener("input", () => {
   clearTimeout(timer);
-  timer = setTimeout(search, DEBOUNCE);
+  timer = setTimeout(searchTyped, DEBOUNCE);
 });
 byId("form").addEventListener("submit", (event) => {
   event.preventDefault();
-  search();
+  searchTyped();
 });
 for (const button of document.querySelectorAll("[data-query]")) {
   button.addEventListener("click", () => {
     query.value = button.dataset.query;
     query.focus();
-    search();
+    searchTyped();
   });
 }
+more.addEventListener("click", async () => {
+  const before = shown.length;
+  await search(Math.min(2 * before, most));
+  results.querySelectorAll(".tile")[before]?.focus({ preventScroll: true }); // the first that is new
+});
 byId("pick").addEventListener("click", () => file.click());
 file.addEventListener("change", () => {
   if (file.files.length) openUpload(file.files[0]);
@@ -221,7 +241,9 @@ sheet.addEventListener("click", (event) => {
 });
 sheet.addEventListener("close", () => {
   showing?.abort();
-  remember({ q: query.value.trim() });
+  if (leaving) leaving = false;
+  else if (history.state?.sheet) history.back(); // to where it was opened
+  else remember({ q: query.value.trim() });
 });
 
 // Keys: / to the sentence, arrows among the pictures, and from one open picture to the next.
@@ -289,8 +311,12 @@ async function fromAddress() {
   }
 }
 addEventListener("popstate", () => {
-  if (sheet.open) sheet.close();
-  fromAddress();
+  if (sheet.open) {
+    leaving = true;
+    sheet.close();
+  }
+  const asked = new URLSearchParams(location.search);
+  if (asked.has("picture") || (asked.get("q") ?? "") !== query.value.trim()) fromAddress();
 });
 
 async function watchReading() {
