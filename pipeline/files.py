@@ -185,7 +185,7 @@ def read_json(path: Pathish, *, todo: str | None = None) -> Any:
     """Read a JSON file.
 
     Raises:
-        FileFormatError: missing, or not JSON (with line and column).
+        FileFormatError: missing, not JSON (with line and column), or nested too deeply to be read.
     """
     text = read_text(path, todo=todo)
     try:
@@ -197,6 +197,8 @@ def read_json(path: Pathish, *, todo: str | None = None) -> Any:
             where=f"{path}, line {error.lineno}, column {error.colno}",
             todo=todo or "It may have been cut off: fetch or make it again.",
         ) from None
+    except RecursionError:
+        raise FileFormatError("is nested too deeply", where=path, todo=todo) from None
 
 
 def sha256_file(path: Pathish) -> str:

@@ -91,6 +91,9 @@ def test_json_that_is_cut_off_empty_or_missing_is_named_with_its_place(tmp_path)
     (tmp_path / "latin.json").write_bytes(b'{"a": "\xe9"}')
     with pytest.raises(FileFormatError, match=r"not UTF-8 text \(byte 7\)"):
         files.read_json(tmp_path / "latin.json")
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    with pytest.raises(FileFormatError, match=r"deep\.json: is nested too deeply"):
+        files.read_json(tmp_path / "deep.json")
     with pytest.raises(ValueError, match="not JSON compliant"):
         files.write_json(tmp_path / "nan.json", {"a": float("nan")})
     assert not (tmp_path / "nan.json").exists()
