@@ -7,11 +7,15 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the stages do, before torch is loaded
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from browser import Browser
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # In the background of a shell: whatever is started here would not hear Ctrl-C, which some tests press.
@@ -72,3 +76,18 @@ def pytest_runtest_makereport(item, call):
         report.outcome = "failed"
         report.longrepr = f"skipped, which SIGHTWORD_TEST_NO_SKIP forbids: {report.longrepr}"
     return report
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    """A real browser with a window of 1280 pixels; for tests with the marks ``full`` and ``system``."""
+    from browser import Browser, program
+
+    if program() is None:
+        pytest.skip("no Chromium on this machine: apt-get install chromium")
+    found = Browser(tmp_path / "browser")
+    try:
+        found.look(width=1280)
+        yield found
+    finally:
+        found.close()

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from pipeline.comparison.systems import Better
-from pipeline.report.drawing import BLUE, GREY, INK, ORANGE, WIDTH, Drawing, drawing_style
+from pipeline.report.drawing import BLUE, GREY, INK, ORANGE, WIDTH, Drawing, Spanned, draw_spanned, drawing_style
 
 LOOKS: dict[Better, tuple[str, str, str]] = {
     "A": (BLUE, "o", "A is better beyond chance"),
@@ -53,20 +52,10 @@ def gaps(name: str, rows: Sequence[Gap], *, xlabel: str, title: str) -> Drawing:
         figure = Figure(figsize=(WIDTH, 0.95 + 0.22 * len(rows)), layout="constrained")
         axes = figure.add_subplot()
         for better, (colour, marker, words) in LOOKS.items():
-            chosen = [(place, row) for place, row in enumerate(rows) if row.better == better]
-            if not chosen:
-                continue
-            spans = np.array([(row.value - row.low, row.high - row.value) for _, row in chosen]).T
-            axes.errorbar(
-                [row.value for _, row in chosen],
-                [place for place, _ in chosen],
-                xerr=np.maximum(spans, 0),
-                fmt=marker,
-                color=colour,
-                markersize=4.5,
-                elinewidth=1.3,
-                label=words,
-            )
+            points = [
+                Spanned(place, row.value, row.low, row.high) for place, row in enumerate(rows) if row.better == better
+            ]
+            draw_spanned(axes, points, (colour, marker, 4.5), label=words)
         axes.axvline(0.0, color=INK, linewidth=0.8)
         axes.set_yticks(range(len(rows)), [row.label for row in rows])
         axes.tick_params(axis="y", length=0, labelsize=8)

@@ -18,7 +18,7 @@ from pipeline.comparison.contrast import Contrast
 from pipeline.comparison.drawings import Gap, Line
 from pipeline.comparison.recall import Recall
 from pipeline.comparison.sides import CAPTIONS, CURVES, ENCODER, RESIZED, Side
-from pipeline.comparison.systems import LEVEL, Better
+from pipeline.comparison.systems import Better, who_is_better
 from pipeline.files import write_text
 from pipeline.lineage.lock import Lock
 from pipeline.report import attention, figures, gallery
@@ -134,8 +134,7 @@ def _cards(contrast: Contrast) -> list[Card]:
             found.append(Card(value, what[row.direction], f"{row.difference:+.1f}{interval}", row.better))
     mean = None if contrast.semantics is None else contrast.semantics.mean
     if mean is not None:
-        beyond = mean.bootstrap is not None and mean.bootstrap.p < LEVEL
-        better: Better = None if not beyond else "A" if mean.difference > 0 else "B"
+        better = who_is_better(mean.difference, None if mean.bootstrap is None else mean.bootstrap.p)
         interval = "" if mean.bootstrap is None else f" [{mean.bootstrap.low:+.3f}, {mean.bootstrap.high:+.3f}]"
         said = f"mean Pearson r over {mean.subtasks} STS subtasks"
         found.append(Card(f"{mean.a:.3f} / {mean.b:.3f}", said, f"{mean.difference:+.3f}{interval}", better))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.comparison.bootstrap import Resampled, resampled
-from pipeline.comparison.systems import LEVEL, SAMPLES, SEED, Better
+from pipeline.comparison.systems import SAMPLES, SEED, Better, who_is_better
 from pipeline.errors import ScoringError
 from pipeline.statistics import holm
 
@@ -51,9 +51,7 @@ class Recall:
     @property
     def better(self) -> Better:
         """Whose recall is higher beyond chance."""
-        if self.holm is None or self.holm >= LEVEL or not self.difference:
-            return None
-        return "A" if self.difference > 0 else "B"
+        return who_is_better(self.difference, self.holm)
 
 
 def compare(

@@ -33,6 +33,13 @@ PAIRS = Path("data/semantics/pairs.parquet")
 Better = Literal["A", "B"] | None
 
 
+def who_is_better(difference: float | None, p: float | None) -> Better:
+    """Who is better beyond chance, by a difference A - B and its p after all corrections."""
+    if p is None or p >= LEVEL or not difference:
+        return None
+    return "A" if difference > 0 else "B"
+
+
 @dataclass(frozen=True)
 class Row:
     """One subtask. What is not defined (a system that gives every pair the same score, too few pairs) is None."""
@@ -58,9 +65,7 @@ class Row:
     @property
     def better(self) -> Better:
         """Whose correlation is higher beyond chance: by ``holm`` and :data:`LEVEL`."""
-        if self.holm is None or self.holm >= LEVEL or not self.difference:
-            return None
-        return "A" if self.difference > 0 else "B"
+        return who_is_better(self.difference, self.holm)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,12 @@ from __future__ import annotations
 import html
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 from matplotlib import style
 from matplotlib.figure import Figure
 from PIL import Image
@@ -50,6 +52,34 @@ STYLE = {
     "xtick.color": INK,
     "ytick.color": INK,
 }
+
+
+@dataclass(frozen=True)
+class Spanned:
+    """A value with its interval, and the row of the drawing it stands in."""
+
+    row: float
+    value: float
+    low: float
+    high: float
+
+
+def draw_spanned(axes: Any, points: Sequence[Spanned], look: tuple[str, str, float], *, label: str) -> None:
+    """Draw values with their intervals, one above the other; nothing where there are none.
+
+    Args:
+        axes: of the drawing.
+        points: the values.
+        look: colour, marker and its size in points.
+        label: what the legend calls them.
+    """
+    if points:
+        colour, marker, size = look
+        spans = np.array([(one.value - one.low, one.high - one.value) for one in points]).T
+        axes.errorbar(
+            [one.value for one in points], [one.row for one in points], xerr=np.maximum(spans, 0),
+            fmt=marker, color=colour, markersize=size, elinewidth=1.3, label=label,
+        )  # fmt: skip
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from pipeline.report.drawing import BLUE, GREEN, INK, ORANGE, WIDTH, Drawing, drawing_style
+from pipeline.report.drawing import BLUE, GREEN, INK, ORANGE, WIDTH, Drawing, Spanned, draw_spanned, drawing_style
 
 POINTS = 300
 """A curve with more points is drawn by the mean and the range of this many parts."""
@@ -151,21 +151,12 @@ def intervals(name: str, rows: Sequence[Interval], *, title: str) -> Drawing:
             (False, BLUE, "o", "little or nothing seen in training"),
             (True, ORANGE, "s", "a tenth or more seen in training"),
         ):
-            chosen = [(row, place) for row, place in zip(rows, places, strict=True) if row.seen == seen]
-            if not chosen:
-                continue
-            values = np.array([row.value for row, _ in chosen])
-            spans = np.array([(row.value - row.low, row.high - row.value) for row, _ in chosen]).T
-            axes.errorbar(
-                values,
-                [place for _, place in chosen],
-                xerr=np.maximum(spans, 0),
-                fmt=marker,
-                color=colour,
-                markersize=4.5,
-                elinewidth=1.3,
-                label=label,
-            )
+            points = [
+                Spanned(place, row.value, row.low, row.high)
+                for row, place in zip(rows, places, strict=True)
+                if row.seen == seen
+            ]
+            draw_spanned(axes, points, (colour, marker, 4.5), label=label)
         axes.set_yticks(places, [f"{row.group} {row.label}".strip() for row in rows])
         axes.tick_params(axis="y", length=0, labelsize=8)
         axes.set_ylim(position + 0.8, 0.2)

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from pipeline.report.drawing import BLUE, GREEN, GREY, INK, ORANGE, WIDTH, Drawing, drawing_style
+from pipeline.report.drawing import BLUE, GREEN, GREY, INK, ORANGE, WIDTH, Drawing, Spanned, draw_spanned, drawing_style
 from pipeline.report.figures import counted
 from pipeline.report.sentence_pairs import Panel, Part
 from pipeline.semantics.published import Score
@@ -32,20 +32,10 @@ def systems(rows: Sequence[tuple[str, Mapping[str, Score]]]) -> Drawing:
     with drawing_style("systems"):
         figure = Figure(figsize=(WIDTH, 0.9 + 0.3 * len(rows)), layout="constrained")
         axes = figure.add_subplot()
-        for number, (system, (colour, marker, size)) in enumerate(zip(names, LOOKS, strict=False)):
+        for number, (system, look) in enumerate(zip(names, LOOKS, strict=False)):
             offset = 0.2 * (number - (len(names) - 1) / 2)
             drawn = [(place + offset, scores[system]) for place, (_, scores) in enumerate(rows) if system in scores]
-            spans = np.array([(one.r - one.low, one.high - one.r) for _, one in drawn]).T
-            axes.errorbar(
-                [one.r for _, one in drawn],
-                [place for place, _ in drawn],
-                xerr=np.maximum(spans, 0),
-                fmt=marker,
-                color=colour,
-                markersize=size,
-                elinewidth=1.1,
-                label=system,
-            )
+            draw_spanned(axes, [Spanned(row, one.r, one.low, one.high) for row, one in drawn], look, label=system)
         axes.set_yticks(range(len(rows)), [name for name, _ in rows])
         axes.tick_params(axis="y", length=0, labelsize=7.5)
         axes.set_ylim(len(rows) - 0.4, -0.6)

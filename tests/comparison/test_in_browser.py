@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from browser import Browser, program
+from browser import Browser
 
 from pipeline.comparison.contrast import contrast
 from pipeline.comparison.page import write
@@ -21,15 +18,6 @@ def address(ran, tmp_path_factory) -> str:
     with opened("good", "poor", ran.folder) as (a, b):
         write(contrast(a, b, project=ran.folder, samples=500), page)
     return page.as_uri()
-
-
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Browser]:
-    if program() is None:
-        pytest.skip("no Chromium on this machine: apt-get install chromium")
-    found = Browser(tmp_path)
-    yield found
-    found.close()
 
 
 @pytest.mark.parametrize("dark", [False, True])

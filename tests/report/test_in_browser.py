@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import Browser, program
+from browser import Browser
 from finished_run import write_run
 
 from pipeline.report import page
@@ -22,15 +21,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("run")
     page.write(write_run(folder), ReportSettings(), folder / "index.html")
     return (folder / "index.html").as_uri()
-
-
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Browser]:
-    if program() is None:
-        pytest.skip("no Chromium on this machine: apt-get install chromium")
-    found = Browser(tmp_path)
-    yield found
-    found.close()
 
 
 def opened(browser: Browser, address: str, *, width: int = 1280, dark: bool = False) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import Browser, program
+from browser import Browser
 from search_world import EVIL, INJECTION
 
 TILES = "document.querySelectorAll('.tile').length"
@@ -38,18 +38,6 @@ def address(world) -> Iterator[str]:
     finally:
         process.kill()
         process.communicate()
-
-
-@pytest.fixture
-def browser(tmp_path) -> Iterator[Browser]:
-    if not program():
-        pytest.skip("no Chromium on this machine (Debian: apt-get install chromium)")
-    found = Browser(tmp_path / "profile")
-    try:
-        found.look(width=1280)
-        yield found
-    finally:
-        found.close()
 
 
 def fits(browser: Browser) -> bool:
