@@ -161,6 +161,33 @@ def test_the_commit_is_the_one_that_recorded_the_state_first(project):
     assert {stage["commit"]["sha"] for stage in earlier["stages"]} == {recorded}
 
 
+def test_the_commits_of_a_branch_are_its_own(project):
+    """Also where its clock is behind, and nothing of it is checked out."""
+    recorded = project.do("git", "rev-parse", "HEAD").strip()
+    project.do("git", "checkout", "-q", "-b", "other")
+    project.edit("params.yaml", "factor: 5", "factor: 6")
+    project.do("dvc", "repro", "-q")
+    newer = project.commit("six")
+    project.do("git", "checkout", "-q", "main")
+    for revision in ("other", newer):
+        found = audited(project, KEY, "--rev", revision)
+        shas = {stage["name"]: stage["commit"]["sha"] for stage in found["stages"]}
+        assert shas == {"third": newer, "second": recorded, "first": recorded}
+        assert not any("no commit has this state" in line for line in found["not_known"])
+
+
+def test_what_cannot_be_compared_is_not_called_the_same(project):
+    for name, text in (("params.yaml", "first: [\n"), ("dvc.yaml", "<<<<<<< HEAD\nstages:\n")):
+        before = (project.folder / name).read_text()
+        project.write(name, text)
+        found = audited(project, KEY)
+        assert states(found) == dict.fromkeys(["third", "second", "first"], "not known")
+        assert any(line.startswith(f"{name} is not here or cannot be read") for line in found["not_known"])
+        project.write(name, before)
+    (project.folder / "params.yaml").unlink()
+    assert set(states(audited(project, KEY)).values()) == {"not known"}
+
+
 def test_facts_come_from_the_project_or_from_the_store(project, tmp_path):
     key = audited(project, KEY)["stages"][0]["entry"]
     facts = {"schema": 1, "entry": key, "stage": "third", "host": "lab-7", "packages": {"torch": "2"}, "python": "3",
@@ -192,6 +219,10 @@ def test_facts_come_from_the_project_or_from_the_store(project, tmp_path):
         (["--history", "metrics/third.json"], "names no key"),
         (["--history", "metrics/third.json:test.r01"], "Did you mean test.r10"),
         (["--history", "metrics/none.json:test.r10"], "dvc metrics show"),
+        (["--history", "my metrics.json:test.r10"], "dvc metrics show"),
+        (["--history", "my\nmetrics.json:test.r10"], "dvc metrics show"),
+        (["--history", "stages:test.r10"], "no commit or experiment has this key"),
+        (["models/encoder/wieghts"], "Did you mean models/encoder/weights"),
         (["--diff", "HEAD", "nowhere"], "is no commit"),
         (["--verify", "secnd"], "Did you mean second"),
     ],

@@ -111,9 +111,9 @@ def test_the_same_inputs_with_other_bytes_are_put_down_to_machine_and_packages(p
         facts = {"entry": key, "host": "lab", "threads": 2, "packages": {"torch": version, "numpy": "2"}}
         project.write(f"runs/{key}.json", json.dumps(facts))
     found = read(project, "--diff", "HEAD", "workspace")
-    assert found["because"] == [
+    assert found["because"][0] == (
         "third gave other bytes for the same command, parameters, code and data: packages (torch)"
-    ]
+    )
     assert found["stages"][0]["packages"] == {"torch": ["2.11", "2.13"]}
     assert "torch: 2.11 -> 2.13" in project.audit("--diff", "HEAD", "workspace").stdout
 
