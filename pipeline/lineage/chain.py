@@ -137,7 +137,7 @@ def _audit(
     commit = None
     if revision or (repository and repository.bare):
         if repository is None:
-            raise LineageError("is no git repository: there are no revisions", where=project)
+            raise LineageError(f"there are no revisions: {unknown[0]}", where=project)
         commit = repository.commit(revision or "HEAD")
         lock = lock_at(repository, commit)
     else:

@@ -121,9 +121,12 @@ def read_facts(key: str, folders: Sequence[Path]) -> dict[str, Any] | None:
             if not isinstance(error, FileNotFoundError):
                 log.warning("%s: cannot be read (%s)", folder / f"{key}.json", error)
             continue
-        if isinstance(found, dict) and found.get("entry") == key:
+        if not isinstance(found, dict) or found.get("entry") != key:
+            log.warning("%s: holds facts of another run", folder / f"{key}.json")
+        elif found.get("schema") != SCHEMA:
+            log.warning("%s: was written by another version of Sightword", folder / f"{key}.json")
+        else:
             return found
-        log.warning("%s: holds facts of another run", folder / f"{key}.json")
     return None
 
 

@@ -40,6 +40,18 @@ class Commit:
         return self.experiment or self.sha[:7]
 
 
+def complaint(said: str) -> str:
+    """What git complains of, in one line; in another user's folder with the command that it advises.
+
+    Args:
+        said: on standard error.
+    """
+    lines = said.strip().splitlines() or ["it said nothing"]
+    why = next((line for line in lines if line.startswith("fatal: ")), lines[-1]).removeprefix("fatal: ")
+    advice = next((line.strip() for line in lines if "safe.directory" in line), "")
+    return f"{why} (if you trust its owner: `{advice}`)" if advice else why
+
+
 class Repository:
     """The git repository that a project's folder is in, as a context manager.
 
@@ -193,6 +205,5 @@ class Repository:
         except OSError as error:
             raise LineageError(f"git cannot be run ({error.strerror})") from None
         if done.returncode:
-            said = done.stderr.decode(errors="replace").strip().splitlines() or ["it said nothing"]
-            raise LineageError(f"git {arguments[0]}: {said[-1].removeprefix('fatal: ')}")
+            raise LineageError(f"git {arguments[0]}: {complaint(done.stderr.decode(errors='replace'))}")
         return done.stdout.decode(errors="replace")

@@ -104,6 +104,16 @@ def test_a_run_is_not_lost_because_its_facts_cannot_be_kept(project, here, caplo
     assert "the facts of this run are not kept" in caplog.text
 
 
+def test_facts_that_another_version_wrote_are_not_half_understood(project, tmp_path):
+    """As in a store that newer versions use too."""
+    key = keys(project)["third"]
+    project.write(f"runs/{key}.json", json.dumps({"schema": 2, "entry": key, "machine": {"host": "lab"}}))
+    for what in (["third"], ["--verify", "third"]):
+        done = project.audit(*what)
+        assert done.returncode == 0, done.stderr
+        assert "another version of Sightword" in done.stderr
+
+
 def test_facts_of_another_run_under_this_name_are_not_believed(tmp_path, caplog):
     (tmp_path / "ab.json").write_text('{"entry": "cd"}')
     assert read_facts("ab", [tmp_path / "none", tmp_path]) is None

@@ -108,7 +108,7 @@ def test_the_same_inputs_with_other_bytes_are_put_down_to_machine_and_packages(p
     second = read(project, KEY)["stages"][0]["entry"]
     assert "facts of the runs are not known" in read(project, "--diff", "HEAD", "workspace")["because"][0]
     for key, version in ((first, "2.11"), (second, "2.13")):
-        facts = {"entry": key, "host": "lab", "threads": 2, "packages": {"torch": version, "numpy": "2"}}
+        facts = {"schema": 1, "entry": key, "host": "lab", "threads": 2, "packages": {"torch": version, "numpy": "2"}}
         project.write(f"runs/{key}.json", json.dumps(facts))
     found = read(project, "--diff", "HEAD", "workspace")
     assert found["because"][0] == (
