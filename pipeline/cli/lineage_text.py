@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipeline.lineage.chain import Audit, Link, Part
-from pipeline.lineage.difference import Difference
+from pipeline.lineage.difference import WORKSPACE, Difference
 from pipeline.lineage.history import History, Point
 from pipeline.lineage.verification import Verification
 
@@ -156,6 +156,8 @@ def print_difference(found: Difference) -> None:
     """Print a difference, its reasons first."""
     if not found.stages and not found.values:
         print(f"{found.first} and {found.second} are the same: commands, parameters, code, data and outputs")
+        if WORKSPACE in (found.first, found.second):
+            print("in dvc.lock, that is: what was changed here and not run yet is told by `sightword audit WHAT`")
         return
     print("why" if found.because else "why: not known")
     for line in found.because:

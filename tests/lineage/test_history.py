@@ -121,6 +121,8 @@ def test_the_same_inputs_with_other_bytes_are_put_down_to_machine_and_packages(p
 def test_what_is_the_same_is_said_to_be(ran):
     done = ran.audit("--diff", "HEAD", "workspace")
     assert "are the same" in done.stdout
+    assert "not run yet" in done.stdout  # a parameter that was edited since made no number
+    assert "not run yet" not in ran.audit("--diff", "HEAD", "HEAD").stdout
 
 
 def test_a_stage_that_only_one_has_is_told(project):
