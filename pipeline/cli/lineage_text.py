@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipeline.lineage.chain import Audit, Link, Part
-from pipeline.lineage.difference import Difference
+from pipeline.lineage.difference import WORKSPACE, Difference
 from pipeline.lineage.history import History, Point
 from pipeline.lineage.verification import Verification
 
@@ -29,6 +29,8 @@ def print_audit(found: Audit, *, brief: bool) -> None:
         )
     else:
         print(name)
+    if found.edited and subject.stage is not None:
+        print(f"EDITED: this is not the file that {subject.stage.name} wrote")
     if subject.stage is None:
         print(f"no stage made it: it is an input of {', '.join(subject.readers)}")
     else:
@@ -133,6 +135,8 @@ def print_history(found: History) -> None:
         indent = "  " if point.commit.experiment else ""
         print(f"\n{indent}{point.commit.name}  {_spelt(point.value)}  {point.commit.date[:16].replace('T', ' ')}  "
               f"{point.commit.author}: {point.commit.subject}")  # fmt: skip
+        if point.edited:
+            print(f"{indent}  EDITED: this is not the file that dvc.lock says the stage wrote")
         for line in _changes(point):
             print(f"{indent}  {line}")
     for line in found.unknown:
@@ -152,8 +156,10 @@ def print_difference(found: Difference) -> None:
     """Print a difference, its reasons first."""
     if not found.stages and not found.values:
         print(f"{found.first} and {found.second} are the same: commands, parameters, code, data and outputs")
+        if WORKSPACE in (found.first, found.second):
+            print("in dvc.lock, that is: what was changed here and not run yet is told by `sightword audit WHAT`")
         return
-    print("why" if found.because else "the locks are the same, and these numbers are not: a metrics file was edited")
+    print("why" if found.because else "why: not known")
     for line in found.because:
         print(f"  {line}")
     for stage in found.stages:
@@ -193,6 +199,8 @@ def print_verification(found: Verification) -> None:
             print(f"  the rerun gave {out.found}")
         for name in out.differing or []:
             print(f"  {name} differs")
+        if out.here == "changed since":
+            print("  what lies here is another: it is not what the lock tells of")
     if not found.same and found.remarks:
         for line in found.remarks:
             print(f"  {line}")

@@ -39,7 +39,7 @@ def add(commands: Commands) -> None:
     sweep = add_command(commands, "sweep", SWEEP, _sweep)
     sweep.add_argument("grid", metavar="GRID", help="the grid file, such as recipes/grid.yaml")
     only = sweep.add_mutually_exclusive_group()
-    only.add_argument("--dry-run", action="store_true", help="only check, and list what would be run")
+    only.add_argument("--dry-run", action="store_true", help="only list what would be run, and check that it can be")
     only.add_argument("--status", action="store_true", help="only list what is done, running, failed and to do")
     sweep.add_argument(
         "--slots", metavar="N", type=_count,
@@ -76,18 +76,19 @@ def _sweep(arguments: argparse.Namespace) -> int:
     done, taken = here.done(runs)
     if arguments.status:
         return _status(arguments, wanted, here, folder, runs, done, taken)
+    todo = [run for run in runs if run.name not in done]
+    if arguments.dry_run:  # it lists them also where they could not be run yet, which is told below it
+        _list(arguments, runs, dict.fromkeys(done, "done") | dict.fromkeys(taken, "other parameters"))
     here.check_inputs(runs, committed=arguments.committed)
     if taken and not arguments.replace:
         raise SweepError(
             f"experiments of these names have other parameters: {_few(taken)}", where=arguments.grid,
             todo="Give the grid another `name`, take them away with `dvc exp remove`, or run with --replace.",
         )  # fmt: skip
-    todo = [run for run in runs if run.name not in done]
     _say(f"{wanted.name}: {_many(len(runs))} from commit {here.commit[:7]}, parameters of {source}")
     for line in _unused(wanted, project, base):
         _say(line)
     if arguments.dry_run:
-        _list(arguments, runs, dict.fromkeys(done, "done"))
         _say(f"{len(done)} done, {len(todo)} to run")
         return 0
     failures: list[Event] = []

@@ -12,7 +12,8 @@ from pipeline.doctor.words import some
 from pipeline.errors import SightwordError
 from pipeline.files import read_text
 from pipeline.lineage import documents
-from pipeline.lineage.lock import LOCK, read_lock
+from pipeline.lineage.cache import Cache
+from pipeline.lineage.lock import LOCK, Lock, read_lock
 
 TRACED = (
     "params.yaml",
@@ -58,6 +59,22 @@ def look_at_files(situation: Situation) -> Iterator[Note]:
         yield problem(f"{where}{error.what}", error.todo or "Have it back: `git checkout -- dvc.lock`.")
     else:
         yield good(f"dvc.lock: {len(lock.entries)} stages (`make check-lock` tells whether it fits the code)")
+        yield from _look_at_metrics(situation.project, lock)
+
+
+def _look_at_metrics(project: Path, lock: Lock) -> Iterator[Note]:
+    """Metrics are in git, where a number can be edited and committed like any text."""
+    edited = []
+    for entry in lock.entries.values():
+        for out in entry.outs:
+            path = project / out.path
+            if path.suffix == ".json" and path.is_file() and Cache(project).edited(path.read_bytes(), entry, out.path):
+                edited.append(out.path)
+    if edited:
+        yield warning(
+            f"edited: {some(edited)} is not what its stage wrote, committed or not",
+            "`dvc repro` writes it again; `sightword audit --history FILE:KEY` tells since when.",
+        )
 
 
 def look_at_git(situation: Situation) -> Iterator[Note]:

@@ -101,10 +101,11 @@ def fetch(source: Source, order: Order) -> Outcome:
         DownloadError: no address gives it, its hash or size is another one, it may not be unpacked, or there is
             no room.
     """
-    order.working.mkdir(parents=True, exist_ok=True)
-    ignore = order.working.parent / ".gitignore"
-    if not ignore.exists():
-        write_text(ignore, "*\n")
+    with writing(order.working):
+        order.working.mkdir(parents=True, exist_ok=True)
+        ignore = order.working.parent / ".gitignore"
+        if not ignore.exists():
+            write_text(ignore, "*\n")
     with _locked(order.working / ".lock"):
         if not order.again and not source.missing(order.target):
             return _as_found(source, order)
@@ -128,7 +129,8 @@ def fetch(source: Source, order: Order) -> Outcome:
             sha256 = _verified(source, order, file)
         if not by_hand:
             record = {"address": address, "sha256": sha256, "size": file.stat().st_size}
-            write_text(_record(file), json.dumps(record, indent=2) + "\n")
+            with writing(_record(file)):
+                write_text(_record(file), json.dumps(record, indent=2) + "\n")
         keep = by_hand or order.keep
         _install(source, order, file, keep=keep)
         if not keep:
@@ -339,7 +341,9 @@ def _remove_leftovers(working: Path) -> None:
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """One process at a time works on a data set; the others wait. The lock goes with its process."""
-    with open(path, "w") as file:
+    with writing(path):
+        file = open(path, "w")  # noqa: SIM115 - closed below; what happens under the lock fails in other ways
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

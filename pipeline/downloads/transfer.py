@@ -26,6 +26,7 @@ from tqdm import tqdm
 
 from pipeline import __version__
 from pipeline.errors import DownloadError
+from pipeline.files import write_text
 
 log = logging.getLogger(__name__)
 
@@ -149,12 +150,16 @@ class Resuming:
             start, total = self._agree(url, response, have)
             if start == total:
                 return
-            self._notes.write_text(json.dumps({"url": url, "validator": _validator(response), "total": total}))
+            with writing(self._notes):
+                write_text(self._notes, json.dumps({"url": url, "validator": _validator(response), "total": total}))
             self.resumed |= start > 0
             need_room(self.part.parent, None if total is None else total - start)
             self._write(_received(response), start, total)
-        if total is not None and self._have() != total:
-            raise _CutError(f"the connection was cut after {self._have()} of {total} bytes")
+        if total is not None and (have := self._have()) != total:
+            if have > total:
+                self.discard()
+                raise UnreachableError(f"the file there has more than {total} bytes", where=url)
+            raise _CutError(f"the connection was cut after {have} of {total} bytes")
 
     def _begin(self, url: str) -> tuple[int, dict[str, str]]:
         """How much is there that can be gone on from, and the headers that ask for the rest."""
@@ -200,7 +205,8 @@ class Resuming:
             total = int(length) if length.isdecimal() else None
         if None not in (total, self.size) and total != self.size:
             raise UnreachableError(f"the file there has {total} bytes, not {self.size}", where=url)
-        return have, total
+        # Where the server says no size, the published one tells whether all has come.
+        return have, self.size if total is None else total
 
     def _copy(self, source: Path) -> None:
         """A file of this machine, such as a mirror on a shared disk."""
@@ -222,6 +228,8 @@ class Resuming:
             for chunk in chunks:
                 file.write(chunk)
                 bar.update(len(chunk))
+                if total is not None and file.tell() > total:
+                    break  # some servers never end
             file.flush()
             os.fsync(file.fileno())
 

@@ -32,7 +32,7 @@ MERGED_BYTES = 1 << 25
 DAY = 24 * 3600.0
 
 _KIND = re.compile(r"[0-9a-f]{32}")
-_LEFTOVER = re.compile(r"\.([0-9a-f]{32}\.parquet|identity\.json)\..*\.tmp")
+_LEFTOVER = re.compile(r"\.([0-9a-f]{32}\.parquet|identity\.json|probe)\..*\.tmp")
 
 
 @dataclass

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import FileFormatError, LineageError
-from pipeline.files import read_json
+from pipeline.errors import LineageError
 from pipeline.lineage import keys
 from pipeline.lineage.facts import read_facts
 from pipeline.lineage.history import lock_of
@@ -50,6 +49,8 @@ class Link:
     """By full name: then and now."""
     reasons: list[str] = field(default_factory=list)
     """What else is not as it was, in words."""
+    unread: list[str] = field(default_factory=list)
+    """Files of parameters, or ``dvc.yaml``, that are not there or cannot be read, so that nothing was compared."""
     commit: Commit | None = None
     """Which recorded this state first; None where none has it."""
     run: dict[str, Any] | None = None
@@ -63,7 +64,7 @@ class Link:
         states = {part.state for part in (*self.deps, *self.outs)}
         if self.changed_params or self.reasons or "changed since" in states:
             return "changed since"
-        return "missing" if "missing" in states else "not known" if "not known" in states else "ok"
+        return "missing" if "missing" in states else "not known" if self.unread or "not known" in states else "ok"
 
 
 @dataclass
@@ -75,6 +76,8 @@ class Audit:
     """The stage that made it first, raw data last."""
     value: Any = None
     """Of a key in a metrics file."""
+    edited: bool = False
+    """Whether the file that was asked for is known to be another one than its stage wrote."""
     revision: Commit | None = None
     """Where the lock was read from; None for the workspace's own."""
     unknown: list[str] = field(default_factory=list)
@@ -134,7 +137,7 @@ def _audit(
     commit = None
     if revision or (repository and repository.bare):
         if repository is None:
-            raise LineageError("is no git repository: there are no revisions", where=project)
+            raise LineageError(f"there are no revisions: {unknown[0]}", where=project)
         commit = repository.commit(revision or "HEAD")
         lock = lock_at(repository, commit)
     else:
@@ -152,7 +155,8 @@ def _audit(
         found.links = [_link(entry, lock, here, facts) for entry in entries]
         if repository is not None:
             _recorded(found, repository, commit)
-    found.value = _value(found, here, repository, commit)
+        _look_inside(subject, subject.stage, here)
+    _evaluate(found, here, repository, commit)
     _tell_unknown(found, here, repository)
     return found
 
@@ -190,11 +194,13 @@ def _link(entry: Entry, lock: Lock, here: Workspace, facts: Sequence[Path]) -> L
     deps = [_part(dep, lock.producer(dep.path), here) for dep in entry.deps]
     outs = [_part(out, entry, here) for out in entry.outs]
     link = Link(entry, deps, outs, here.changed_params(entry), run=read_facts(entry.key, facts))
-    now = here.commands().get(entry.name)
+    commands = here.commands()
+    now = commands.get(entry.name) if commands is not None else None
     if now is not None and now != entry.command:
         link.reasons.append(f"dvc.yaml has another command now: {now}")
-    elif now is None and here.commands():
+    elif now is None and commands is not None:
         link.reasons.append("dvc.yaml has no such stage any more")
+    link.unread = here.unread(entry)
     link.reasons += [reason for dep in entry.deps if (reason := _stale(dep, lock, here))]
     link.weights = _weights(outs, here) or dict((link.run or {}).get("notes", {})) or _wanted_weights(entry)
     return link
@@ -219,12 +225,7 @@ def _stale(dep: Artefact, lock: Lock, here: Workspace) -> str | None:
     maker = lock.producer(dep.path)
     if maker is None:
         return None
-    out = next(out for out in maker.outs if within(dep.path, out.path))
-    if out.path == dep.path:
-        wrote: str | None = out.md5
-    else:
-        files = here.cache.listing(out) if here.cache else {}
-        wrote = files.get(dep.path.removeprefix(f"{out.path}/"))
+    wrote = here.cache.wrote(maker, dep.path)
     if wrote is None or wrote == dep.md5:
         return None
     return f"it read {dep.path} {dep.md5[:8]}, and {maker.name} has since written {wrote[:8]}"
@@ -257,18 +258,13 @@ def _wanted_weights(entry: Entry) -> dict[str, str]:
 def _recorded(found: Audit, repository: Repository, revision: Commit | None) -> None:
     """The commit that recorded each link's state first: of the newest unbroken row of commits that have it."""
     waiting = {link.entry.name: link for link in found.links}
-    if revision is not None and revision.experiment:
-        for link in found.links:
-            link.commit = revision
-    for commit in repository.commits([LOCK]):
-        if revision is not None and not revision.experiment and commit.date > revision.date:
-            continue
+    for commit in repository.commits([LOCK], start=revision.sha if revision else "HEAD"):
         lock = lock_of(repository, commit)
         for name, link in list(waiting.items()):
             has_it = lock is not None and lock.entries.get(name) == link.entry
             if has_it:
-                link.commit = commit
-            elif link.commit is not None and link.commit is not revision:
+                link.commit = revision if revision and revision.sha == commit.sha else commit
+            elif link.commit is not None:
                 del waiting[name]
         if not waiting:
             return
@@ -280,31 +276,57 @@ def _recorded(found: Audit, repository: Repository, revision: Commit | None) -> 
                 link.commit = commit
 
 
-def _value(found: Audit, here: Workspace, repository: Repository | None, commit: Commit | None) -> Any:
+def _look_inside(subject: Subject, maker: Entry, here: Workspace) -> None:
+    """Make sure that a file in an output was ever there, as far as that can be known.
+
+    Raises:
+        LineageError: it was not.
+    """
+    if subject.path is None:
+        return
+    out = next(out for out in maker.outs if within(subject.path, out.path))
+    files: Mapping[str, str] = here.cache.listing(out)
+    if not files and here.state(out) == "ok":
+        hashed = here.hashed(out.path)
+        files = (hashed.files if hashed else None) or {}
+    name = subject.path.removeprefix(out.path).strip("/")
+    if name and files and not any(within(file, name) for file in files):
+        todo = keys.nearest(subject.path, [f"{out.path}/{file}" for file in files])
+        raise LineageError(f"is no file of {out.path}, which {maker.name} wrote", where=subject.path, todo=todo)
+
+
+def _evaluate(found: Audit, here: Workspace, repository: Repository | None, commit: Commit | None) -> None:
+    """Find the value that was asked for, and whether the file it stands in is the one that its stage wrote."""
     subject = found.subject
-    if not subject.key or subject.path is None:
-        return None
-    if not subject.path.endswith(".json"):
+    if subject.path is None:
+        return
+    if subject.key and not subject.path.endswith(".json"):
         raise LineageError("is no JSON file: it has no keys", where=subject.path)
+    text: bytes | None = None
     if commit is not None and repository is not None:
         text = repository.read(commit.sha, subject.path)
-        if text is None:
-            found.unknown.append(f"{subject.path} is not in git: its values are not known")
-            return None
-        try:
-            values = json.loads(text)
-        except ValueError:
-            raise LineageError(f"is not valid JSON in {commit.name}", where=subject.path) from None
+        absent = f"{subject.path} is not in git"
     else:
         assert here.project is not None
-        try:
-            values = read_json(here.project / subject.path)
-        except FileFormatError as error:
-            if not (here.project / subject.path).exists():
-                found.unknown.append(f"{subject.path} is not here: its values are not known")
-                return None
-            raise LineageError(error.what, where=subject.path) from None
-    return keys.find(values, subject.key, subject.path)
+        absent = f"{subject.path} is not here"
+        if (path := here.project / subject.path).is_file():
+            try:
+                text = path.read_bytes()
+            except OSError as error:
+                absent = f"{subject.path} cannot be read ({error.strerror})"
+    if text is not None and subject.stage is not None:
+        found.edited = here.cache.edited(text, subject.stage, subject.path)
+    if not subject.key:
+        return
+    if text is None:
+        found.unknown.append(f"{absent}: its values are not known")
+        return
+    try:
+        values = json.loads(text)
+    except ValueError as error:
+        where = f"{subject.path} in {commit.name}" if commit else subject.path
+        raise LineageError(f"is not valid JSON ({error})", where=where) from None
+    found.value = keys.find(values, subject.key, subject.path)
 
 
 def _tell_unknown(found: Audit, here: Workspace, repository: Repository | None) -> None:
@@ -315,6 +337,8 @@ def _tell_unknown(found: Audit, here: Workspace, repository: Repository | None) 
         unknown.append("a bare repository has no files: nothing was compared with the workspace")
     elif missing:
         unknown.append(f"not here, so not compared: {', '.join(missing)} (`dvc pull` fetches what was pushed)")
+    for file in dict.fromkeys(file for link in found.links for file in link.unread):
+        unknown.append(f"{file} is not here or cannot be read: what the stages have from it was not compared")
     without = [link.entry.name for link in found.links if link.run is None]
     if without:
         unknown.append(f"machine, versions and duration of {', '.join(without)}: no facts of these runs are here")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import LineageError
+from pipeline.lineage.cache import Cache
 from pipeline.lineage.chain import CODE, lock_at, lock_here
 from pipeline.lineage.facts import read_facts
 from pipeline.lineage.history import changed_params
@@ -73,6 +74,8 @@ class Difference:
     """Those that differ; raw data first."""
     because: list[str]
     """What explains it, in words."""
+    edited: list[str]
+    """Metrics files that are not what their stage wrote, as ``FILE in REVISION``."""
 
 
 def difference(
@@ -100,8 +103,17 @@ def difference(
             for name in names
             if (found := _stage(name, chains[0].get(name), chains[1].get(name), sides, repository, facts))
         ]
-        values = _values(sides, chains, what, project, repository)
-    return Difference(first, second, values, stages, _because(stages))
+        files = _metrics(chains, what)
+        texts = [{file: _text(side, file, project, repository) for file in files} for side in sides]
+        cache = Cache(project)
+        edited = [
+            f"{file} in {side.name}"
+            for side, own in zip(sides, texts, strict=True)
+            for file, text in own.items()
+            if text and (maker := side.lock.producer(file)) and cache.edited(text, maker, file)
+        ]
+    because = [*_because(stages), *(f"{one} was edited: it is not what its stage wrote" for one in edited)]
+    return Difference(first, second, _values(texts, what), stages, because, edited)
 
 
 def _side(name: str, project: Path, repository: Repository) -> Side:
@@ -176,19 +188,30 @@ def _changed(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     return sorted(path for path in {*old, *new} if old.get(path) != new.get(path))
 
 
-def _values(
-    sides: Sequence[Side], chains: Sequence[Mapping[str, Entry]], what: str, project: Path, repository: Repository
-) -> dict[str, Pair]:
-    """The numbers that differ; with a subject, only those of its file and below its key."""
-    path, _, key = what.partition(":")
+def _metrics(chains: Sequence[Mapping[str, Entry]], what: str) -> list[str]:
+    """The files whose numbers are compared; with a subject that is one of them, only that."""
     files = sorted({
         out.path for chain in chains for entry in chain.values() for out in entry.outs if out.path.endswith(".json")
     })  # fmt: skip
-    if what:
-        files = [file for file in files if file == path] or files
+    path = what.partition(":")[0]
+    return [file for file in files if file == path] or files
+
+
+def _text(side: Side, file: str, project: Path, repository: Repository) -> bytes | None:
+    if side.commit is not None:
+        return repository.read(side.commit.sha, file)
+    try:
+        return (project / file).read_bytes()
+    except OSError:
+        return None
+
+
+def _values(texts: Sequence[Mapping[str, bytes | None]], what: str) -> dict[str, Pair]:
+    """The numbers that differ; with a subject, only those below its key."""
+    key = what.partition(":")[2]
     found: dict[str, Pair] = {}
-    for file in files:
-        old, new = (_numbers(side, file, project, repository) for side in sides)
+    for file in texts[0]:
+        old, new = (_numbers(own[file]) for own in texts)
         names = [*old, *(name for name in new if name not in old)]
         found |= {
             f"{file}:{name}": (old.get(name), new.get(name))
@@ -198,14 +221,10 @@ def _values(
     return found
 
 
-def _numbers(side: Side, file: str, project: Path, repository: Repository) -> dict[str, Any]:
+def _numbers(text: bytes | None) -> dict[str, Any]:
     try:
-        if side.commit is None:
-            text: bytes | None = (project / file).read_bytes()
-        else:
-            text = repository.read(side.commit.sha, file)
         return dict(flat(json.loads(text))) if text else {}
-    except (OSError, ValueError, AttributeError):
+    except (ValueError, AttributeError):
         return {}
 
 

@@ -73,7 +73,7 @@ class Recorder:
             shared = self._machine.store / RUNS / path.name
             if not shared.exists():  # who made it first stays
                 write_new(shared, text.encode())
-        except (OSError, LineageError) as error:
+        except (OSError, LineageError, UnicodeDecodeError) as error:
             log.warning("%s: the facts of this run are not kept (%s)", self._stage, error)
             return None
         return path
@@ -121,9 +121,12 @@ def read_facts(key: str, folders: Sequence[Path]) -> dict[str, Any] | None:
             if not isinstance(error, FileNotFoundError):
                 log.warning("%s: cannot be read (%s)", folder / f"{key}.json", error)
             continue
-        if isinstance(found, dict) and found.get("entry") == key:
+        if not isinstance(found, dict) or found.get("entry") != key:
+            log.warning("%s: holds facts of another run", folder / f"{key}.json")
+        elif found.get("schema") != SCHEMA:
+            log.warning("%s: was written by another version of Sightword", folder / f"{key}.json")
+        else:
             return found
-        log.warning("%s: holds facts of another run", folder / f"{key}.json")
     return None
 
 
@@ -168,8 +171,10 @@ def _known(project: Path) -> dict[str, str]:
         for entry in read_lock(_read(lock)).entries.values():
             found |= {out.path: out.md5 for out in entry.outs}
     for path in (project / "data" / "raw").rglob("*.dvc"):
-        for out in documents.parse(_read(path), path).get("outs", []):
-            found[(path.parent / out["path"]).relative_to(project).as_posix()] = out["md5"]
+        values = documents.parse(_read(path), path)
+        for out in (values.get("outs") if isinstance(values, Mapping) else None) or []:
+            if "path" in out and "md5" in out:  # an import that was not downloaded has no hash yet
+                found[(path.parent / out["path"]).relative_to(project).as_posix()] = out["md5"]
     return found
 
 

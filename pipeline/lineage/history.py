@@ -10,6 +10,7 @@ from typing import Any
 
 from pipeline.errors import LineageError
 from pipeline.lineage import keys
+from pipeline.lineage.cache import Cache
 from pipeline.lineage.lock import LOCK, Entry, Lock, flat, read_lock
 from pipeline.lineage.repository import Commit, Repository
 
@@ -27,6 +28,8 @@ class Point:
     """Code of the chain that changed."""
     data: list[str] = field(default_factory=list)
     """Raw data of the chain that changed."""
+    edited: bool = False
+    """Whether the file is another one than ``dvc.lock`` says its stage wrote."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ def history(what: str, project: Path, *, everywhere: bool = False) -> History:
         commits = repository.commits([LOCK, path], everywhere=everywhere)[::-1]
         experiments = repository.experiments()
         unknown = []
+        cache = Cache(project)
         if repository.shallow:
             unknown.append("this clone is shallow: earlier commits are not known (`git fetch --unshallow`)")
         points: list[Point] = []
@@ -66,7 +70,7 @@ def history(what: str, project: Path, *, everywhere: bool = False) -> History:
         seen: list[str] = []
         before: _State | None = None
         for commit in commits:
-            state = _state(repository, commit, path, key, seen)
+            state = _state(repository, commit, cache, path, key, seen)
             states[commit.sha] = state
             if state.value is not None:
                 points.append(_point(commit, state, before))
@@ -75,12 +79,12 @@ def history(what: str, project: Path, *, everywhere: bool = False) -> History:
                 else:
                     unknown.append(f"what changed in {commit.name}: its {LOCK} cannot be read")
         for commit in experiments:
-            state = _state(repository, commit, path, key, seen)
+            state = _state(repository, commit, cache, path, key, seen)
             if state.value is None:
                 continue
             began = commit.baseline or ""
             if began and began not in states:
-                states[began] = _state(repository, Commit(began, "", "", ""), path, key, seen)
+                states[began] = _state(repository, Commit(began, "", "", ""), cache, path, key, seen)
             base = states.get(began)
             place = max((n for n, p in enumerate(points) if commit.baseline in (p.commit.sha, p.commit.baseline)),
                         default=len(points) - 1)  # fmt: skip
@@ -94,10 +98,11 @@ def history(what: str, project: Path, *, everywhere: bool = False) -> History:
 @dataclass(frozen=True)
 class _State:
     value: Any
+    edited: bool
     chain: dict[str, Entry]
 
 
-def _state(repository: Repository, commit: Commit, path: str, key: str, seen: list[str]) -> _State:
+def _state(repository: Repository, commit: Commit, cache: Cache, path: str, key: str, seen: list[str]) -> _State:
     text = repository.read(commit.sha, path)
     value = None
     if text is not None:
@@ -111,15 +116,18 @@ def _state(repository: Repository, commit: Commit, path: str, key: str, seen: li
             seen[:] = [name for name, _ in flat(values)]
     lock = lock_of(repository, commit)
     maker = lock.producer(path) if lock else None
-    return _State(value, {entry.name: entry for entry in lock.chain(maker.name)} if lock and maker else {})
+    return _State(
+        value,
+        edited=text is not None and maker is not None and cache.edited(text, maker, path),
+        chain={entry.name: entry for entry in lock.chain(maker.name)} if lock and maker else {},
+    )
 
 
 def _point(commit: Commit, state: _State, before: _State | None) -> Point:
     if before is None or not before.chain or not state.chain:
-        return Point(commit, state.value)
-    return Point(
-        commit, state.value, changed_params(before.chain, state.chain), *changed_inputs(before.chain, state.chain)
-    )
+        return Point(commit, state.value, edited=state.edited)
+    code, data = changed_inputs(before.chain, state.chain)
+    return Point(commit, state.value, changed_params(before.chain, state.chain), code, data, state.edited)
 
 
 def changed_params(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> dict[str, tuple[Any, Any]]:

@@ -206,11 +206,13 @@ def _entry(name: str, block: str) -> Entry:
 
 
 def _build(name: str, stage: Mapping[str, Any]) -> Entry:
-    command = stage["cmd"]
+    command, params = stage["cmd"], stage.get("params") or {}
+    if not all(isinstance(section, Mapping) for section in params.values()):
+        raise TypeError(f"the parameters of {name} have no names")
     return Entry(
         name,
         command if isinstance(command, str) else "\n".join(command),
-        stage.get("params") or {},
+        params,
         tuple(map(_artefact, stage.get("deps") or ())),
         tuple(map(_artefact, stage.get("outs") or ())),
     )

@@ -57,6 +57,7 @@ def of_audit(found: Audit) -> dict[str, Any]:
         "path": subject.path,
         "key": subject.key or None,
         "value": found.value,
+        "edited": found.edited,
         "stage": subject.stage.name if subject.stage else None,
         "read_by": list(subject.readers),
         "state": found.state,
@@ -72,6 +73,7 @@ def of_history(found: History) -> dict[str, Any]:
         {
             **(_commit(point.commit) or {}),
             "value": point.value,
+            "edited": point.edited,
             "params": {name: list(pair) for name, pair in point.changed.items()},
             "code": point.code,
             "data": point.data,
@@ -102,6 +104,7 @@ def of_difference(found: Difference) -> dict[str, Any]:
         "a": found.first,
         "b": found.second,
         "because": found.because,
+        "edited": found.edited,
         "values": found.values,
         "stages": [stage(one) for one in found.stages],
     }
@@ -110,7 +113,14 @@ def of_difference(found: Difference) -> dict[str, Any]:
 def of_verification(found: Verification) -> dict[str, Any]:
     """A verification."""
     outs = [
-        {"path": out.path, "wanted": out.wanted, "found": out.found, "same": out.same, "differing": out.differing}
+        {
+            "path": out.path,
+            "wanted": out.wanted,
+            "found": out.found,
+            "here": out.here,
+            "same": out.same,
+            "differing": out.differing,
+        }
         for out in found.outs
     ]
     return {

@@ -15,6 +15,8 @@ from types import TracebackType
 from pipeline.errors import LineageError
 
 _EXPERIMENT = re.compile(r"refs/exps/([0-9a-f]{2}/[0-9a-f]{38})/(.+)")
+_OBJECT = re.compile(rb"[0-9a-f]+ ([a-z]+) ([0-9]+)\n")
+"""How git announces an object that it has."""
 _FIELDS = "%H%x1f%cI%x1f%an%x1f%s"
 
 
@@ -36,6 +38,18 @@ class Commit:
     def name(self) -> str:
         """The experiment's name, else the first digits of the sha."""
         return self.experiment or self.sha[:7]
+
+
+def complaint(said: str) -> str:
+    """What git complains of, in one line; in another user's folder with the command that it advises.
+
+    Args:
+        said: on standard error.
+    """
+    lines = said.strip().splitlines() or ["it said nothing"]
+    why = next((line for line in lines if line.startswith("fatal: ")), lines[-1]).removeprefix("fatal: ")
+    advice = next((line.strip() for line in lines if "safe.directory" in line), "")
+    return f"{why} (if you trust its owner: `{advice}`)" if advice else why
 
 
 class Repository:
@@ -100,16 +114,17 @@ class Repository:
                 todo += " This clone is shallow: `git fetch --unshallow` brings the commits that are missing."
             raise LineageError("is no commit, branch or experiment here", where=revision, todo=todo) from None
 
-    def commits(self, paths: Sequence[str], *, everywhere: bool = False) -> list[Commit]:
+    def commits(self, paths: Sequence[str], *, start: str = "HEAD", everywhere: bool = False) -> list[Commit]:
         """The commits that changed one of some paths, newest first.
 
         Args:
             paths: from the project's folder.
-            everywhere: of all branches and tags, not only what is checked out and what it came from.
+            start: a commit: it and what it came from are meant; default: what is checked out.
+            everywhere: those of all branches and tags too.
         """
         if self.head() is None:
             return []
-        which = ["--branches", "--remotes", "--tags", "HEAD"] if everywhere else ["HEAD"]
+        which = ["--branches", "--remotes", "--tags", start] if everywhere else [start]
         return self._commits(["log", "--date-order", *which, "--", *paths])
 
     def experiments(self) -> list[Commit]:
@@ -142,6 +157,8 @@ class Repository:
             revision: a commit.
             path: from the project's folder.
         """
+        if "\n" in path:
+            return None  # git reads one name from each line
         if self._reader is None:
             self._reader = subprocess.Popen(
                 ["git", "cat-file", "--batch"],  # noqa: S607 - the user's own git
@@ -153,14 +170,12 @@ class Repository:
         assert self._reader.stdout is not None
         self._reader.stdin.write(f"{revision}:{self._prefix}{path}\n".encode())
         self._reader.stdin.flush()
-        words = self._reader.stdout.readline().split()
-        if len(words) != 3 or words[1] != b"blob":
-            if len(words) == 3:  # a folder, a commit: its text has to be taken out of the way
-                self._reader.stdout.read(int(words[2]) + 1)
+        found = _OBJECT.fullmatch(self._reader.stdout.readline())
+        if found is None:
             return None
-        text = self._reader.stdout.read(int(words[2]))
+        text = self._reader.stdout.read(int(found.group(2)))
         self._reader.stdout.read(1)
-        return text
+        return text if found.group(1) == b"blob" else None  # and no folder
 
     def files(self, revision: str, folder: str) -> list[str]:
         """The tracked files in a folder as it was in a commit, from the folder."""
@@ -190,6 +205,5 @@ class Repository:
         except OSError as error:
             raise LineageError(f"git cannot be run ({error.strerror})") from None
         if done.returncode:
-            said = done.stderr.decode(errors="replace").strip().splitlines() or ["it said nothing"]
-            raise LineageError(f"git {arguments[0]}: {said[-1].removeprefix('fatal: ')}")
+            raise LineageError(f"git {arguments[0]}: {complaint(done.stderr.decode(errors='replace'))}")
         return done.stdout.decode(errors="replace")

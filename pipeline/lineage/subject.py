@@ -57,7 +57,8 @@ def resolve(what: str, lock: Lock, project: Path, *, start: Path | None = None) 
     if _HASH.fullmatch(what):
         return _hashed(what, lock, project)
     known = sorted({one.path for entry in lock.entries.values() for one in (*entry.outs, *entry.deps)})
-    todo = keys.nearest(path, [*known, *lock.entries]) or f"The stages are {', '.join(lock.entries)}."
+    stages = f"The stages are {', '.join(lock.entries)}." if lock.entries else "It has no stages: run `dvc repro`."
+    todo = keys.nearest(path, [*known, *lock.entries]) or stages
     raise LineageError("nothing in dvc.lock has this name", where=path if colon else what, todo=todo)
 
 

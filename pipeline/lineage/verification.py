@@ -25,8 +25,8 @@ from pipeline.lineage.chain import CODE, lock_at, lock_here
 from pipeline.lineage.facts import packages_here, processor, read_facts
 from pipeline.lineage.hashing import IGNORE, hash_listing
 from pipeline.lineage.lock import Artefact, Entry
-from pipeline.lineage.repository import Repository
-from pipeline.lineage.workspace import Workspace
+from pipeline.lineage.repository import Commit, Repository
+from pipeline.lineage.workspace import State, Workspace
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ class Compared:
     """Of what the rerun wrote; None where it did not write it."""
     differing: list[str] | None
     """Of a folder that differs: the files, where the cache knows what they were."""
+    here: State
+    """What lies here, or in the commit that was asked for, beside the lock's."""
 
     @property
     def same(self) -> bool:
@@ -61,8 +63,8 @@ class Verification:
 
     @property
     def same(self) -> bool:
-        """Whether it ended well and all bytes are the same."""
-        return self.exit_code == 0 and all(out.same for out in self.outs)
+        """Whether it ended well, all bytes are the same, and what lies here is what the lock tells of."""
+        return self.exit_code == 0 and all(out.same and out.here != "changed since" for out in self.outs)
 
 
 def verify(
@@ -98,6 +100,9 @@ def verify(
             todo = keys.nearest(stage, lock.entries) or f"The stages are {', '.join(lock.entries)}."
             raise LineageError("the lock has no such stage", where=stage, todo=todo)
         entry = lock.entries[stage]
+        if not entry.outs:
+            raise LineageError("has no outputs in the lock: there is nothing to compare", where=stage)
+        present = {out.path: _present(out, entry, here, repository, commit if revision else None) for out in entry.outs}
         copy = Copy(folder, here, repository, commit.sha if commit else None)
         for dep in entry.deps:
             copy.take(dep)
@@ -112,7 +117,11 @@ def verify(
         entry.command, shell=True, cwd=folder, env=environment, stdout=sys.stderr, check=False
     )
     seconds = time.monotonic() - started
-    outs = [] if done.returncode else [_compared(out, here, Workspace(folder, told)) for out in entry.outs]
+    outs = (
+        []
+        if done.returncode
+        else [_compared(out, here, Workspace(folder, told), present[out.path]) for out in entry.outs]
+    )
     return Verification(stage, outs, done.returncode, seconds, _remarks(run))
 
 
@@ -139,7 +148,7 @@ class Copy:
         place.parent.mkdir(parents=True, exist_ok=True)
         if not (self._from_workspace(dep, place) or self._from_cache(dep, place) or self._from_git(dep, place)):
             raise LineageError(
-                f"{dep.md5} is neither here nor in the cache nor in git",
+                f"{dep.md5} is neither here nor, undamaged, in the cache or in git",
                 where=dep.path,
                 todo="`dvc pull` fetches what was pushed; `sightword audit --verify STAGE --rev REV` takes the code of "
                 "another commit.",
@@ -184,10 +193,8 @@ class Copy:
 
     def _from_cache(self, dep: Artefact, place: Path) -> bool:
         cache = self._here.cache
-        if cache is None:
-            return False
         names = cache.listing(dep) if dep.folder else {"": dep.md5}
-        found = {name: cache.file(md5) for name, md5 in names.items()}
+        found = {name: cache.sound(md5) for name, md5 in names.items()}
         if not found or not all(found.values()):
             return False
         for name, path in found.items():
@@ -234,14 +241,22 @@ def _environment(folder: Path, run: dict[str, Any] | None, *, warm: bool) -> dic
     return own
 
 
-def _compared(out: Artefact, here: Workspace, copy: Workspace) -> Compared:
+def _present(out: Artefact, maker: Entry, here: Workspace, repository: Repository, commit: Commit | None) -> State:
+    """Whether an output that lies here, or is in a commit, is the one of the lock."""
+    if commit is None:
+        return here.state(out)
+    text = None if out.folder else repository.read(commit.sha, out.path)
+    return "missing" if text is None else "changed since" if here.cache.edited(text, maker, out.path) else "ok"
+
+
+def _compared(out: Artefact, here: Workspace, copy: Workspace, present: State) -> Compared:
     found = copy.hashed(out.path)
     differing = None
-    before = here.cache.listing(out) if here.cache else {}
+    before = here.cache.listing(out)
     if found is not None and found.md5 != out.md5 and before:
         after = found.files or {}
         differing = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
-    return Compared(out.path, out.md5, found.md5 if found else None, differing)
+    return Compared(out.path, out.md5, found.md5 if found else None, differing, present)
 
 
 def _remarks(run: dict[str, Any] | None) -> list[str]:

@@ -27,8 +27,9 @@ class Workspace:
         self.project = project
         self._told = told
         self._ignored = Ignored(project) if project else None
-        self.cache = Cache(project) if project else None
+        self.cache = Cache(project)
         self._hashed: dict[str, Hashed | None] = {}
+        self._documents: dict[str, Any] = {}
 
     def hashed(self, path: str) -> Hashed | None:
         """The hash of a file or folder; None where it is not there, or cannot be read."""
@@ -55,19 +56,26 @@ class Workspace:
 
     def differing(self, artefact: Artefact) -> list[str] | None:
         """The files of a folder that are not as they were, if what they were can be told."""
-        before = self.cache.listing(artefact) if self.cache else {}
+        before = self.cache.listing(artefact)
         now = self.hashed(artefact.path)
         if not before or now is None or now.files is None:
             return None
         return sorted(name for name in {*before, *now.files} if before.get(name) != now.files.get(name))
 
-    def commands(self) -> dict[str, str]:
-        """The command of each stage in ``dvc.yaml``; empty where it cannot be read."""
+    def commands(self) -> dict[str, str] | None:
+        """The command of each stage in ``dvc.yaml``; None where it cannot be read."""
         found: Any = self._document("dvc.yaml")
         try:
             return {name: one["cmd"] for name, one in found["stages"].items()}
         except (TypeError, KeyError, AttributeError):
-            return {}
+            return None
+
+    def unread(self, entry: Entry) -> list[str]:
+        """Which files with the parameters and the command of a stage are not there, or cannot be read."""
+        if self.project is None:
+            return []
+        files = [file for file in entry.params if not isinstance(self._document(file), Mapping)]
+        return files + (["dvc.yaml"] if self.commands() is None else [])
 
     def changed_params(self, entry: Entry) -> dict[str, tuple[Any, Any]]:
         """Parameters that are not as they were, by full name: then and now; None for what is not there."""
@@ -88,7 +96,10 @@ class Workspace:
     def _document(self, name: str) -> Any:
         if self.project is None:
             return None
-        try:
-            return documents.parse((self.project / name).read_text(encoding="utf-8"), name)
-        except (OSError, UnicodeDecodeError, LineageError):
-            return None
+        if name not in self._documents:
+            try:
+                found = documents.parse((self.project / name).read_text(encoding="utf-8"), name)
+            except (OSError, UnicodeDecodeError, LineageError):
+                found = None
+            self._documents[name] = found
+        return self._documents[name]

@@ -10,7 +10,6 @@ from pydantic import AfterValidator, Field, StringConstraints, ValidationError
 
 from pipeline.errors import ParamsError
 from pipeline.files import Pathish, read_text
-from pipeline.lineage import documents
 from pipeline.settings import MAX_SEED, Settings
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
@@ -77,7 +76,7 @@ def load(path: Pathish) -> Grid:
         FileFormatError: it cannot be read.
         ParamsError: it is no YAML, or all that is wrong with it, one line each.
     """
-    values = documents.parse(read_text(path, todo="See recipes/grid.yaml for one."), path)
+    values = _read(path)
     if not isinstance(values, dict) or "blocks" not in values:
         raise ParamsError("is no grid: it has no `blocks`", where=path, todo="See recipes/grid.yaml for one.")
     values = {"name": _default_name(Path(path)), **values}
@@ -88,6 +87,20 @@ def load(path: Pathish) -> Grid:
         except ValidationError as error:
             problems = list(dict.fromkeys(_explain(item) for item in error.errors()))
     raise ParamsError("\n  ".join(["is no grid that can be run:", *problems]), where=path)
+
+
+def _read(path: Pathish) -> Any:
+    """The file's values. A key that stands there twice is refused: the reader of lock files would take the last."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        return YAML(typ="safe", pure=True).load(read_text(path, todo="See recipes/grid.yaml for one."))
+    except YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        where = f"{path}, line {mark.line + 1}, column {mark.column + 1}" if mark else path
+        raise ParamsError(f"is not valid YAML ({problem})", where=where) from None
 
 
 def _default_name(path: Path) -> str:

@@ -18,6 +18,7 @@ from pipeline import params
 from pipeline.errors import LineageError, ParamsError, SetupError, SweepError
 from pipeline.lineage import documents
 from pipeline.lineage.facts import stage_paths
+from pipeline.lineage.repository import complaint
 from pipeline.sweeps.plan import Run
 
 OWN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
@@ -40,8 +41,7 @@ def git(folder: Path, *arguments: str, text: str | None = None) -> str:
     except FileNotFoundError:
         raise SetupError("git is not installed") from None
     if done.returncode:
-        said = done.stderr.strip().splitlines() or ["it said nothing"]
-        raise SweepError(f"git {arguments[0]} failed: {said[-1].removeprefix('fatal: ')}", where=folder)
+        raise SweepError(f"git {arguments[0]} failed: {complaint(done.stderr)}", where=folder)
     return done.stdout
 
 
@@ -213,7 +213,9 @@ def stand_on(project: Path) -> Ground:
     """
     try:
         root = Path(git(project, "rev-parse", "--show-toplevel").rstrip("\n")).resolve()
-    except SweepError:
+    except SweepError as error:
+        if "not a git repository" not in error.what:
+            raise
         raise SweepError(
             "is in no git repository, and DVC keeps experiments as commits", where=project, todo="Run `git init`."
         ) from None

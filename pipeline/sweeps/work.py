@@ -207,7 +207,8 @@ class Sweep:
         guard.end({active.process.pid}, grace=1.0)  # nothing that it has started outlives it
         self._guard(f"-{active.process.pid}")
         job, seconds = active.job, time.monotonic() - active.began
-        worker.copy.keep_facts()
+        with contextlib.suppress(OSError):  # an experiment is not lost, nor the others ended, for want of its facts
+            worker.copy.keep_facts()
         if active.process.returncode == 0:
             try:
                 if job.stages or worker.copy.keep(job.name, replace=self._replace):
@@ -229,7 +230,8 @@ class Sweep:
 
     def _say(self, event: Event) -> None:
         self._state[event.job.name] = {"state": event.kind, "log": str(event.log or "")}
-        write_json(self._folder / STATE, self._state)
+        with contextlib.suppress(OSError):  # a full disk: what --status tells is then older
+            write_json(self._folder / STATE, self._state)
         self._tell(event)
 
     def _stop(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -18,6 +19,16 @@ from pipeline.doctor.traces import look_at_files, look_at_git
 def test_a_clean_project(project) -> None:
     assert states(project.look(look_at_files)) == {"ok"}
     assert states(project.look(look_at_git)) == {"ok"}
+
+
+def test_a_number_that_was_edited_is_told_though_it_is_committed(project, repository) -> None:
+    (project.folder / "metrics").mkdir()
+    shutil.copy(repository / "metrics/retrieval.json", project.folder / "metrics/retrieval.json")
+    assert states(project.look(look_at_files)) == {"ok"}
+    project.edit("metrics/retrieval.json", '"r10": ', '"r10": 9')
+    project.git("add", "-A")
+    project.git("commit", "-qm", "improved")
+    assert "metrics/retrieval.json" in only(project.look(look_at_files), "warning").what
 
 
 def test_a_wrong_parameter_is_named(project) -> None:

@@ -18,6 +18,7 @@ from fetched import BODY, SHA256, content, leftovers
 from pipeline.downloads import fetching
 from pipeline.downloads.fetching import fetch
 from pipeline.downloads.sources import Source
+from pipeline.errors import DownloadError
 
 SCRIPT = """
     import sys
@@ -151,3 +152,9 @@ def test_a_disk_that_fills_while_unpacking(site, archive, raw, make_zip, order):
     site.requests.clear()
     fetch(archive, order())
     assert site.requests == [], "the archive had come"
+
+
+def test_a_working_folder_that_cannot_be_made_is_told_with_its_place(source, order, raw):
+    (raw / "downloads").write_text("a file where the folder should be")
+    with pytest.raises(DownloadError, match=r"downloads/own: cannot be written"):
+        fetch(source(), order())

@@ -212,3 +212,27 @@ def test_parts_of_several_addresses_are_one_file_when_its_hash_is_known(site, pa
             assert name == "a.zip"
     assert site.requests[-1][1]
     assert hashlib.sha256(part.read_bytes()).digest() == hashlib.sha256(BODY).digest()
+
+
+def test_where_the_server_says_no_size_the_published_one_tells_that_it_was_cut(site, part, patience):
+    site.lengths = False
+    site.plans["a.zip"] = ["cut 70000", "cut 50000"]
+    Resuming(part, size=len(BODY), patience=patience).fill(site.url("a.zip"))
+    assert part.read_bytes() == BODY
+
+
+def test_more_than_the_published_size_is_not_waited_for(site, part, patience):
+    """A server that never ends would fill the disk."""
+    site.lengths = False
+    with pytest.raises(UnreachableError, match="more than 1000 bytes"):
+        Resuming(part, size=1000, patience=patience).fill(site.url("a.zip"))
+    assert len(site.requests) == 1
+    assert not part.exists()
+
+
+def test_a_published_size_for_which_there_is_no_room_is_told_before_it_comes(site, part, patience, monkeypatch):
+    site.lengths = False
+    monkeypatch.setattr(transfer.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
+    with pytest.raises(DownloadError, match="the disk has room for 1,000"):
+        Resuming(part, size=len(BODY), patience=patience).fill(site.url("a.zip"))
+    assert not part.exists()

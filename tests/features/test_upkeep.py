@@ -234,13 +234,16 @@ def test_leftovers_of_killed_processes_go_after_a_day(store) -> None:
     fill(store, identity(), range(4))
     folder = store.kinds / identity().name
     fresh, old = folder / f".{'a' * 32}.parquet.x.tmp", folder / f".{'b' * 32}.parquet.y.tmp"
-    for path in (fresh, old):
+    probe = folder / ".probe.0123456789ab.tmp"  # of a process killed while it looked whether there is room
+    for path in (fresh, old, probe):
         path.write_bytes(b"half")
     two_days_ago = time.time() - 2 * 24 * 3600
-    os.utime(old, (two_days_ago, two_days_ago))
-    assert upkeep.prune(store).leftovers == 1
+    for path in (old, probe):
+        os.utime(path, (two_days_ago, two_days_ago))
+    assert upkeep.prune(store).leftovers == 2
     assert fresh.exists()
     assert not old.exists()
+    assert not probe.exists()
 
 
 def test_a_segment_that_the_file_system_keeps_back_is_left_alone(store, monkeypatch) -> None:

@@ -7,6 +7,9 @@ import shutil
 
 import pytest
 
+from pipeline.errors import SweepError
+from pipeline.sweeps.ground import stand_on
+
 KEY = "metrics/third.json:test.r10"
 
 
@@ -146,6 +149,21 @@ def test_without_git_the_lock_alone_is_read(project):
     assert any(line.startswith("commits:") for line in found["not_known"])
 
 
+def test_another_users_repository_is_called_that(project, monkeypatch):
+    """Git refuses to read it, which is no reason to advise `git init`."""
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    project.environment["GIT_TEST_ASSUME_DIFFERENT_OWNER"] = "1"
+    told = f"git config --global --add safe.directory {project.folder}"
+    assert any(told in line for line in audited(project, KEY)["not_known"])
+    for arguments in ([KEY, "--rev", "HEAD"], ["--history", KEY]):
+        done = project.audit(*arguments)
+        assert done.returncode == 1
+        assert "dubious ownership" in done.stderr
+        assert told in done.stderr
+    with pytest.raises(SweepError, match="dubious ownership"):
+        stand_on(project.folder)
+
+
 def test_the_commit_is_the_one_that_recorded_the_state_first(project):
     recorded = project.do("git", "rev-parse", "HEAD").strip()
     project.edit("params.yaml", "factor: 5", "factor: 6")
@@ -159,6 +177,33 @@ def test_the_commit_is_the_one_that_recorded_the_state_first(project):
     earlier = audited(project, KEY, "--rev", recorded)
     assert earlier["value"] == pytest.approx(3)
     assert {stage["commit"]["sha"] for stage in earlier["stages"]} == {recorded}
+
+
+def test_the_commits_of_a_branch_are_its_own(project):
+    """Also where its clock is behind, and nothing of it is checked out."""
+    recorded = project.do("git", "rev-parse", "HEAD").strip()
+    project.do("git", "checkout", "-q", "-b", "other")
+    project.edit("params.yaml", "factor: 5", "factor: 6")
+    project.do("dvc", "repro", "-q")
+    newer = project.commit("six")
+    project.do("git", "checkout", "-q", "main")
+    for revision in ("other", newer):
+        found = audited(project, KEY, "--rev", revision)
+        shas = {stage["name"]: stage["commit"]["sha"] for stage in found["stages"]}
+        assert shas == {"third": newer, "second": recorded, "first": recorded}
+        assert not any("no commit has this state" in line for line in found["not_known"])
+
+
+def test_what_cannot_be_compared_is_not_called_the_same(project):
+    for name, text in (("params.yaml", "first: [\n"), ("dvc.yaml", "<<<<<<< HEAD\nstages:\n")):
+        before = (project.folder / name).read_text()
+        project.write(name, text)
+        found = audited(project, KEY)
+        assert states(found) == dict.fromkeys(["third", "second", "first"], "not known")
+        assert any(line.startswith(f"{name} is not here or cannot be read") for line in found["not_known"])
+        project.write(name, before)
+    (project.folder / "params.yaml").unlink()
+    assert set(states(audited(project, KEY)).values()) == {"not known"}
 
 
 def test_facts_come_from_the_project_or_from_the_store(project, tmp_path):
@@ -192,6 +237,10 @@ def test_facts_come_from_the_project_or_from_the_store(project, tmp_path):
         (["--history", "metrics/third.json"], "names no key"),
         (["--history", "metrics/third.json:test.r01"], "Did you mean test.r10"),
         (["--history", "metrics/none.json:test.r10"], "dvc metrics show"),
+        (["--history", "my metrics.json:test.r10"], "dvc metrics show"),
+        (["--history", "my\nmetrics.json:test.r10"], "dvc metrics show"),
+        (["--history", "stages:test.r10"], "no commit or experiment has this key"),
+        (["models/encoder/wieghts"], "Did you mean models/encoder/weights"),
         (["--diff", "HEAD", "nowhere"], "is no commit"),
         (["--verify", "secnd"], "Did you mean second"),
     ],

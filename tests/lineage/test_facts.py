@@ -53,6 +53,15 @@ def test_paths_with_parameters_in_them_and_data_added_to_dvc_count(project, here
     assert path.name == f"{keys(project)['first']}.json"
 
 
+@pytest.mark.parametrize("text", ["outs:\n- hash: md5\n  path: later\n", "outs:\n", "", "- 1\n"])
+def test_data_that_dvc_has_no_hash_of_is_no_hindrance(project, here, text):
+    """As of an import that was not downloaded: the stage does not read it."""
+    project.write("data/raw/later.dvc", text)
+    path = Recorder("first", project.folder, here).finish()
+    assert path is not None
+    assert path.name == f"{keys(project)['first']}.json"
+
+
 def test_what_was_not_committed_is_named(project, here):
     project.write("stages/second.py", (project.folder / "stages/second.py").read_text() + "# more\n")
     path = Recorder("second", project.folder, here).finish()
@@ -77,7 +86,7 @@ def test_an_experiment_in_a_folder_of_its_own_leaves_its_facts_in_the_project(pr
     assert json.loads(path.read_text())["experiment"] == "wide"
 
 
-@pytest.mark.parametrize("wrong", ["outs", "dvc.yaml", "params.yaml", "store"])
+@pytest.mark.parametrize("wrong", ["outs", "dvc.yaml", "params.yaml", "store", "a .dvc file"])
 def test_a_run_is_not_lost_because_its_facts_cannot_be_kept(project, here, caplog, wrong):
     match wrong:
         case "outs":
@@ -87,10 +96,22 @@ def test_a_run_is_not_lost_because_its_facts_cannot_be_kept(project, here, caplo
             project.edit("dvc.yaml", "  second:", "  other:")
         case "params.yaml":
             project.write("params.yaml", "first: [")
+        case "a .dvc file":
+            (project.folder / "data/raw/x.dvc").write_bytes(b"\xff")
         case "store":
             here.store.write_text("a file, not a folder")
     assert Recorder("second", project.folder, here).finish() is None
     assert "the facts of this run are not kept" in caplog.text
+
+
+def test_facts_that_another_version_wrote_are_not_half_understood(project, tmp_path):
+    """As in a store that newer versions use too."""
+    key = keys(project)["third"]
+    project.write(f"runs/{key}.json", json.dumps({"schema": 2, "entry": key, "machine": {"host": "lab"}}))
+    for what in (["third"], ["--verify", "third"]):
+        done = project.audit(*what)
+        assert done.returncode == 0, done.stderr
+        assert "another version of Sightword" in done.stderr
 
 
 def test_facts_of_another_run_under_this_name_are_not_believed(tmp_path, caplog):

@@ -108,12 +108,12 @@ def test_the_same_inputs_with_other_bytes_are_put_down_to_machine_and_packages(p
     second = read(project, KEY)["stages"][0]["entry"]
     assert "facts of the runs are not known" in read(project, "--diff", "HEAD", "workspace")["because"][0]
     for key, version in ((first, "2.11"), (second, "2.13")):
-        facts = {"entry": key, "host": "lab", "threads": 2, "packages": {"torch": version, "numpy": "2"}}
+        facts = {"schema": 1, "entry": key, "host": "lab", "threads": 2, "packages": {"torch": version, "numpy": "2"}}
         project.write(f"runs/{key}.json", json.dumps(facts))
     found = read(project, "--diff", "HEAD", "workspace")
-    assert found["because"] == [
+    assert found["because"][0] == (
         "third gave other bytes for the same command, parameters, code and data: packages (torch)"
-    ]
+    )
     assert found["stages"][0]["packages"] == {"torch": ["2.11", "2.13"]}
     assert "torch: 2.11 -> 2.13" in project.audit("--diff", "HEAD", "workspace").stdout
 
@@ -121,6 +121,8 @@ def test_the_same_inputs_with_other_bytes_are_put_down_to_machine_and_packages(p
 def test_what_is_the_same_is_said_to_be(ran):
     done = ran.audit("--diff", "HEAD", "workspace")
     assert "are the same" in done.stdout
+    assert "not run yet" in done.stdout  # a parameter that was edited since made no number
+    assert "not run yet" not in ran.audit("--diff", "HEAD", "HEAD").stdout
 
 
 def test_a_stage_that_only_one_has_is_told(project):

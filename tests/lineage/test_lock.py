@@ -60,7 +60,8 @@ def test_a_merge_conflict_is_told_with_its_line_and_how_to_end_it(repository):
 @pytest.mark.parametrize(
     "text",
     ["- a\n- b\n", "stages: 3\n", "schema: '2.0'\nstages:\n  train:\n    cmd: [", "stages:\n  a:\n    deps: []\n",
-     "schema: '2.0'\nstages:\n  a:\n    cmd: x\n    outs:\n    - 3\n"],
+     "schema: '2.0'\nstages:\n  a:\n    cmd: x\n    outs:\n    - 3\n",
+     "schema: '2.0'\nstages:\n  a:\n    cmd: x\n    params:\n      params.yaml: [1]\n"],
 )  # fmt: skip
 def test_what_is_no_lock_file_is_refused(text):
     with pytest.raises(LineageError, match=r"dvc\.lock"):

@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import getpass
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -113,6 +116,62 @@ class S3Server:
             "region": "us-east-1",
         }
 
+    def objects(self) -> dict[str, str]:
+        """The MD5 of each object in the bucket, by its key."""
+        with _plainly(f"{self.endpoint}/{self.bucket}?list-type=2&max-keys=1000") as answer:
+            listed = answer.read().decode()
+        assert "<IsTruncated>true" not in listed
+        keys = re.findall(r"<Key>(.*?)</Key>", listed)
+        tags = re.findall(r"<ETag>(?:&quot;|\")?([0-9a-f]{32})(?:&quot;|\")?</ETag>", listed)
+        return dict(zip(keys, tags, strict=True))
+
+
+class Relay:
+    """Hands connections on to a server, until it is cut: what the server has is not lost by that.
+
+    Args:
+        port: of the server.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.port, self._target = free_port(), port
+        self._listener: socket.socket | None = None
+        self._open: set[socket.socket] = set()
+
+    def start(self) -> None:
+        """Listen, once more after :meth:`stop`."""
+        self._listener = socket.create_server(("127.0.0.1", self.port))
+        threading.Thread(target=self._accept, args=[self._listener], daemon=True).start()
+
+    def stop(self) -> None:
+        """Break off all connections, and take no more."""
+        broken, self._open = [*filter(None, [self._listener]), *self._open], set()
+        for one in broken:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def _accept(self, listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):  # closed
+            while True:
+                near = listener.accept()[0]
+                far = socket.create_connection(("127.0.0.1", self._target))
+                self._open |= {near, far}
+                for one, other in ((near, far), (far, near)):
+                    threading.Thread(target=self._hand_on, args=[one, other], daemon=True).start()
+
+    @staticmethod
+    def _hand_on(one: socket.socket, other: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := one.recv(1 << 16):
+                other.sendall(data)
+            other.shutdown(socket.SHUT_WR)
+
+
+def _plainly(request: str | urllib.request.Request) -> Any:
+    """The answer to a request, whatever proxy the machine has."""
+    return urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30)
+
 
 @contextlib.contextmanager
 def s3(folder: Path) -> Iterator[S3Server]:
@@ -126,7 +185,7 @@ def s3(folder: Path) -> Iterator[S3Server]:
         wait_for(port, process, folder / "s3.log")
         server = S3Server(f"http://127.0.0.1:{port}")
         make = urllib.request.Request(f"{server.endpoint}/{server.bucket}", method="PUT")
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(make, timeout=30) as answer:
+        with _plainly(make) as answer:
             assert answer.status == 200
         yield server
     finally:

@@ -33,6 +33,11 @@ def test_the_size_is_told_without_making_the_combinations(tmp_path):
     ("text", "message"),
     [
         ("", "has no `blocks`"),
+        (
+            "blocks:\n  - train.hidden: [8]\n    train.hidden: [16]\n",
+            'line 3, column 5: is not valid YAML .found duplicate key "train.hidden"',
+        ),
+        ("blocks: [\n", "is not valid YAML"),
         ("- 1\n", "has no `blocks`"),
         ("blocks: []\n", r"blocks = \[\]"),
         ("blocks:\n  - {}\n", r"blocks\[1\] = {}"),

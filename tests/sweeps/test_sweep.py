@@ -233,6 +233,26 @@ def test_a_dry_run_lists_and_runs_nothing(project, capsys):
     assert len(project.calls("begun")) == calls
 
 
+def test_a_dry_run_lists_also_what_could_not_be_run_yet(project, capsys):
+    """A grid is written before its data are there: the list is given, and what is missing is told as by a run."""
+    project.write(
+        "params.yaml", (project.folder / "params.yaml").read_text().replace("data/raw/sample", "data/raw/own")
+    )
+    project.commit()
+    assert sweep(project, "0.1, 0.3", "--dry-run") == 1
+    said = capsys.readouterr()
+    assert [line.split()[0] for line in said.out.splitlines()] == ["experiment", "g-margin0.1", "g-margin0.3"]
+    assert "data/raw/own: not there" in said.err
+    assert not project.calls("begun")
+
+
+def test_facts_that_cannot_be_kept_cost_no_experiment(project, monkeypatch):
+    monkeypatch.setenv("FAKE_DVC_FACTS", "1")
+    project.write("runs", "a file where the folder should be")
+    assert sweep(project, "0.1, 0.3", "--slots", "1", "--committed") == 0
+    assert set(project.experiments()) == {"g-margin0.1", "g-margin0.3"}
+
+
 def test_many_are_asked_about_and_some_can_be_chosen(project, capsys):
     assert sweep(project, "0.1", more="seeds: 1000\n") == 1
     assert "1,000 experiments are to be run" in capsys.readouterr().err
