@@ -21,12 +21,17 @@ def model(sentences):
 VECTORS = "".join(f"{word} {' '.join(str((7 * place + 3 * len(word)) % 11 - 5) for place in range(8))}\n" for word in
                   ("a", "red", "blue", "small", "large", "circle", "square", "star", "is", "."))  # fmt: skip
 
+JUDGE = """\
+sightword evaluate models/encoder --data data/raw/senteval --no-trained-head --pairs data/semantics/pairs.parquet \\
+  --training-captions data/captions/captions.parquet \\
+  --tasks STSSample STS12 STS13 STS14 STS15 STS16 STSBenchmark SICKRelatedness
+"""
+
 BEFORE = {
     "audit": [("sh", "git branch -M main; git branch my-experiment")],
     "comparing": [
         ("sh", "git branch other"),
-        ("sh", "sightword evaluate models/encoder --data data/raw/senteval --no-trained-head --pairs data/semantics/pairs.parquet"
-               " --tasks STSSample STS12 STS13 STS14 STS15 STS16 STSBenchmark SICKRelatedness"),
+        ("sh", JUDGE),
         ("python", f"{ENCODER}\nencode = model"),
     ],
     "experiments": [("sh", "git branch -M main; git branch grid-1; git branch grid-4")],
