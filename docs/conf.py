@@ -26,7 +26,9 @@ _OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./([^)#]+)(?:#[^)]*)?\)")
 
 def _name_files_outside(_app: Any, _page: str, source: list[str]) -> None:
     """A link to a file that is in the repository and not among these pages becomes its name."""
-    source[0] = _OUTSIDE.sub(r"\1 (`\2`)", source[0])
+    source[0] = _OUTSIDE.sub(
+        lambda link: f"`{link[2]}`" if link[1] == link[2] else f"{link[1]} (`{link[2]}`)", source[0]
+    )
 
 
 def setup(app: Any) -> None:

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import accounts
 import pytest
+from blocks import blocks
 from checkout import Checkout
 from small_run import make_small
 
 from pipeline import params
 
 NAMES = list(params.SECTIONS)
-FENCE = re.compile(r"^```(\w+) ?(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PEOPLE = ("root", "ana", "ben")
 
 
@@ -61,7 +61,6 @@ def followed(repository: Path, tmp_path_factory) -> Iterator[Followed]:
     """The blocks of the page, in order, each by whom it names, with other names for users and folders."""
     if reason := accounts.lacking():
         pytest.skip(reason)
-    page = (repository / "docs/lab.md").read_text()
     with accounts.lab([0o022, 0o077], join=False) as lab:
         ana, ben = lab.users
         names = {"/srv/lab": str(lab.folder), "sightlab": lab.group, "ana": ana.name, "ben": ben.name}
@@ -84,8 +83,9 @@ def followed(repository: Path, tmp_path_factory) -> Iterator[Followed]:
         (lab.folder / "root").mkdir()
         (lab.folder / "site").mkdir()
         (lab.folder / "site").chmod(0o1777)
-        for language, who, text in FENCE.findall(page):
-            if language == "text":
+        for one in blocks(repository / "docs/lab.md"):
+            who, text = one.who, one.text
+            if one.language == "text":
                 result.shown.append((len(result.output) - 1, here(text)))
             elif who:
                 assert who in PEOPLE, who

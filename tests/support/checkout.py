@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 import subprocess
@@ -48,6 +49,13 @@ class Checkout:
         self.run("git", "init", "-q")
         self.run("git", "add", "-A")
         self.run("git", "commit", "-qm", "start")
+
+    def copy(self, folder: Path) -> Checkout:
+        """The same elsewhere, with its history and data; caches outside of it are shared."""
+        shutil.copytree(self.folder, folder, symlinks=True)
+        other = copy.copy(self)
+        other.folder = folder
+        return other
 
     def run(self, *command: str, ok: bool = True, **extra: str) -> subprocess.CompletedProcess[str]:
         """Run a command here; ``extra`` are environment variables."""

@@ -1,0 +1,105 @@
+"""Every command of the pages is typed as a reader would, in a copy of the sample; those that are not say why."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import page_runner
+import pytest
+from blocks import COMMANDS, SHOWN, blocks, pages, to_run
+from checkout import Checkout
+from readers_files import BEFORE, write_senteval
+from ruamel.yaml import YAML
+from small_run import make_small
+
+from pipeline import cli
+from pipeline.lineage.lock import flat
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+ALL = [one for page in pages(REPOSITORY) for one in blocks(page)]
+RUN = [page.stem for page in pages(REPOSITORY) if to_run(page)]
+
+
+def test_every_block_says_what_it_is_and_why_it_is_not_run():
+    marks = sum(page.read_text().count("<!-- not run") for page in pages(REPOSITORY))
+    assert marks == sum(bool(one.why) for one in ALL), "a mark stands on the line before its block"
+    for page in pages(REPOSITORY):
+        fences = len(re.findall(r"^\s*```", page.read_text(), re.MULTILINE))
+        assert fences == 2 * len(blocks(page)), f"{page.name}: a fence is indented or not closed"
+    for one in ALL:
+        assert one.language in (*COMMANDS, *SHOWN) or one.language.startswith("{"), one.place
+        assert not one.why or one.language in COMMANDS, one.place
+        assert not one.who or one.page.stem == "lab", f"{one.place}: only tests/sharing/test_lab.py knows people"
+
+
+@pytest.mark.parametrize("one", [one for one in ALL if one.language in COMMANDS], ids=lambda one: one.place)
+def test_what_stands_in_a_block_can_be_read(one, parameters, targets, capsys):
+    """Also in those that are not run: the language, options of ``sightword``, names of parameters, targets of make."""
+    if one.language == "python":
+        ast.parse(one.text, one.place)
+        return
+    checked = subprocess.run(["bash", "-n"], input=one.text, capture_output=True, text=True)
+    assert not checked.stderr
+    for line in one.text.replace("\\\n", "").splitlines():
+        if not line.startswith(("sightword ", "dvc ", "make ")):
+            continue
+        program, *words = itertools.takewhile(lambda word: word not in ("|", "&&"), shlex.split(line, comments=True))
+        if program == "sightword":
+            try:
+                cli._parser().parse_args(words)
+            except SystemExit:
+                pytest.fail(f"{line}: {capsys.readouterr().err}")
+        if program == "make":
+            assert set(words) <= targets
+        settings = [word for before, word in itertools.pairwise(words) if before == "-S"]
+        assert {word.split("=")[0] for word in settings} <= parameters
+
+
+@pytest.fixture(scope="module")
+def parameters(repository):
+    return {name for name, _ in flat(YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text()))}
+
+
+@pytest.fixture(scope="module")
+def targets(repository):
+    return set(re.findall(r"^([a-z-]+):", (repository / "Makefile").read_text(), re.MULTILINE))
+
+
+@pytest.fixture(scope="module")
+def done(repository, tmp_path_factory) -> Checkout:
+    """The sample on a few pictures, computed and committed; its copies share one cache."""
+    folder = tmp_path_factory.mktemp("pages")
+    checkout = Checkout(repository, folder / "sightword", folder / "store")
+    make_small(checkout)
+    (checkout.folder / ".git/info/exclude").write_text(".venv\n")
+    (checkout.folder / ".venv").symlink_to(Path(sys.executable).parent.parent)
+    checkout.run("dvc", "cache", "dir", "--local", str(folder / "cache"))
+    checkout.run("dvc", "repro")  # as `make repro` does
+    checkout.run("git", "commit", "-qam", "run")
+    return checkout
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("page", RUN)
+def test_the_commands_of_a_page_work(done, page, repository, tmp_path):
+    path = next(one for one in pages(repository) if one.stem == page)
+    copy = done.copy(tmp_path / "sightword")
+    write_senteval(copy.folder / "data/corpus/senteval", copy.folder / "data/raw/senteval")
+    todo = [(f"before {page}", language, text) for language, text in BEFORE.get(page, [])]
+    todo += [(one.place, one.language, one.text) for one in to_run(path)]
+    (tmp_path / "blocks.json").write_text(json.dumps(todo))
+    said = copy.run(
+        sys.executable, page_runner.__file__, str(tmp_path / "blocks.json"), PYTHONPATH=str(copy.folder)
+    ).stdout
+    if page == "tutorial":
+        assert "Data and pipelines are up to date." in said
+        assert "data/retrieval: the same bytes" in said
+        assert "(2, 16)" in said
+        assert "train differs by parameters (train." in said
