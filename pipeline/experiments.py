@@ -15,7 +15,7 @@ from pipeline.errors import FileFormatError, ParamsError
 from pipeline.report.figures import is_number
 
 if TYPE_CHECKING:
-    from pipeline.report.grid import Series
+    from pipeline.comparison.grid import Series
 
 SUMMARY = "metrics/summary.json"
 """The metrics that are shown when none are named."""
@@ -198,7 +198,7 @@ def series(found: Sequence[Group], *, against: str = "") -> tuple[str, dict[str,
     Raises:
         ParamsError: the parameter was not varied, or has no numbers; or there are too many lines to tell apart.
     """
-    from pipeline.report.grid import LOOKS, Series
+    from pipeline.comparison.grid import LOOKS, Series
 
     values = {name: {value for group in found if is_number(value := group.varied[name])} for name in found[0].varied}
     numeric = [name for name, known in values.items() if len(known) > 1 and name != INPUTS]

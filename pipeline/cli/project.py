@@ -145,8 +145,8 @@ def _experiments(arguments: argparse.Namespace) -> int:
 
 def _plot(arguments: argparse.Namespace, found: list[Group]) -> None:
     from pipeline import experiments
+    from pipeline.comparison.grid import grid
     from pipeline.files import atomic_file
-    from pipeline.report.grid import grid
 
     x, panels = experiments.series(found, against=arguments.against)
     if not arguments.metric:

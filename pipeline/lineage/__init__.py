@@ -9,11 +9,9 @@ from pipeline.doors import open_door
 
 _DOORS = {
     "audit": "pipeline.lineage.chain",
-    "difference": "pipeline.lineage.difference",
-    "history": "pipeline.lineage.history",
     "verify": "pipeline.lineage.verification",
 }
-__all__ = ["audit", "difference", "history", "verify"]
+__all__ = ["audit", "verify"]
 
 
 def __getattr__(name: str) -> Any:
