@@ -137,6 +137,11 @@ def test_a_dropped_picture_finds_captions_and_what_is_none_is_told(browser, addr
     browser.run(drop.format(data=base64.b64encode(b"<script>alert(1)</script>").decode(), name="<b>x</b>.html"))
     browser.until("document.getElementById('sheet-status').textContent.includes('cannot be used')")
     assert browser.run("document.getElementById('sheet-title').textContent") == "<b>x</b>.html"
+    # Closed and opened again before the browser tells of the closing: what was opened last stays.
+    again = drop.format(data=picture, name="again.png")
+    browser.run(f"document.getElementById('sheet').close(); {again}")
+    browser.until(FOUND)
+    assert browser.run("document.getElementById('sheet-title').textContent") == "again.png"
 
 
 @pytest.mark.full

@@ -240,9 +240,12 @@ sheet.addEventListener("click", (event) => {
   if (event.target === sheet) sheet.close(); // beside it
 });
 sheet.addEventListener("close", () => {
+  const left = leaving;
+  leaving = false;
+  if (sheet.open) return; // this tells late of a closing: it is open for something else again
   showing?.abort();
-  if (leaving) leaving = false;
-  else if (history.state?.sheet) history.back(); // to where it was opened
+  if (left) return;
+  if (history.state?.sheet) history.back(); // to where it was opened
   else remember({ q: query.value.trim() });
 });
 
