@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 # Processes that run tests side by side; their files are shared out, each file's tests stay in order
 WORKERS ?= 2
+# A file's tests run in one process, in the order that tests/conftest.py gives.
+SPREAD := --dist loadfile --no-loadscope-reorder
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export DVC_NO_ANALYTICS := 1
 
@@ -26,10 +28,10 @@ repro: install ## Run the pipeline on what params.yaml says (the sample at first
 	dvc repro
 
 test: install ## Run the tests: minutes, no root, no system packages
-	python -m pytest -m 'not full' -n $(WORKERS) --dist loadfile --durations=10
+	python -m pytest -m 'not full' -n $(WORKERS) $(SPREAD) --durations=10
 
 test-full: install ## Run the long and the system-level tests too
-	python -m pytest -m full -n $(WORKERS) --dist loadfile --durations=10
+	python -m pytest -m full -n $(WORKERS) $(SPREAD) --durations=10
 
 system-packages: ## Install what test-full needs of the system, where it is missing: an SSH server, a browser (Debian, root)
 	@command -v sshd >/dev/null || [ -x /usr/sbin/sshd ] || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends openssh-server; }

@@ -32,6 +32,18 @@ os.environ["PATH"] = (
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
+LONGEST = (
+    *("test_pages.py", "test_end_to_end.py", "test_lab.py", "test_remotes.py", "test_real_sweep.py", "test_sweep.py"),
+    *("test_features_killed.py", "test_train_killed.py"),
+)
+"""Files that take long. They begin first, so that no process is left alone with one of them at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest files first."""
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+
+
 @pytest.fixture(scope="session")
 def repository() -> Path:
     return REPOSITORY
