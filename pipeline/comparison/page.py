@@ -111,7 +111,9 @@ def render(contrast: Contrast) -> str:
             (name, figures.plain(a), figures.plain(b), f"{a - b:+.6g}" if a != b else "0")
             for name, a, b in contrast.numbers
         ],
-        pairs=disagreements.pairs(contrast.pairs, number=PAIRS) if contrast.pairs and contrast.semantics else ([], []),
+        pairs=disagreements.pairs(contrast.pairs, number=PAIRS, unseen=contrast.unseen)
+        if contrast.pairs and contrast.semantics
+        else ([], []),
         curves=[(caption, _markup(drawing)) for caption, drawing in _curves(contrast)],
         queries=[("A", better), ("B", worse)],
         depth=min(one.depth for one in contrast.answers) if contrast.answers else 0,

@@ -9,14 +9,18 @@ import shutil
 import subprocess
 from html.parser import HTMLParser
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from pipeline.cli import main
 from pipeline.comparison.contrast import contrast
+from pipeline.comparison.disagreements import pairs
 from pipeline.comparison.page import render
 from pipeline.comparison.sides import opened
+from pipeline.comparison.systems import unseen_pairs
 
 
 class Words(HTMLParser):
@@ -96,8 +100,23 @@ def test_csv_is_a_table_alone_and_writes_no_page(project, capsys):
 
 
 def test_only_unseen_pairs(project):
-    less, _ = compared(project, unseen=True)
-    full, _ = compared(project)
+    less, page = compared(project, unseen=True)
+    full, other = compared(project)
+    said = "Only pairs of which neither sentence is a training caption"
+    assert said in page
+    assert said not in other
+    seen = {
+        (" ".join(key), ours.first[place])
+        for key, ours in less.pairs[0].subtasks.items()
+        for place in np.flatnonzero(~unseen_pairs(ours, less.pairs[1].subtasks[key]))
+    }
+    shown = [
+        {(one.subtask, one.first) for part in pairs(less.pairs, number=6, unseen=flag) for one in part}
+        for flag in (False, True)
+    ]
+    assert shown[0] & seen
+    assert shown[1]
+    assert not shown[1] & seen
     assert all(one.pairs < other.pairs for one, other in zip(less.semantics.rows, full.semantics.rows, strict=True))
 
 
@@ -157,10 +176,14 @@ def test_a_damaged_object_ends_it_and_leaves_the_page_of_before(project, capsys)
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nowhere", "sightword: nowhere: does not exist, and is no commit, branch or experiment here"),
+        ("nowhere", "sightword: nowhere: is no file or folder, and is no commit, branch or experiment here"),
         ("--help-me", "unrecognized arguments"),
         ("", "does not exist"),
-        ("HEAD~9", "HEAD~9: does not exist, and is no commit"),
+        ("HEAD~9", "HEAD~9: is no file or folder, and is no commit"),
+        ("HEAD~1..HEAD", "is no commit"),
+        ("^HEAD", "is no commit"),
+        ("HEAD:params.yaml", "is no commit"),
+        ("stages", "stages: is a folder without results"),
     ],
 )
 def test_who_is_neither_path_nor_revision_is_told(project, name, message):
@@ -170,6 +193,16 @@ def test_who_is_neither_path_nor_revision_is_told(project, name, message):
     assert done.returncode in (1, 2)
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_experiment_whose_name_another_has_is_told(project, capsys):
+    shas = [project.do("git", "rev-parse", tag).strip() for tag in ("good", "poor")]
+    for sha in shas:
+        project.do("git", "update-ref", f"refs/exps/{sha[:2]}/{sha[2:]}/twice", sha)
+    assert main(["compare", "twice", "good"]) == 1
+    err = capsys.readouterr().err
+    assert "twice: is no file or folder, and several experiments have this name. Name a commit: " in err
+    assert all(sha[:7] in err for sha in shas)
 
 
 def test_a_commit_without_results_is_told(project, capsys):
@@ -197,6 +230,20 @@ def test_a_file_of_another_form_is_told_with_its_revision(project, capsys):
     assert err.count("\n") == 1
 
 
+def test_of_shorter_lists_the_deeper_recalls_stay_numbers(project):
+    path = project.folder / "data/retrieval/top10.parquet"
+    table = pq.read_table(path)
+    path.unlink()
+    pq.write_table(table.filter(pc.less_equal(table["position"], 5)), path)
+    found, page = compared(project, "good", "workspace")
+    assert [row.depth for row in found.recalls] == [1, 5, 1, 5]
+    names = [name for name, _, _ in found.numbers]
+    for direction in ("caption_to_image", "image_to_caption"):
+        assert f"retrieval test.full.{direction}.r10" in names
+        assert f"retrieval test.full.{direction}.r5" not in names
+    assert "not among 5" in page
+
+
 def test_other_queries_are_no_comparison(project, tmp_path):
     table = pq.read_table(project.folder / "data/retrieval/top10.parquet")
     half = table.filter([image < "scene-020.png" for image in table["query_image"].to_pylist()])
@@ -209,7 +256,7 @@ def test_other_queries_are_no_comparison(project, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "why"), [(2.5, "of another run"), (-2.5, "of another run"), (-0.5, "answers with the same score count")]
+    ("change", "why"), [(2.5, "there. One of the two files"), (-2.5, "there. There, answers with the same score count")]
 )
 def test_recalls_that_the_metrics_do_not_have_are_noticed(project, change, why):
     path = project.folder / "metrics/retrieval.json"
