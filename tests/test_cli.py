@@ -244,7 +244,7 @@ def test_comparisons_that_make_no_sense_end_with_2(systems: Path, options: list[
 def test_what_cannot_be_compared_is_one_message(systems: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (systems / "empty").mkdir()
     for options, message in (
-        (["empty"], "sightword: empty: holds no data/semantics/pairs.parquet"),
+        (["empty"], "sightword: empty: is a folder without results"),
         (["none.parquet"], "sightword: none.parquet: does not exist"),
         (["--published", "elmo"], "sightword: elmo: no such published system; expected one of bow, infersent"),
     ):

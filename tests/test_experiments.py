@@ -18,6 +18,7 @@ import pytest
 
 from pipeline import experiments
 from pipeline.cli import main
+from pipeline.comparison.grid import Series, grid
 from pipeline.errors import FileFormatError, ParamsError
 
 
@@ -203,6 +204,14 @@ def test_a_drawing_has_a_line_for_each_setting_over_what_has_most_values(recorde
     assert gru.mean == [statistics.fmean(wanted[size]) for size in (32, 48)]
     assert gru.deviation == [None, statistics.stdev(wanted[48])]
     assert sum(len(one.x) for one in panels["sts"]) == len(found)  # nothing is lost
+
+
+def test_a_single_seed_has_no_bar():
+    """A bar of no length would say that all seeds reach the same."""
+    drawing = grid({"sts": [Series("", [16, 32], [0.4, 0.5], [None, 0.1])]}, xlabel="train.hidden")
+    (bars,) = drawing.figure.axes[0].containers[0].lines[2]
+    lengths = [segment[1, 1] - segment[0, 1] for segment in bars.get_segments() if len(segment)]
+    assert [length for length in lengths if not np.isnan(length)] == [pytest.approx(0.2)]
 
 
 def test_what_was_not_varied_over_numbers_cannot_be_drawn(recorded):

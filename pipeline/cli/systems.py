@@ -49,8 +49,8 @@ def add(commands: Commands) -> None:
     compare.add_argument("b", metavar="B", nargs="?", help="the other one, judged on the same queries and pairs")
     compare.add_argument("--published", metavar="NAME", help="instead of B: bow, infersent, char-gru or char-gru-coco")
     compare.add_argument("--unseen", action="store_true", help="only pairs of which neither sentence was trained on")
-    compare.add_argument("--samples", metavar="N", type=int, help="resamples of the bootstrap (default: 10000)")
-    compare.add_argument("--seed", metavar="N", type=int, help="of the bootstrap (default: 0)")
+    compare.add_argument("--samples", metavar="N", type=int, help="resamples, and random swaps (default: 10000)")
+    compare.add_argument("--seed", metavar="N", type=int, help="of their draws (default: 0)")
     compare.add_argument(
         "--html", metavar="FILE", type=Path, help=f"write a page of both (default for revisions: {PAGE})"
     )
@@ -155,6 +155,8 @@ def _print_contrast(arguments: argparse.Namespace, found: Contrast) -> None:
     ]
     drawn = ["the pictures"] * bool(found.recalls) + ["the pairs"] * (found.semantics is not None)
     tail = [f"Bootstrap: {found.samples} resamples of {' and of '.join(drawn)}, seed {found.seed}."] if drawn else []
+    if found.recalls:
+        tail[0] += " As many swaps of the pictures' answers."
     _print(arguments, head, parts, tail)
     for note in found.notes:
         print(note, file=sys.stderr)

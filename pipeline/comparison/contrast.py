@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,8 +28,6 @@ UNTESTED = ("r1", "r5", "r10", "median_rank", "mean_rank", "pearson", "accuracy"
 
 ROUNDING = 1e-6
 """Percent."""
-TIES = 1.0
-"""Percent: captions that are the same word for word have the same score, and are few."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +62,7 @@ class Contrast:
         params: parameters that differ, by full name.
         difference: what made them differ; None where they are not two revisions of one project.
         notes: what was not compared, and why.
+        unseen: whether of the sentence pairs only those that neither was trained on were compared.
         samples: resamples of the bootstrap.
         seed: of it.
     """
@@ -78,6 +77,7 @@ class Contrast:
     params: Mapping[str, Pair]
     difference: Difference | None
     notes: list[str] = field(default_factory=list)
+    unseen: bool = False
     samples: int = SAMPLES
     seed: int = SEED
 
@@ -110,14 +110,17 @@ def contrast(
     notes: list[str] = []
     pairs, semantics = _semantics(a, b, notes, unseen=unseen, samples=samples, seed=seed)
     answers, recalls = _retrieval(a, b, notes, samples=samples, seed=seed)
-    numbers = _numbers(a, b, tested=bool(recalls), judged=semantics is not None)
+    tested = {f"{row.direction}.r{row.depth}" for row in recalls}
+    numbers = _numbers(a, b, tested=tested, judged=semantics is not None)
     if semantics is None and not recalls and not numbers:
-        raise FileFormatError(f"nothing can be compared: {'; '.join(notes)}", where=f"{a.name} and {b.name}")
+        raise FileFormatError(
+            f"nothing can be compared: {' '.join(notes).removesuffix('.')}", where=f"{a.name} and {b.name}"
+        )
     found = None
     if project is not None and a.revision and b.revision:
         found = difference(a.revision, b.revision, project, facts=facts)
     params = changed_params(a.lock.entries, b.lock.entries) if a.lock is not None and b.lock is not None else {}
-    return Contrast(a, b, answers, recalls, pairs, semantics, numbers, params, found, notes, samples, seed)
+    return Contrast(a, b, answers, recalls, pairs, semantics, numbers, params, found, notes, unseen, samples, seed)
 
 
 def _semantics(
@@ -175,11 +178,12 @@ def _unlike_metrics(side: Side, split: str, rows: Sequence[Recall]) -> str | Non
         return None
     worst = max(gaps, key=lambda gap: abs(gap[0]))[1]
     what = f"Recalls of {side.label} are not those of its metrics/retrieval.json: {worst}."
-    if all(0 < gap < TIES for gap, _ in gaps):
-        return (
-            f"{what} There, answers with the same score count against the encoder; here they stand in the order of ids."
-        )
-    return f"{what} One of the two files is of another run."
+    if any(gap < 0 for gap, _ in gaps):
+        return f"{what} One of the two files is of another run."
+    return (
+        f"{what} There, answers with the same score count against the encoder; here they stand in the order of ids. "
+        f"If {side.label} has no such answers, one of the two files is of another run."
+    )
 
 
 def _answers(side: Side) -> Answers:
@@ -204,8 +208,15 @@ def _lacking(sides: Sequence[Side], path: str) -> str:
     return ", ".join(found)
 
 
-def _numbers(a: Side, b: Side, *, tested: bool, judged: bool) -> list[tuple[str, float, float]]:
-    """Scores in the metrics of both that were not compared otherwise."""
+def _numbers(a: Side, b: Side, *, tested: Collection[str], judged: bool) -> list[tuple[str, float, float]]:
+    """Scores in the metrics of both that were not compared otherwise.
+
+    Args:
+        a: the first.
+        b: the second.
+        tested: recalls that were, such as ``caption_to_image.r1``.
+        judged: whether correlations were.
+    """
     found = []
     for path in METRICS:
         values = [_flat(side.file(path)) for side in (a, b)]
@@ -213,7 +224,7 @@ def _numbers(a: Side, b: Side, *, tested: bool, judged: bool) -> list[tuple[str,
             last, theirs = name.rpartition(".")[2], values[1].get(name)
             if last not in UNTESTED or not is_number(ours) or not is_number(theirs):
                 continue
-            if tested and ".full." in name and last in ("r1", "r5", "r10"):
+            if name.partition(".full.")[2] in tested:
                 continue
             if judged and path.stem == "semantics" and last == "pearson":
                 continue

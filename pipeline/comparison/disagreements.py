@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.comparison.contrast import Answers
+from pipeline.comparison.systems import unseen_pairs
 from pipeline.report.gallery import Captions, Tile
 from pipeline.report.thumbnails import thumbnails
 from pipeline.semantics.breakdown import TRAINED
@@ -124,12 +125,13 @@ def _first_answers(answers: Answers, keys: set[tuple[str, int]]) -> dict[tuple[s
     return found
 
 
-def pairs(tables: tuple[PairTable, PairTable], *, number: int) -> tuple[list[Pair], list[Pair]]:
+def pairs(tables: tuple[PairTable, PairTable], *, number: int, unseen: bool = False) -> tuple[list[Pair], list[Pair]]:
     """Pairs whose rank one run has nearly right and the other far off.
 
     Args:
         tables: the scores of A and of B; subtasks that only one has are left out.
         number: how many, at most, for each run.
+        unseen: only pairs that neither was trained on; their ranks are still those among all.
 
     Returns:
         Those that A is better on, and those that B is.
@@ -141,6 +143,8 @@ def pairs(tables: tuple[PairTable, PairTable], *, number: int) -> tuple[list[Pai
             continue
         gold, a, b = ((mean_ranks(values) - 1) / (len(ours) - 1) for values in (ours.gold, ours.score, theirs.score))
         better = np.abs(b - gold) - np.abs(a - gold)
+        if unseen:
+            better[~unseen_pairs(ours, theirs)] = 0.0
         name = " ".join(key)
         for place in np.unique(np.concatenate([_ends(better, number), _ends(-better, number)])):
             texts = ours.first[place], ours.second[place]

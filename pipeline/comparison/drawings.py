@@ -66,7 +66,9 @@ def gaps(name: str, rows: Sequence[Gap], *, xlabel: str, title: str) -> Drawing:
         return Drawing(name, title, figure)
 
 
-def curves(name: str, lines: Sequence[tuple[str, Line]], *, xlabel: str, ylabel: str, title: str) -> Drawing:
+def curves(
+    name: str, lines: Sequence[tuple[str, Line]], *, xlabel: str, ylabel: str, title: str, log: bool = False
+) -> Drawing:
     """Curves of A and B in one drawing.
 
     Args:
@@ -75,6 +77,7 @@ def curves(name: str, lines: Sequence[tuple[str, Line]], *, xlabel: str, ylabel:
         xlabel: what x counts.
         ylabel: what y is.
         title: what a screen reader says.
+        log: whether the y axis is logarithmic.
     """
     looks = {"A": BLUE, "B": ORANGE}
     dashes = ("-", "--", ":")
@@ -89,7 +92,12 @@ def curves(name: str, lines: Sequence[tuple[str, Line]], *, xlabel: str, ylabel:
             axes.plot(line.x, line.y, color=looks[side], linestyle=style, marker=marker, label=f"{side} {line.label}")
         axes.set_xlabel(xlabel)
         axes.set_ylabel(ylabel)
-        axes.set_ylim(bottom=0)
+        if log:
+            axes.set_yscale("log")
+            axes.yaxis.set_major_formatter("{x:g}")
+            axes.yaxis.set_minor_formatter("")
+        else:
+            axes.set_ylim(bottom=0)
         if all(float(x).is_integer() for _, line in lines for x in line.x):
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         figure.legend(loc="outside upper left", ncols=2, handlelength=1.8, fontsize=8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -38,7 +39,8 @@ class Series:
 
 
 def grid(panels: Mapping[str, Sequence[Series]], *, xlabel: str) -> Drawing:
-    """A panel for each score, a line for each kind of training; bars are one standard deviation over seeds.
+    """A panel for each score, a line for each kind of training; bars are one standard deviation over seeds, and a
+    single seed has none.
 
     Args:
         panels: the lines by the score's name; at most as many in a panel as :data:`LOOKS`.
@@ -59,8 +61,9 @@ def grid(panels: Mapping[str, Sequence[Series]], *, xlabel: str) -> Drawing:
             name = list(panels)[number]
             for one in panels[name]:
                 colour, marker, dashes = looks[one.label]
+                bars = [math.nan if value is None else value for value in one.deviation]
                 axes.errorbar(
-                    one.x, one.mean, yerr=[value or 0.0 for value in one.deviation], color=colour, marker=marker,
+                    one.x, one.mean, yerr=bars, color=colour, marker=marker,
                     markersize=4.5, linestyle=dashes, capsize=2, label=one.label if number == 0 else None,
                 )  # fmt: skip
             axes.set_title(name, fontsize=9)

@@ -33,6 +33,8 @@ PAIRS = 6
 ATTENDED = 3
 """Captions with the attention of both."""
 RANKED = 10
+FAR = 10
+"""Losses of two runs whose largest values are this many times apart are of other kinds."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,9 @@ def render(contrast: Contrast) -> str:
             (name, figures.plain(a), figures.plain(b), f"{a - b:+.6g}" if a != b else "0")
             for name, a, b in contrast.numbers
         ],
-        pairs=disagreements.pairs(contrast.pairs, number=PAIRS) if contrast.pairs and contrast.semantics else ([], []),
+        pairs=disagreements.pairs(contrast.pairs, number=PAIRS, unseen=contrast.unseen)
+        if contrast.pairs and contrast.semantics
+        else ([], []),
         curves=[(caption, _markup(drawing)) for caption, drawing in _curves(contrast)],
         queries=[("A", better), ("B", worse)],
         depth=min(one.depth for one in contrast.answers) if contrast.answers else 0,
@@ -129,7 +133,7 @@ def _cards(contrast: Contrast) -> list[Card]:
     }
     for row in contrast.recalls:
         if row.depth == RANKED:
-            interval = "" if row.bootstrap is None else f" [{row.bootstrap.low:+.1f}, {row.bootstrap.high:+.1f}]"
+            interval = "" if row.interval is None else f" [{row.interval[0]:+.1f}, {row.interval[1]:+.1f}]"
             value = f"{row.a:.1f} / {row.b:.1f} %"
             found.append(Card(value, what[row.direction], f"{row.difference:+.1f}{interval}", row.better))
     mean = None if contrast.semantics is None else contrast.semantics.mean
@@ -143,11 +147,10 @@ def _cards(contrast: Contrast) -> list[Card]:
 
 def _recall_gaps(rows: Sequence[Recall]) -> Drawing | None:
     known = [
-        Gap(f"{table.QUERIES[row.direction]}, R@{row.depth}", row.difference, row.bootstrap.low, row.bootstrap.high,
-            row.better)
+        Gap(f"{table.QUERIES[row.direction]}, R@{row.depth}", row.difference, *row.interval, row.better)
         for row in rows
-        if row.bootstrap is not None
-    ]  # fmt: skip
+        if row.interval is not None
+    ]
     if not known:
         return None
     title = "Differences of recalls in percent: " + ", ".join(f"{gap.label} {gap.value:+.1f}" for gap in known)
@@ -194,8 +197,17 @@ def _curves(contrast: Contrast) -> list[tuple[str, Drawing]]:
             last = ", ".join(f"{side} {line.label} {line.y[-1]:.3g}".replace("  ", " ") for side, line in lines)
             title = f"{caption} of both runs, at the end {last}"
             ylabel = "loss" if name == "loss_both" else "percent"
-            drawn.append((caption, drawings.curves(name, lines, xlabel=xlabel, ylabel=ylabel, title=title)))
+            log = name == "loss_both" and _far_apart([line.y for _, line in lines])
+            if log:
+                caption = "Loss, logarithmic: the two are on other scales, so only their courses compare"
+            drawn.append((caption, drawings.curves(name, lines, xlabel=xlabel, ylabel=ylabel, title=title, log=log)))
     return drawn
+
+
+def _far_apart(series: Sequence[Sequence[float]]) -> bool:
+    """Whether one of some positive series would be flat at the bottom beside the others."""
+    most = [max(values) for values in series]
+    return max(most) > FAR * min(most) and min(min(values) for values in series) > 0
 
 
 def _captions(contrast: Contrast) -> gallery.Captions:

@@ -67,8 +67,8 @@ def opened(a: str, b: str, project: Path | None) -> Iterator[tuple[Side, Side]]:
         project: the folder with ``dvc.lock``; None where the user is in no project.
 
     Raises:
-        FileFormatError: a folder without anything to compare, or no path and no revision.
-        LineageError: the revision was never run, or an object of DVC's cache is damaged.
+        FileFormatError: a folder without anything to compare, or a path that does not exist, outside of any project.
+        LineageError: there is no such revision, it was never run, or an object of DVC's cache is damaged.
     """
     with tempfile.TemporaryDirectory(prefix="sightword-compare-") as folder:
         places = {"A": Path(folder) / "a", "B": Path(folder) / "b"}
@@ -106,9 +106,7 @@ def _side(label: str, name: str, project: Path | None, folder: Path) -> Side:
         try:
             commit = repository.commit(name)
         except LineageError as error:
-            raise FileFormatError(
-                "does not exist, and is no commit, branch or experiment here", where=name, todo=error.todo
-            ) from None
+            raise LineageError(f"is no file or folder, and {error.what}", where=name, todo=error.todo) from None
         lock = lock_at(repository, commit)
         missing = take_out(
             [path.as_posix() for path in WANTED],
@@ -131,13 +129,18 @@ def _repository(name: str, project: Path) -> Repository:
     try:
         return Repository(project)
     except LineageError as error:
-        raise FileFormatError("does not exist, and there is no git to ask", where=name, todo=error.todo) from None
+        raise LineageError(f"is no file or folder, and {error.what}", where=name, todo=error.todo) from None
 
 
 def _of_folder(label: str, name: str, path: Path, revision: str) -> Side:
     missing = [wanted.as_posix() for wanted in WANTED if not (path / wanted).exists()]
     if len(missing) == len(WANTED):
-        return Side(label, name, str(pairs_file(path)), None, pairs_file(path), missing)
+        try:
+            table = pairs_file(path)
+        except FileFormatError as error:
+            todo = f"{error.todo} What exists is taken for a path: a branch of this name is refs/heads/{name}."
+            raise FileFormatError("is a folder without results", where=path, todo=todo) from None
+        return Side(label, name, str(table), None, table, missing)
     pairs = None if PAIRS.as_posix() in missing else path / PAIRS
     only_pairs = len(missing) == len(WANTED) - 1 and pairs is not None
     about = "what lies here" if revision else str(pairs if only_pairs else path)

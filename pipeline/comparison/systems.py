@@ -145,7 +145,7 @@ def compare(
     rows, differences = [], []
     for key in keys:
         tables = (a.subtasks[key], b.subtasks[key])
-        chosen = _unseen(tables) if unseen else np.ones(len(tables[0]), np.bool_)
+        chosen = unseen_pairs(*tables) if unseen else np.ones(len(tables[0]), np.bool_)
         gold, x, y = tables[0].gold[chosen], tables[0].score[chosen], tables[1].score[chosen]
         row, resamples = _row(key, gold, x, y, samples, seed)
         rows.append(row)
@@ -184,9 +184,10 @@ def _known(table: PairTable, keys: Sequence[Key]) -> bool:
     return all(table.subtasks[key].first_seen is not None for key in keys)
 
 
-def _unseen(tables: Sequence[ScoredPairs]) -> NDArray[np.bool_]:
-    seen = np.zeros(len(tables[0]), np.bool_)
-    for table in tables:
+def unseen_pairs(a: ScoredPairs, b: ScoredPairs) -> NDArray[np.bool_]:
+    """Of which pairs neither sentence is known to be a training caption of A or of B. (N,)."""
+    seen = np.zeros(len(a), np.bool_)
+    for table in (a, b):
         if table.first_seen is not None and table.second_seen is not None:
             seen |= table.first_seen | table.second_seen
     return ~seen

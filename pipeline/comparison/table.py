@@ -15,22 +15,10 @@ _EXACT = [
     *("difference", "difference_lo", "difference_hi", "williams_t", "williams_p", "steiger_z", "steiger_p"),
     *("bootstrap_p", "holm_p", "better"),
 ]
-_RECALL_HEADER = [
-    "query",
-    "recall",
-    "queries",
-    "A",
-    "B",
-    "A - B",
-    "only A",
-    "only B",
-    "bootstrap p",
-    "Holm p",
-    "better",
-]
+_RECALL_HEADER = ["query", "recall", "queries", "A", "B", "A - B", "only A", "only B", "swap p", "Holm p", "better"]
 _RECALL_EXACT = [
     *("direction", "k", "queries", "a", "b", "difference", "difference_lo", "difference_hi", "only_a", "only_b"),
-    *("bootstrap_p", "holm_p", "better"),
+    *("swap_p", "holm_p", "better"),
 ]
 QUERIES = {"caption_to_image": "caption", "image_to_caption": "picture"}
 """What is asked in each direction."""
@@ -65,7 +53,11 @@ def verdict(comparison: Comparison) -> list[str]:
         f"By intervals alone (the 95 % interval of one lies above the other's r, uncorrected): "
         f"A on {len(wins(a, b))}, B on {len(wins(b, a))}."
     )
-    return [beyond_chance, *_too_few(tested, comparison.samples), by_intervals]
+    return [
+        beyond_chance,
+        *_too_few(2 * tested / (comparison.samples + 1), f"{comparison.samples} resamples"),
+        by_intervals,
+    ]
 
 
 def recall_lines(rows: Sequence[Recall], *, exact: bool = False) -> list[list[str]]:
@@ -78,17 +70,17 @@ def recall_verdict(rows: Sequence[Recall], samples: int) -> list[str]:
 
     Args:
         rows: the recalls.
-        samples: resamples of the bootstrap.
+        samples: random swaps.
     """
     a, b = better_counts(rows)
     tested = sum(row.holm is not None for row in rows)
     if not tested:
-        return ["Both have right answers to the same queries, at each k."]
+        return ["Both have as many right answers to the queries of each picture, at each k."]
     beyond_chance = (
-        f"Better beyond chance (p of the bootstrap over pictures, Holm's correction over {tested} recalls, "
+        f"Better beyond chance (p of swapping answers picture by picture, Holm's correction over {tested} recalls, "
         f"below {LEVEL}): A on {a}, B on {b} of {len(rows)}."
     )
-    return [beyond_chance, *_too_few(tested, samples)]
+    return [beyond_chance, *_too_few(tested / (samples + 1), f"{samples} swaps")]
 
 
 def published_lines(beside: BesidePublished, *, exact: bool = False) -> list[list[str]]:
@@ -124,12 +116,11 @@ def published_verdict(beside: BesidePublished, system: str) -> str:
     )
 
 
-def _too_few(tested: int, samples: int) -> list[str]:
-    """What to say where no row can be significant after the correction."""
-    least = tested * 2 / (samples + 1)
+def _too_few(least: float, draws: str) -> list[str]:
+    """What to say where the least p after the correction is not significant."""
     if least < LEVEL:
         return []
-    return [f"With {samples} resamples no corrected p can be below {min(1.0, least):.2g}: take more."]
+    return [f"With {draws} no corrected p can be below {min(1.0, least):.2g}: take more."]
 
 
 def _sides(beside: BesidePublished) -> tuple[dict[Key, Score], dict[Key, Score]]:
@@ -148,18 +139,18 @@ def _row(row: Row) -> list[str]:
 
 
 def _recall(row: Recall) -> list[str]:
-    ends = "" if row.bootstrap is None else f" [{row.bootstrap.low:+.1f}, {row.bootstrap.high:+.1f}]"
+    ends = "" if row.interval is None else f" [{row.interval[0]:+.1f}, {row.interval[1]:+.1f}]"
     return [
         *(QUERIES[row.direction], f"R@{row.depth}", f"{row.queries:,}", f"{row.a:.1f}", f"{row.b:.1f}"),
-        *(f"{_signed(row.difference, 1)}{ends}", str(row.only_a), str(row.only_b)),
-        *(_p(None if row.bootstrap is None else row.bootstrap.p), _p(row.holm), row.better or ""),
+        *(f"{_signed(row.difference, 1)}{ends}", f"{row.only_a:,}", f"{row.only_b:,}"),
+        *(_p(row.p), _p(row.holm), row.better or ""),
     ]
 
 
 def _exact_recall(row: Recall) -> list[str]:
     return _cells(
-        *(row.direction, row.depth, row.queries, row.a, row.b, row.difference, *_ends(row.bootstrap)),
-        *(row.only_a, row.only_b, row.bootstrap and row.bootstrap.p, row.holm, row.better),
+        *(row.direction, row.depth, row.queries, row.a, row.b, row.difference, *(row.interval or (None, None))),
+        *(row.only_a, row.only_b, row.p, row.holm, row.better),
     )
 
 

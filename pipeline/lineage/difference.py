@@ -232,7 +232,9 @@ def _because(stages: Sequence[StageDifference]) -> list[str]:
     """What made outputs differ, first stages first; and what differs and made no difference."""
     lines, idle = [], []
     for stage in stages:
-        if stage.own and stage.outs:
+        if stage.command and None in stage.command:
+            lines.append(f"{stage.name} is only in the {'second' if stage.command[0] is None else 'first'}")
+        elif stage.own and stage.outs:
             lines.append(f"{stage.name} differs by {' and '.join(_reasons(stage))}")
         elif stage.own:
             idle.append(f"{stage.name} by {' and '.join(_reasons(stage))}")

@@ -104,10 +104,12 @@ class Repository:
         if len(experiments) > 1:
             shas = ", ".join(one.sha[:7] for one in experiments)
             raise LineageError("several experiments have this name", where=revision, todo=f"Name a commit: {shas}.")
-        if revision.startswith("-"):
+        if revision.startswith(("-", "^")):
             raise LineageError("is no commit", where=revision)
         try:
-            return self._commits(["log", "-1", revision, "--"])[0]
+            # Of a range (`a..b`) `git log` alone would take one end, or find nothing to show.
+            sha = self._run("rev-parse", "--verify", f"{revision}^{{commit}}").strip()
+            return self._commits(["log", "-1", sha, "--"])[0]
         except LineageError:
             todo = "`git log` and `dvc exp show` have the names."
             if self.shallow:

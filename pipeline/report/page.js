@@ -4,7 +4,7 @@
 (() => {
   const large = (node) => node.nodeName !== "SMALL"; // without the small print below it
   const text = (cell) => [...cell.childNodes].filter(large).map((node) => node.textContent).join("").trim();
-  const number = (words) => parseFloat(words.replace(/,/g, ""));
+  const number = (words) => parseFloat(words.replace(/[,<]/g, ""));
   for (const table of document.querySelectorAll("table.sortable")) {
     const heads = [...table.tHead.rows[0].cells];
     const before = [...table.tBodies].map((body) => [body, [...body.rows]]);
@@ -13,8 +13,8 @@
       const compare = (a, b) => {
         const [one, other] = [key(a), key(b)];
         const [x, y] = [number(one), number(other)];
-        if (column && (isNaN(x) || isNaN(y))) return isNaN(x) - isNaN(y);
-        return direction * (column ? x - y : one.localeCompare(other, "en", { numeric: true }));
+        if (column && isNaN(x) !== isNaN(y)) return isNaN(x) - isNaN(y);
+        return direction * (column && !isNaN(x) ? x - y : one.localeCompare(other, "en", { numeric: true }));
       };
       const data = (rows) => rows.filter((row) => !row.classList.contains("group"));
       const all = before.flatMap(([, rows]) => rows);

@@ -9,14 +9,18 @@ import shutil
 import subprocess
 from html.parser import HTMLParser
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from pipeline.cli import main
 from pipeline.comparison.contrast import contrast
+from pipeline.comparison.disagreements import pairs
 from pipeline.comparison.page import render
 from pipeline.comparison.sides import opened
+from pipeline.comparison.systems import unseen_pairs
 
 
 class Words(HTMLParser):
@@ -96,8 +100,23 @@ def test_csv_is_a_table_alone_and_writes_no_page(project, capsys):
 
 
 def test_only_unseen_pairs(project):
-    less, _ = compared(project, unseen=True)
-    full, _ = compared(project)
+    less, page = compared(project, unseen=True)
+    full, other = compared(project)
+    said = "Only pairs of which neither sentence is a training caption"
+    assert said in page
+    assert said not in other
+    seen = {
+        (" ".join(key), ours.first[place])
+        for key, ours in less.pairs[0].subtasks.items()
+        for place in np.flatnonzero(~unseen_pairs(ours, less.pairs[1].subtasks[key]))
+    }
+    shown = [
+        {(one.subtask, one.first) for part in pairs(less.pairs, number=6, unseen=flag) for one in part}
+        for flag in (False, True)
+    ]
+    assert shown[0] & seen
+    assert shown[1]
+    assert not shown[1] & seen
     assert all(one.pairs < other.pairs for one, other in zip(less.semantics.rows, full.semantics.rows, strict=True))
 
 
@@ -106,7 +125,7 @@ def test_a_run_beside_itself_differs_in_nothing(project):
     assert not [row for row in (*found.recalls, *found.semantics.rows) if row.better]
     assert "Nothing: all stages have the same parameters, code, data and outputs." in page
     assert "answers these better" not in page
-    assert "Both have right answers to the same queries" in page
+    assert "Both have as many right answers to the queries of each picture" in page
 
 
 def drop(project, tag, path):
@@ -157,10 +176,14 @@ def test_a_damaged_object_ends_it_and_leaves_the_page_of_before(project, capsys)
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nowhere", "sightword: nowhere: does not exist, and is no commit, branch or experiment here"),
+        ("nowhere", "sightword: nowhere: is no file or folder, and is no commit, branch or experiment here"),
         ("--help-me", "unrecognized arguments"),
         ("", "does not exist"),
-        ("HEAD~9", "HEAD~9: does not exist, and is no commit"),
+        ("HEAD~9", "HEAD~9: is no file or folder, and is no commit"),
+        ("HEAD~1..HEAD", "is no commit"),
+        ("^HEAD", "is no commit"),
+        ("HEAD:params.yaml", "is no commit"),
+        ("stages", "stages: is a folder without results"),
     ],
 )
 def test_who_is_neither_path_nor_revision_is_told(project, name, message):
@@ -170,6 +193,16 @@ def test_who_is_neither_path_nor_revision_is_told(project, name, message):
     assert done.returncode in (1, 2)
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_experiment_whose_name_another_has_is_told(project, capsys):
+    shas = [project.do("git", "rev-parse", tag).strip() for tag in ("good", "poor")]
+    for sha in shas:
+        project.do("git", "update-ref", f"refs/exps/{sha[:2]}/{sha[2:]}/twice", sha)
+    assert main(["compare", "twice", "good"]) == 1
+    err = capsys.readouterr().err
+    assert "twice: is no file or folder, and several experiments have this name. Name a commit: " in err
+    assert all(sha[:7] in err for sha in shas)
 
 
 def test_a_commit_without_results_is_told(project, capsys):
@@ -197,6 +230,20 @@ def test_a_file_of_another_form_is_told_with_its_revision(project, capsys):
     assert err.count("\n") == 1
 
 
+def test_of_shorter_lists_the_deeper_recalls_stay_numbers(project):
+    path = project.folder / "data/retrieval/top10.parquet"
+    table = pq.read_table(path)
+    path.unlink()
+    pq.write_table(table.filter(pc.less_equal(table["position"], 5)), path)
+    found, page = compared(project, "good", "workspace")
+    assert [row.depth for row in found.recalls] == [1, 5, 1, 5]
+    names = [name for name, _, _ in found.numbers]
+    for direction in ("caption_to_image", "image_to_caption"):
+        assert f"retrieval test.full.{direction}.r10" in names
+        assert f"retrieval test.full.{direction}.r5" not in names
+    assert "not among 5" in page
+
+
 def test_other_queries_are_no_comparison(project, tmp_path):
     table = pq.read_table(project.folder / "data/retrieval/top10.parquet")
     half = table.filter([image < "scene-020.png" for image in table["query_image"].to_pylist()])
@@ -209,7 +256,7 @@ def test_other_queries_are_no_comparison(project, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "why"), [(2.5, "of another run"), (-2.5, "of another run"), (-0.5, "answers with the same score count")]
+    ("change", "why"), [(2.5, "there. One of the two files"), (-2.5, "there. There, answers with the same score count")]
 )
 def test_recalls_that_the_metrics_do_not_have_are_noticed(project, change, why):
     path = project.folder / "metrics/retrieval.json"
@@ -236,10 +283,27 @@ def test_captions_names_and_sentences_cannot_write_markup(project):
     assert "B: a&lt;b&gt;" in page
 
 
+def test_losses_of_other_kinds_are_drawn_so_that_both_can_be_read(project):
+    path = project.folder / "plots/train/loss.tsv"
+    header, *rows = path.read_text().splitlines()
+    place = header.split("\t").index("loss")
+    large = [row.split("\t") for row in rows]
+    for cells in large:
+        cells[place] = str(1000 * float(cells[place]))
+    path.unlink()
+    path.write_text("\n".join([header, *("\t".join(cells) for cells in large)]) + "\n")
+    page = compared(project, "good", "workspace")[1]
+    assert "only their courses compare" in page
+    assert "mathdefault" not in page
+    assert "only their courses compare" not in compared(project)[1]
+
+
 def test_the_same_comparison_is_the_same_page(project):
     assert compared(project)[1] == compared(project)[1]
 
 
 def test_resamples_that_are_too_few_are_told(project, capsys):
-    assert main(["compare", "good", "poor", "--samples", "200"]) == 0
-    assert "With 200 resamples no corrected p can be below 0.06: take more." in capsys.readouterr().out
+    assert main(["compare", "good", "poor", "--samples", "100"]) == 0
+    out = capsys.readouterr().out
+    assert "With 100 swaps no corrected p can be below 0.059: take more." in out
+    assert "With 100 resamples no corrected p can be below 0.079: take more." in out

@@ -44,3 +44,17 @@ def test_a_click_sorts_by_the_difference(browser: Browser, address: str) -> None
     before = browser.run(rows)
     browser.click(".correlations thead th:nth-child(6) button")
     assert browser.run(rows) == sorted(before, reverse=True) != before
+
+
+def test_a_click_sorts_small_p_and_words_too(browser: Browser, address: str) -> None:
+    browser.look(width=1280)
+    browser.open(address)
+    browser.run("document.documentElement.style.scrollBehavior = 'auto'")
+    column = "[...document.querySelectorAll('.correlations tbody tr')].map(row => row.cells[%d].textContent)"
+    for row, p in enumerate(["<0.0001", "0.5", "0.02", "0.0003"]):
+        browser.run(f"document.querySelectorAll('.correlations tbody tr')[{row}].cells[6].textContent = '{p}'")
+    browser.click(".correlations thead th:nth-child(7) button")
+    assert browser.run(column % 6)[:4] == ["0.5", "0.02", "0.0003", "<0.0001"]
+    before = browser.run(column % 1)
+    browser.click(".correlations thead th:nth-child(2) button")
+    assert browser.run(column % 1) == sorted(before, reverse=True) != before

@@ -56,10 +56,8 @@ def test_the_interval_is_that_of_all_possible_resamples_of_pictures():
         for drawn in itertools.product(range(5), repeat=5)
     ]
     row = compare(a, b, depth=10, samples=60_000)[0]
-    assert row.bootstrap.low == pytest.approx(np.quantile(exact, 0.025), abs=2.5)
-    assert row.bootstrap.high == pytest.approx(np.quantile(exact, 0.975), abs=2.5)
-    smaller = min(np.mean([value <= 0 for value in exact]), np.mean([value >= 0 for value in exact]))
-    assert row.bootstrap.p == pytest.approx(2 * smaller, abs=0.01)
+    assert row.interval[0] == pytest.approx(np.quantile(exact, 0.025), abs=2.5)
+    assert row.interval[1] == pytest.approx(np.quantile(exact, 0.975), abs=2.5)
 
 
 def _lists(*systems):
@@ -77,7 +75,29 @@ def test_with_one_query_a_picture_it_says_what_mcnemars_test_says(p):
     a, b = random_ranks(1, 800, 1, 0.2), random_ranks(2, 800, 1, p)
     for row in compare(a, b, depth=10, samples=4000):
         exact = binomtest(row.only_a, row.only_a + row.only_b).pvalue
-        assert row.bootstrap.p == pytest.approx(exact, abs=0.06)
+        assert row.p == pytest.approx(exact, abs=0.02)
+
+
+@pytest.mark.parametrize("right", [1, 4, 6])
+def test_with_few_differences_it_says_what_mcnemars_test_says(right):
+    """The bootstrap does not: of 40 pictures four that only A has right would have p = 0.03, and not 0.125."""
+    a, b = ranks_of([[1]] * 40), ranks_of([[0]] * right + [[1]] * (40 - right))
+    row = compare(a, b, depth=10, samples=20_000)[0]
+    assert row.p == pytest.approx(binomtest(right, right).pvalue, abs=0.01)
+
+
+def test_p_is_the_share_of_all_possible_swaps():
+    """Of five pictures there are 2 to the 5 swaps; what is tied with what is seen counts."""
+    a = ranks_of([[1, 1, 1], [1, 1, 0], [2], [1, 2, 9, 0], [4, 4]])
+    b = ranks_of([[0, 0, 1], [1, 2, 0], [1], [0, 2, 9, 0], [1, 4]])
+    hits = [[sum(rank == 1 for rank in ranks) for ranks in table] for table in _lists(a, b)]
+    gaps = [one - other for one, other in zip(*hits, strict=True)]
+    swaps = [
+        abs(sum(sign * gap for sign, gap in zip(signs, gaps, strict=True)))
+        for signs in itertools.product((1, -1), repeat=5)
+    ]
+    row = compare(a, b, depth=10, samples=60_000)[0]
+    assert row.p == pytest.approx(np.mean([swap >= abs(sum(gaps)) for swap in swaps]), abs=0.01)
 
 
 def test_captions_of_a_picture_are_not_independent():
@@ -86,7 +106,8 @@ def test_captions_of_a_picture_are_not_independent():
     five = [ranks_of([ranks * 5 for ranks in table]) for table in _lists(*one)]
     ours, theirs = compare(*one, depth=10, samples=500)[2], compare(*five, depth=10, samples=500)[2]
     assert theirs.queries == 5 * ours.queries
-    assert (theirs.bootstrap.low, theirs.bootstrap.high) == pytest.approx((ours.bootstrap.low, ours.bootstrap.high))
+    assert theirs.interval == pytest.approx(ours.interval)
+    assert theirs.p == ours.p
 
 
 @given(st.integers(0, 2**20), st.integers(1, 30), st.integers(1, 4))
@@ -96,12 +117,10 @@ def test_a_and_b_may_change_places(seed, pictures, captions):
     for one, other in zip(there, back, strict=True):
         assert one.difference == -other.difference
         assert (one.only_a, one.only_b) == (other.only_b, other.only_a)
-        assert (one.bootstrap is None) == (other.bootstrap is None)
-        if one.bootstrap is not None:
-            assert one.bootstrap.p == other.bootstrap.p
-            assert (one.bootstrap.low, one.bootstrap.high) == pytest.approx(
-                (-other.bootstrap.high, -other.bootstrap.low)
-            )
+        assert one.p == other.p
+        assert (one.interval is None) == (other.interval is None) == (one.p is None)
+        if one.interval is not None:
+            assert one.interval == pytest.approx((-other.interval[1], -other.interval[0]))
 
 
 def test_the_same_twice_and_in_blocks(monkeypatch):
@@ -115,7 +134,7 @@ def test_the_same_twice_and_in_blocks(monkeypatch):
 def test_a_run_does_not_differ_from_itself():
     a = random_ranks(8, 50, 2, 0.2)
     for row in compare(a, a, depth=10):
-        assert (row.difference, row.bootstrap, row.holm, row.better) == (0.0, None, None, None)
+        assert (row.difference, row.interval, row.p, row.holm, row.better) == (0.0, None, None, None, None)
 
 
 def test_a_clear_difference_is_one_and_chance_is_none():

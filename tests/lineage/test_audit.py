@@ -233,6 +233,8 @@ def test_facts_come_from_the_project_or_from_the_store(project, tmp_path):
         (["0123456789"], "has this hash"),
         ([KEY, "--rev", "nowhere"], "is no commit, branch or experiment here"),
         ([KEY, "--rev=--all"], "is no commit"),
+        ([KEY, "--rev=^HEAD"], "is no commit"),
+        ([KEY, "--rev=HEAD..HEAD"], "is no commit"),
         (["data/first/out.txt:x"], "is no JSON file"),
         (["--history", "metrics/third.json"], "names no key"),
         (["--history", "metrics/third.json:test.r01"], "Did you mean test.r10"),

@@ -130,6 +130,8 @@ def test_a_stage_that_only_one_has_is_told(project):
     project.do("dvc", "repro", "-q")
     found = read(project, "--diff", "HEAD", "workspace")
     assert [(stage["name"], stage["command"]) for stage in found["stages"]] == [("fourth", [None, "echo 1 > x"])]
+    assert found["because"] == ["fourth is only in the second"]
+    assert read(project, "--diff", "workspace", "HEAD")["because"] == ["fourth is only in the first"]
 
 
 def test_a_commit_with_a_broken_lock_does_not_end_the_history(project):
