@@ -19,6 +19,7 @@ from pipeline.comparison.drawings import Gap, Line
 from pipeline.comparison.recall import Recall
 from pipeline.comparison.sides import CAPTIONS, CURVES, ENCODER, RESIZED, Side
 from pipeline.comparison.systems import Better, who_is_better
+from pipeline.errors import EncoderError, FileFormatError
 from pipeline.files import write_text
 from pipeline.lineage.lock import Lock
 from pipeline.report import attention, figures, gallery
@@ -78,7 +79,6 @@ def write(contrast: Contrast, path: Path) -> int:
 
     Raises:
         FileFormatError: a file of a run is damaged.
-        EncoderError: an encoder is.
         OSError: what the file system says.
     """
     text = render(contrast)
@@ -97,6 +97,7 @@ def render(contrast: Contrast) -> str:
     style = report.joinpath("page.css").read_text("utf-8") + ours.joinpath("page.css").read_text("utf-8")
     captions = _captions(contrast)
     better, worse = _queries(contrast, captions)
+    notes = list(contrast.notes)
     return environment.from_string(ours.joinpath("page.html").read_text("utf-8")).render(
         contrast=contrast,
         style=Markup(style),  # noqa: S704 - our own files
@@ -119,7 +120,8 @@ def render(contrast: Contrast) -> str:
         curves=[(caption, _markup(drawing)) for caption, drawing in _curves(contrast)],
         queries=[("A", better), ("B", worse)],
         depth=min(one.depth for one in contrast.answers) if contrast.answers else 0,
-        attended=_attended(contrast, [one.text for one in (*better, *worse)]),
+        attended=_attended(contrast, [one.text for one in (*better, *worse)], notes),
+        notes=notes,
         outputs=_outputs(contrast.a.lock, contrast.b.lock),
     )
 
@@ -228,10 +230,19 @@ def _queries(
     return disagreements.queries(contrast.answers, captions, pictures, number=QUERIES)
 
 
-def _attended(contrast: Contrast, texts: Sequence[str]) -> list[Attended]:
-    """What either encoder weighs, on a processor; nothing where neither pools by attention."""
+def _attended(contrast: Contrast, texts: Sequence[str], notes: list[str]) -> list[Attended]:
+    """What either encoder weighs, on a processor; nothing where neither pools by attention.
+
+    An encoder that this code cannot load, as one of an older form, is noted: the numbers stand without it.
+    """
     texts = list(dict.fromkeys(texts))[:ATTENDED]
-    both = [_one_attended(side, texts) for side in (contrast.a, contrast.b)]
+    both = []
+    for side in (contrast.a, contrast.b):
+        try:
+            both.append(_one_attended(side, texts))
+        except (EncoderError, FileFormatError) as error:
+            both.append({})
+            notes.append(f"What {side.label} weighs is not shown: its encoder {error.what}.")
     found = [Attended(text, both[0].get(text), both[1].get(text)) for text in texts]
     return [one for one in found if one.a or one.b]
 
