@@ -30,7 +30,7 @@ sightword evaluate models/encoder --data data/raw/senteval --no-trained-head --p
 BEFORE = {
     "audit": [("sh", "git branch -M main; git branch my-experiment")],
     "comparing": [
-        ("sh", "dvc exp run -q -n narrow -S train.hidden=8; git checkout -q .; dvc checkout -q"),
+        ("sh", "git branch narrow"),  # tests/comparison has runs that differ
         ("sh", JUDGE),
         ("sh", "cp data/semantics/pairs.parquet other.parquet; mkdir ../other; cp -r data metrics plots ../other/"),
         ("python", f"{ENCODER}\nencode = model"),
