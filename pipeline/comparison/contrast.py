@@ -18,6 +18,7 @@ from pipeline.lineage.history import changed_params
 from pipeline.lineage.lock import flat
 from pipeline.report.figures import is_number
 from pipeline.report.gallery import first_right, read_top10
+from pipeline.report.summary import headline_split
 from pipeline.semantics.pair_table import PairTable, read_pairs
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def _retrieval(
         return None, []
     ours, theirs = (_answers(side) for side in (a, b))
     if ours.split != theirs.split:
-        notes.append(f"Retrieval is not tested: A was judged on {ours.split or 'nothing'}, B on {theirs.split}.")
+        notes.append(f"Retrieval is not tested: A was judged on {ours.split}, B on {theirs.split}.")
         return None, []
     try:
         depth = min(ours.depth, theirs.depth)
@@ -190,8 +191,7 @@ def _answers(side: Side) -> Answers:
     path = side.file(TOP10)
     assert path is not None
     table = read_top10(path)
-    splits = sorted(set(table["split"]))
-    split = "test" if "test" in splits or not splits else splits[0]
+    split = headline_split(set(table["split"]))
     here = table[table["split"] == split]
     ranks = {str(name): first_right(rows) for name, rows in here.groupby("direction")}
     return Answers(split, int(here["position"].max()) if len(here) else 0, ranks, here)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 
 from pipeline.comparison.contrast import Answers
 from pipeline.comparison.systems import unseen_pairs
-from pipeline.report.gallery import Captions, Tile
+from pipeline.report.gallery import Captions, Tile, by_hash
 from pipeline.report.thumbnails import thumbnails
 from pipeline.semantics.breakdown import TRAINED
 from pipeline.semantics.pair_table import PairTable
@@ -109,7 +108,7 @@ def _place(rank: int, depth: int) -> int:
 def _most(gains: Mapping[tuple[str, int], int], number: int) -> list[tuple[str, int]]:
     """The queries with the largest gains; a picture is asked about once."""
     found: dict[str, tuple[str, int]] = {}
-    for key in sorted((key for key, gain in gains.items() if gain > 0), key=lambda key: (-gains[key], _hash(key))):
+    for key in sorted((key for key, gain in gains.items() if gain > 0), key=lambda key: (-gains[key], by_hash(key))):
         found.setdefault(key[0], key)
     return list(found.values())[:number]
 
@@ -149,7 +148,7 @@ def pairs(tables: tuple[PairTable, PairTable], *, number: int, unseen: bool = Fa
         for place in np.unique(np.concatenate([_ends(better, number), _ends(-better, number)])):
             texts = ours.first[place], ours.second[place]
             ranks = [round(100 * float(value[place])) for value in (gold, a, b)]
-            gains.append((float(better[place]), _hash((name, int(place))), Pair(name, *texts, *ranks)))
+            gains.append((float(better[place]), by_hash((name, int(place))), Pair(name, *texts, *ranks)))
     return _best(gains, 1, number), _best(gains, -1, number)
 
 
@@ -160,7 +159,3 @@ def _ends(values: np.ndarray, number: int) -> np.ndarray:
 def _best(gains: Sequence[tuple[float, str, Pair]], sign: int, number: int) -> list[Pair]:
     found = sorted((one for one in gains if sign * one[0] > 0), key=lambda one: (-sign * one[0], one[1]))
     return [pair for _, _, pair in found[:number]]
-
-
-def _hash(key: tuple[str, int]) -> str:
-    return hashlib.sha256(f"{key[0]}\n{key[1]}".encode()).hexdigest()

@@ -341,9 +341,9 @@ def _remove_leftovers(working: Path) -> None:
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """One process at a time works on a data set; the others wait. The lock goes with its process."""
-    with writing(path):
-        file = open(path, "w")  # noqa: SIM115 - closed below; what happens under the lock fails in other ways
-    with file:
+    with contextlib.ExitStack() as stack:
+        with writing(path):  # only this: what happens under the lock fails in other ways
+            file = stack.enter_context(open(path, "w"))
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

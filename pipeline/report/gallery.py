@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.files import read_table
+from pipeline.report.summary import headline_split
 from pipeline.report.thumbnails import thumbnails
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def build(top10: pd.DataFrame, captions: Captions, resized: Path, *, number: int
         thumbnail: longest side of an answer's picture in pixels; a picture asked about is twice as large.
     """
     splits = sorted(set(top10["split"]))
-    split = "test" if "test" in splits or not splits else splits[0]
+    split = headline_split(splits)
     here = top10[top10["split"] == split]
     to_picture = here[here["direction"] == "caption_to_image"]
     to_caption = here[here["direction"] == "image_to_caption"]
@@ -201,7 +202,7 @@ def some_texts(captions: Captions, shown: Gallery, number: int) -> list[str]:
     asked = list(dict.fromkeys(query.text for query in shown.captions))
     if len(asked) >= number:
         return [asked[place * len(asked) // number] for place in range(number)]
-    others = [captions.texts[query] for query in sorted(captions.texts, key=_hash)]
+    others = [captions.texts[query] for query in sorted(captions.texts, key=by_hash)]
     return list(dict.fromkeys([*asked, *others]))[:number]
 
 
@@ -232,7 +233,7 @@ def choose(ranks: Mapping[tuple[str, int], int], number: int) -> dict[tuple[str,
     waiting: dict[str, list[tuple[str, int]]] = {name: [] for name in OUTCOMES}
     again: dict[str, list[tuple[str, int]]] = {name: [] for name in OUTCOMES}
     used: set[str] = set()
-    for query in sorted(ranks, key=_hash):
+    for query in sorted(ranks, key=by_hash):
         fresh = query[0] not in used
         used.add(query[0])
         (waiting if fresh else again)[outcome(ranks[query])].append(query)
@@ -242,7 +243,7 @@ def choose(ranks: Mapping[tuple[str, int], int], number: int) -> dict[tuple[str,
             for name in OUTCOMES:
                 if pool[name] and len(chosen) < number:
                     chosen.append(pool[name].pop(0))
-    chosen.sort(key=lambda query: (OUTCOMES.index(outcome(ranks[query])), ranks[query], _hash(query)))
+    chosen.sort(key=lambda query: (OUTCOMES.index(outcome(ranks[query])), ranks[query], by_hash(query)))
     return {query: ranks[query] for query in chosen}
 
 
@@ -251,5 +252,6 @@ def outcome(rank: int) -> str:
     return "missed" if rank == 0 else "first" if rank == 1 else "found"
 
 
-def _hash(query: tuple[str, int]) -> str:
+def by_hash(query: tuple[str, int]) -> str:
+    """An order in which nobody has a hand."""
     return hashlib.sha256(f"{query[0]}\n{query[1]}".encode()).hexdigest()

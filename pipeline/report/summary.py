@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pipeline.report.figures import is_number
@@ -41,7 +41,7 @@ def summary(run: Run) -> dict[str, float | str]:
     return found
 
 
-def headline_split(retrieval: Mapping[str, Any]) -> str:
+def headline_split(retrieval: Collection[str]) -> str:
     """The split whose numbers sum a run up: test, or else the first by name; test where none was scored."""
     return "test" if "test" in retrieval or not retrieval else min(retrieval)
 
