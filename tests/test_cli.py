@@ -6,7 +6,6 @@ import csv
 import io
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -47,22 +46,19 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_help_answers_in_a_blink(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pipeline.cli", "--help"]
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        times.append(time.perf_counter() - start)
-    assert "recipe" in done.stdout
-    assert min(times) < 0.5
-
-
 def test_help_imports_nothing_heavy() -> None:
-    heavy = {"torch", "pandas", "pydantic", "dvc", "numpy"}
-    code = f"import sys, pipeline.cli; print(sorted({heavy} & sys.modules.keys()))"
+    """So that it answers in a blink, on a busy machine too."""
+    heavy = {"torch", "pandas", "pydantic", "dvc", "numpy", "scipy", "matplotlib", "h5py", "yaml", "jinja2", "requests"}
+    code = f"""
+import sys, pipeline.cli
+try:
+    pipeline.cli.main(["--help"])
+finally:
+    print("heavy:", sorted({heavy} & sys.modules.keys()))
+"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert "recipe" in done.stdout
+    assert done.stdout.endswith("heavy: []\n")
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
