@@ -19,6 +19,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from pipeline.errors import PictureError
 from pipeline.files import Pathish
+from pipeline.images.wholeness import missing_in_jpeg, missing_in_png
 
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
 """Pillow's names of what is read. Not EPS: Pillow would start Ghostscript for it."""
@@ -30,11 +31,15 @@ Reason = Literal[
     "empty",
     "not_a_picture",
     "truncated",
+    "incomplete",
     "damaged",
     "too_large",
     "unsupported_mode",
 ]
 """Why a picture cannot be used; ``docs/pictures.md`` tells users what each means."""
+
+# Pillow goes on where a piece of these is missing; the other formats have no more to tell than Pillow hears.
+_LOOKS = {"JPEG": missing_in_jpeg, "MPO": missing_in_jpeg, "PNG": missing_in_png}
 
 # What Pillow's decoders raise on damaged files, as found with cut and garbled ones.
 _DECODER_ERRORS = (
@@ -130,6 +135,9 @@ def decode(data: bytes, *, exif: bool, max_pixels: int) -> Image.Image:
                 if width * height > max_pixels:
                     raise RejectError("too_large", f"{width} x {height} pixels, {max_pixels} allowed")
                 picture.load()
+                look = _LOOKS.get(picture.format or "")
+                if look and (missing := look(data)):
+                    raise RejectError("incomplete", missing)
                 if exif:
                     ImageOps.exif_transpose(picture, in_place=True)
                 return _rgb(picture)
