@@ -19,6 +19,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from pipeline.errors import PictureError
 from pipeline.files import Pathish
+from pipeline.images.libtiff import listening
 from pipeline.images.wholeness import missing_in_jpeg, missing_in_png
 
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
@@ -134,7 +135,7 @@ def decode(data: bytes, *, exif: bool, max_pixels: int) -> Image.Image:
                 width, height = picture.size
                 if width * height > max_pixels:
                     raise RejectError("too_large", f"{width} x {height} pixels, {max_pixels} allowed")
-                picture.load()
+                _load(picture)
                 look = _LOOKS.get(picture.format or "")
                 if look and (missing := look(data)):
                     raise RejectError("incomplete", missing)
@@ -151,6 +152,25 @@ def decode(data: bytes, *, exif: bool, max_pixels: int) -> Image.Image:
             detail = re.sub(r"0x[0-9a-f]+", "0x", " ".join(str(error).split())) or type(error).__name__
             reason: Reason = "truncated" if "truncat" in detail.lower() else "damaged"
             raise RejectError(reason, detail) from None
+
+
+def _load(picture: Image.Image) -> None:
+    """Decode the pixels.
+
+    Raises:
+        RejectError: ``damaged``, where libtiff reports an error, whether or not it goes on.
+    """
+    if picture.format != "TIFF":
+        picture.load()
+        return
+    with listening() as errors:
+        try:
+            picture.load()
+        except OSError:
+            if not errors:
+                raise
+        if errors:
+            raise RejectError("damaged", errors[0])
 
 
 def _formats() -> list[str]:
