@@ -11,7 +11,9 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -181,15 +183,20 @@ def _unreadable(path: Pathish, error: OSError, todo: str | None) -> FileFormatEr
     return FileFormatError(f"cannot be read ({error.strerror or error})", where=path, todo=todo)
 
 
+# In the text of valid JSON: a pair of surrogates (one character), half of one, any other escape.
+_ESCAPES = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>\\u[dD][89a-fA-F]..)|\\.")
+
+
 def read_json(path: Pathish, *, todo: str | None = None) -> Any:
     """Read a JSON file.
 
     Raises:
-        FileFormatError: missing, not JSON (with line and column), or nested too deeply to be read.
+        FileFormatError: missing, not JSON, with half a character (a surrogate without its other) or a number of too
+            many digits (each with line and column), or nested too deeply to be read.
     """
     text = read_text(path, todo=todo)
     try:
-        return json.loads(text)
+        document = json.loads(text)
     except json.JSONDecodeError as error:
         what = "is empty" if not text.strip() else f"is not valid JSON ({error.msg})"
         raise FileFormatError(
@@ -199,6 +206,29 @@ def read_json(path: Pathish, *, todo: str | None = None) -> Any:
         ) from None
     except RecursionError:
         raise FileFormatError("is nested too deeply", where=path, todo=todo) from None
+    except ValueError:  # what is left: Python refuses to take numbers of any length
+        limit = sys.get_int_max_str_digits()
+        place = _place(path, text, re.search(rf"\d{{{limit + 1}}}", text))
+        raise FileFormatError(
+            "has a number too long", where=place, expected=f"up to {limit} digits", todo=todo
+        ) from None
+    half = None
+    if re.search(r"\\u[dD][89a-fA-F]", text):
+        half = next((found for found in _ESCAPES.finditer(text) if found["half"]), None)
+    if half:
+        raise FileFormatError(
+            f"has half a character, {half[0]}",
+            where=_place(path, text, half),
+            expected="two such halves for one character, as for an emoji",
+            todo=todo or "It may have been cut off: write the whole character, or take the half out.",
+        )
+    return document
+
+
+def _place(path: Pathish, text: str, found: re.Match[str] | None) -> str:
+    """The file, and the line and column where something was found."""
+    at = found.start() if found else 0
+    return f"{path}, line {text.count(chr(10), 0, at) + 1}, column {at - text.rfind(chr(10), 0, at)}"
 
 
 def sha256_file(path: Pathish) -> str:
@@ -231,7 +261,8 @@ def read_table(path: Pathish, columns: Sequence[str] | Mapping[str, str], *, tod
         todo: what to do when it cannot be read.
 
     Raises:
-        FileFormatError: missing, not Parquet, or without one of the columns.
+        FileFormatError: missing, not Parquet, without one of the columns or with two of its name, or with text that is
+            not UTF-8.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -241,14 +272,45 @@ def read_table(path: Pathish, columns: Sequence[str] | Mapping[str, str], *, tod
         with pq.ParquetFile(os.fspath(path)) as file:
             have = file.schema_arrow.names
             missing = [name for name in names if name not in have]
+            twice = [name for name in names if have.count(name) > 1]
             if missing:
                 raise FileFormatError(
                     f"has no column {', '.join(missing)} (it has: {', '.join(have) or 'none'})", where=path, todo=todo
                 )
-            return file.read(columns=names).select(names)
+            if twice:
+                raise FileFormatError(
+                    f"has two columns {', '.join(twice)}", where=path, expected="one of each name", todo=todo
+                )
+            table = file.read(columns=names).select(names)
+            _check_text(path, table, todo)
+            return table
     except pa.ArrowInvalid as error:
         raise FileFormatError(
             f"is not a whole Parquet file ({str(error).splitlines()[0]})", where=path, todo=todo
         ) from None
+    except UnicodeDecodeError:
+        raise FileFormatError("has a column whose name is not UTF-8 text", where=path, todo=todo) from None
     except OSError as error:
         raise _unreadable(path, error, todo) from None
+
+
+def _check_text(path: Pathish, table: pa.Table, todo: str | None) -> None:
+    """Look at every value: Arrow itself takes a writer's word that texts are UTF-8.
+
+    Raises:
+        FileFormatError: a text is not; with its column and row.
+    """
+    import pyarrow as pa
+
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:
+            for row, value in enumerate(column, start=1):
+                try:
+                    value.as_py()
+                except UnicodeDecodeError as error:
+                    raise FileFormatError(
+                        f"{name} is not UTF-8 text (byte {error.start})", where=f"{path}, row {row}", todo=todo
+                    ) from None
+            raise

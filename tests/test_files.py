@@ -5,6 +5,7 @@ import os
 import stat
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline import files
@@ -97,6 +98,51 @@ def test_json_that_is_cut_off_empty_or_missing_is_named_with_its_place(tmp_path)
     with pytest.raises(ValueError, match="not JSON compliant"):
         files.write_json(tmp_path / "nan.json", {"a": float("nan")})
     assert not (tmp_path / "nan.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            r'{"a": [1,' + "\n" + r' "x\ud83d"]}',
+            r"line 2, column 4: has half a character, \\ud83d; expected two such halves",
+        ),
+        (r'["\ud83d\ude00", "\\ud83d", "\n\uDE00"]', r"line 1, column 32: has half a character, \\uDE00"),
+        (r'["\ud83d\ud83d\ude00"]', r"line 1, column 3: has half a character"),
+        (r'{"\ud83d": 1}', r"line 1, column 3: has half a character"),
+        ('{"a":\n1' + "0" * 4300 + "}", r"line 2, column 1: has a number too long; expected up to 4300 digits"),
+    ],
+)
+def test_json_that_no_table_can_take_is_named_with_its_place(tmp_path, text, message):
+    (tmp_path / "odd.json").write_text(text)
+    with pytest.raises(FileFormatError, match=f"odd.json, {message}"):
+        files.read_json(tmp_path / "odd.json")
+
+
+def test_json_with_whole_characters_and_long_numbers_is_read(tmp_path):
+    values = ["\U0001f600", "\\ud83d", "\\\U0001f600", 10**4299]
+    (tmp_path / "good.json").write_text(json.dumps(values))
+    assert files.read_json(tmp_path / "good.json") == values
+
+
+def test_parquet_with_a_column_twice_or_text_of_another_encoding_is_named_with_its_place(tmp_path):
+    twice = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"]), pa.array(["c"])], ["id", "text", "id"])
+    pq.write_table(twice, tmp_path / "twice.parquet")
+    assert files.read_table(tmp_path / "twice.parquet", ["text"]).to_pylist() == [{"text": "b"}]
+    with pytest.raises(
+        FileFormatError, match=r"twice\.parquet: has two columns id; expected one of each name\. Make it"
+    ):
+        files.read_table(tmp_path / "twice.parquet", ["id", "text"], todo="Make it.")
+    latin = pa.array([b"ok", None, b"caf\xe9", b"more"]).cast(pa.binary()).view(pa.string())
+    chunks = pa.chunked_array([pa.array(["one"] * 5), latin])
+    pq.write_table(pa.table({"id": range(9), "text": chunks}), tmp_path / "latin.parquet", use_dictionary=False)
+    with pytest.raises(FileFormatError, match=r"latin\.parquet, row 8: text is not UTF-8 text \(byte 3\)"):
+        files.read_table(tmp_path / "latin.parquet", ["id", "text"])
+    assert files.read_table(tmp_path / "latin.parquet", ["id"]).num_rows == 9
+    odd = (tmp_path / "twice.parquet").read_bytes().replace(b"text", b"t\xe9xt")
+    (tmp_path / "odd.parquet").write_bytes(odd)
+    with pytest.raises(FileFormatError, match=r"odd\.parquet: has a column whose name is not UTF-8"):
+        files.read_table(tmp_path / "odd.parquet", ["id"])
 
 
 def test_parquet_tables_keep_their_metadata_and_are_checked_for_their_columns(tmp_path):

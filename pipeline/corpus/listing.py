@@ -19,6 +19,8 @@ class Listing:
 
     folder: Path
     files: frozenset[str]
+    misnamed: frozenset[str] = frozenset()
+    """Those whose names are not UTF-8, so that no corpus can name them; each odd byte is written as ``\\xe9``."""
 
 
 def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
@@ -29,7 +31,8 @@ def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
         required: whether there must be one.
 
     Returns:
-        The listing; none where there is no folder and none is required.
+        The listing; none where there is no folder and none is required. A link that leads nowhere or round in a circle
+        counts as a file: whoever reads it hears of it.
 
     Raises:
         CorpusError: there is no such folder although it is required, or it cannot be read.
@@ -56,10 +59,28 @@ def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
         try:
             with os.scandir(root / inner) as entries:
                 for entry in entries:
-                    if entry.is_dir():
+                    if _is_folder(entry):
                         waiting.append(f"{inner}{entry.name}/")
                     else:
                         files.add(inner + entry.name)
         except OSError as error:
             raise CorpusError(f"cannot be listed ({error.strerror})", where=root / inner) from None
-    return Listing(root, frozenset(files))
+    misnamed = {name for name in files if not _is_utf8(name)}
+    escaped = {os.fsencode(name).decode("utf-8", "backslashreplace") for name in misnamed}
+    return Listing(root, frozenset(files - misnamed), frozenset(escaped))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _is_utf8(name: str) -> bool:
+    # The system's bytes that are no character are surrogates in Python's text.
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -9,7 +9,7 @@ place, so that all formats follow the same rules:
 * a caption of nothing but white space is dropped (``empty caption``);
 * the same record twice is kept once (``duplicate``);
 * a picture that is left without captions is dropped (``no captions``), and so is, with ``require_pictures``, a file
-  that nothing names.
+  that nothing names, or that nothing can name (``name is not UTF-8``).
 
 Equal captions of one picture are real and stay, as long as they are records of their own.
 """
@@ -130,6 +130,7 @@ def clean(
     named = _distinct_images(images, dropped)
     texts = _distinct_captions(captions, named, dropped)
     files = frozenset() if listing is None else listing.files
+    misnamed = frozenset() if listing is None else listing.misnamed
 
     kept = []
     for image_id in sorted(named):
@@ -146,11 +147,10 @@ def clean(
             kept.append(Image(image_id, image.path if image.path in files else None, image.split))
 
     claimed = {image.path for image in named.values()}
-    dropped += [
-        Dropped("picture", file, "no captions", "a file that the corpus does not name")
-        for file in files - claimed
-        if require_pictures and file.lower().endswith(PICTURE_SUFFIXES)
-    ]
+    if require_pictures:
+        strangers = [(file, "no captions", "a file that the corpus does not name") for file in files - claimed]
+        strangers += [(file, "name is not UTF-8", "rename it: no corpus can name it") for file in misnamed]
+        dropped += [Dropped("picture", *row) for row in strangers if row[0].lower().endswith(PICTURE_SUFFIXES)]
     _check_something_left(kept, dropped, listing)
     return Corpus(kept, [caption for image in kept for caption in texts[image.image_id]], sorted(dropped))
 

@@ -62,6 +62,11 @@ def _csv_rows(file: Path) -> Iterator[tuple[str, str, str | None, str]]:
             raise CorpusError(
                 f"has no column {', '.join(missing)} (it has: {', '.join(header) or 'none'})", where=file, todo=_TODO
             )
+        twice = [name for name in COLUMNS if header.count(name) > 1]
+        if twice:
+            raise CorpusError(
+                f"has two columns {', '.join(twice)}", where=f"{file}, line 1", expected="one of each name", todo=_TODO
+            )
         image, caption, split = (header.index(name) for name in COLUMNS)
         for row in reader:
             if not row:

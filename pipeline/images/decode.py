@@ -19,6 +19,8 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from pipeline.errors import PictureError
 from pipeline.files import Pathish
+from pipeline.images.libtiff import listening
+from pipeline.images.wholeness import missing_in_jpeg, missing_in_png
 
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
 """Pillow's names of what is read. Not EPS: Pillow would start Ghostscript for it."""
@@ -30,11 +32,15 @@ Reason = Literal[
     "empty",
     "not_a_picture",
     "truncated",
+    "incomplete",
     "damaged",
     "too_large",
     "unsupported_mode",
 ]
 """Why a picture cannot be used; ``docs/pictures.md`` tells users what each means."""
+
+# Pillow goes on where a piece of these is missing; the other formats have no more to tell than Pillow hears.
+_LOOKS = {"JPEG": missing_in_jpeg, "MPO": missing_in_jpeg, "PNG": missing_in_png}
 
 # What Pillow's decoders raise on damaged files, as found with cut and garbled ones.
 _DECODER_ERRORS = (
@@ -129,7 +135,10 @@ def decode(data: bytes, *, exif: bool, max_pixels: int) -> Image.Image:
                 width, height = picture.size
                 if width * height > max_pixels:
                     raise RejectError("too_large", f"{width} x {height} pixels, {max_pixels} allowed")
-                picture.load()
+                _load(picture)
+                look = _LOOKS.get(picture.format or "")
+                if look and (missing := look(data)):
+                    raise RejectError("incomplete", missing)
                 if exif:
                     ImageOps.exif_transpose(picture, in_place=True)
                 return _rgb(picture)
@@ -143,6 +152,25 @@ def decode(data: bytes, *, exif: bool, max_pixels: int) -> Image.Image:
             detail = re.sub(r"0x[0-9a-f]+", "0x", " ".join(str(error).split())) or type(error).__name__
             reason: Reason = "truncated" if "truncat" in detail.lower() else "damaged"
             raise RejectError(reason, detail) from None
+
+
+def _load(picture: Image.Image) -> None:
+    """Decode the pixels.
+
+    Raises:
+        RejectError: ``damaged``, where libtiff reports an error, whether or not it goes on.
+    """
+    if picture.format != "TIFF":
+        picture.load()
+        return
+    with listening() as errors:
+        try:
+            picture.load()
+        except OSError:
+            if not errors:
+                raise
+        if errors:
+            raise RejectError("damaged", errors[0])
 
 
 def _formats() -> list[str]:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
+from ruamel.yaml import YAML
 
 from pipeline.corpus.settings import CorpusSettings
-from pipeline.errors import CorpusError, ParamsError
+from pipeline.errors import CorpusError, ParamsError, SightwordError
 from stages.corpus import work
 
 CSV = "image,caption,split\na.jpg,A dog .,train\nb.jpg,A cat .,test\nc.jpg,Gone .,\n"
@@ -75,3 +83,87 @@ def test_the_sample_is_written_whole(workspace: Path, repository: Path) -> None:
     assert (workspace / "data/corpus/senteval/downstream/SICK/SICK_train.txt").is_file()
     with pytest.raises(ParamsError, match="data/corpus/pictures for the sample"):
         work(CorpusSettings(format="sample", path="scenes.yaml", pictures="elsewhere"))
+
+
+def stage(name: str, folder: Path, repository: Path, **corpus: object) -> subprocess.CompletedProcess[str]:
+    """A stage as a process, in a project with its pictures and captions in ``data/raw/mine``."""
+    document = YAML(typ="safe", pure=True).load((repository / "recipes/sample.yaml").read_text())
+    document["corpus"] |= {"path": "data/raw/mine", "pictures": "data/raw/mine/pictures", **corpus}
+    document["resize"]["max_rejects"] = 1
+    with (folder / "params.yaml").open("w") as stream:
+        YAML().dump(document, stream)
+    environment = {**os.environ, "PYTHONPATH": str(repository), "SIGHTWORD_WORKERS": "0"}
+    environment.pop("DVC_STAGE", None)
+    command = [sys.executable, "-m", f"stages.{name}"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.mark.slow
+def test_odd_names_and_links_in_the_folder_of_pictures_as_a_process(workspace: Path, repository: Path) -> None:
+    pictures = workspace / "data/raw/mine/pictures"
+    (pictures / os.fsdecode(b"\xfcber")).mkdir(parents=True)
+    for name in (b"a.png", b"caf\xe9.png", b"\xfcber/b.png", b"notes \xe9.txt"):
+        Image.new("RGB", (9, 9)).save(pictures / os.fsdecode(name), "PNG")
+    for name in ("round.png", "stray.png", "strayer"):
+        (pictures / name).symlink_to(name)
+    (workspace / "data/raw/mine/my.csv").write_text(
+        "image,caption,split\na.png,A dog,train\nround.png,A ring,train\ncaf\u00e9.png,A cup,train\n"
+    )
+    done = stage("corpus", workspace, repository, format="table", require_pictures=True)
+    assert done.returncode == 0, done.stderr
+    assert r"dropped 2 pictures: name is not UTF-8: \xfcber/b.png, caf\xe9.png" in done.stderr
+    dropped = pq.read_table(workspace / "data/corpus/dropped.parquet").to_pylist()
+    assert [(row["item"], row["reason"]) for row in dropped] == [
+        (r"\xfcber/b.png", "name is not UTF-8"),
+        (r"caf\xe9.png", "name is not UTF-8"),
+        ("caf\u00e9.png", "no picture file"),
+        ("stray.png", "no captions"),
+    ]
+    assert pq.read_table(workspace / "data/corpus/images.parquet")["image_id"].to_pylist() == ["a.png", "round.png"]
+    done = stage("resize", workspace, repository)
+    assert done.returncode == 0, done.stderr
+    rejects = pq.read_table(workspace / "data/resized/rejects.parquet").to_pylist()
+    assert [(row["image_id"], row["reason"]) for row in rejects] == [("round.png", "unreadable")]
+
+
+def karpathy(**sentence: object) -> str:
+    sentences = [{"raw": "A dog .", "tokens": ["a", "dog"], "sentid": 1} | sentence]
+    return json.dumps({"images": [{"filename": "a.jpg", "split": "train", "sentences": sentences}]}, indent=1)
+
+
+def latin_parquet() -> pa.Table:
+    texts = pa.array([b"A dog .", b"Caf\xe9 ."]).view(pa.string())
+    return pa.table({"image": ["a.jpg", "b.jpg"], "caption": texts, "split": ["train", "train"]})
+
+
+def doubled_parquet() -> pa.Table:
+    return pa.Table.from_arrays([pa.array(["a.jpg"])] * 4, ["image", "caption", "split", "caption"])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (karpathy(raw="A dog \ud83d"), r"dataset_.json, line 8, column 20: has half a character, \ud83d; expected two"),
+        (karpathy(tokens=["\udc00"]), r"dataset_.json, line 10, column 8: has half a character, \udc00; expected two"),
+        (karpathy().replace(": 1", ": " + "1" * 4301), "dataset_.json, line 13, column 16: has a number too long; exp"),
+        (latin_parquet(), "my.parquet, row 2: caption is not UTF-8 text (byte 3)"),
+        (doubled_parquet(), "my.parquet: has two columns caption; expected one of each name"),
+        ("image,caption,split,caption\na.jpg,A,train,B\n", "my.csv, line 1: has two columns caption; expected one of"),
+    ],
+)
+def test_odd_data_files_are_one_message(content: str | pa.Table, message: str, workspace: Path) -> None:
+    folder = Path("data/raw/mine")
+    (folder / "my.csv").unlink()
+    form = "table"
+    if isinstance(content, pa.Table):
+        pq.write_table(content, folder / "my.parquet")
+    elif content.startswith("{"):
+        form = "karpathy"
+        (folder / "dataset_.json").write_text(content)
+    else:
+        (folder / "my.csv").write_text(content)
+    with pytest.raises(SightwordError, match=re.escape(f"data/raw/mine/{message}")):
+        work(table().model_copy(update={"format": form}))
+    assert not Path("data/corpus").exists()

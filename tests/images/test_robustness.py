@@ -104,12 +104,24 @@ def patched(data: bytes, offset: int, new: bytes) -> bytes:
     return data[:offset] + new + data[offset + len(new) :]
 
 
+def chunk(kind: bytes, body: bytes) -> bytes:
+    """A chunk of a PNG file."""
+    return len(body).to_bytes(4, "big") + kind + body + zlib.crc32(kind + body).to_bytes(4, "big")
+
+
+def without_a_piece(data: bytes, other: bytes) -> bytes:
+    return patched(data, len(data) // 2, other)
+
+
+def without_rows(data: bytes) -> bytes:
+    """The first 20 of the 64 rows of a PNG file, packed anew, with all that belongs to such a file."""
+    start, end = data.index(b"IDAT") - 4, data.index(b"IEND") - 4
+    rows = zlib.decompress(data[start + 8 : end - 4])
+    return data[:start] + chunk(b"IDAT", zlib.compress(rows[: 20 * len(rows) // 64])) + data[end:]
+
+
 def bombs() -> dict[str, bytes]:
     """Small files whose headers promise more than 100,000,000 pixels; the PNG keeps its promise."""
-
-    def chunk(kind: bytes, body: bytes) -> bytes:
-        return len(body).to_bytes(4, "big") + kind + body + zlib.crc32(kind + body).to_bytes(4, "big")
-
     header = struct.pack(">IIBBBBB", 11_000, 11_000, 1, 0, 0, 0, 0)
     pixels = zlib.compress(bytes((1 + 11_000 // 8) * 11_000))
     jpeg = saved(Image.new("RGB", (64, 64)), "JPEG")
@@ -173,6 +185,12 @@ ROWS = [
           detail="(11000 x 11000|more) pixels.* 100000000 allowed") for kind, data in bombs().items()),
     Row("cut off", "cut.jpg", holding(saved(NOISE, "JPEG")[:2000]), reason="truncated", detail=CUT),
     Row("cut off", "cut.png", holding(saved(NOISE, "PNG")[:2000]), reason="truncated", detail=CUT),
+    Row("piece missing", "hole.jpg", holding(without_a_piece(saved(NOISE, "JPEG"), bytes(512))), reason="incomplete",
+        detail="64 or more zero bytes stand where pixels should be"),
+    Row("piece missing", "cut-and-closed.jpg", holding(saved(NOISE, "JPEG")[:2000] + b"\xff\xd9"),
+        reason="incomplete", detail="Corrupt JPEG data: premature end of data segment"),
+    Row("piece missing", "rows.png", holding(without_rows(saved(NOISE, "PNG"))), reason="incomplete",
+        detail="its data end after 31 % of the pixels"),
     Row("damaged", "damaged.webp", holding(saved(NOISE, "WEBP")[:2000]), reason="damaged", detail=".+"),
     Row("values without a range", "float.tif", file(halves(0.5, 2.5, "F"), "TIFF"), reason="unsupported_mode",
         detail="Pillow's mode F has no fixed range of values"),

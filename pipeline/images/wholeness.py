@@ -1,0 +1,173 @@
+"""Whether a file holds all pixels of its picture, where the decoder would invent the missing ones without a word.
+
+Pillow drops the warnings of libjpeg, and stops reading a PNG file where its compressed data end. So a JPEG file is
+decoded once more, small, by simplejpeg, another build of libjpeg-turbo, which tells its first warning; and the bytes
+that a PNG file's data give are counted. Nothing but the verdict is used: all pixels are Pillow's.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import simplejpeg
+
+PADDING = 16
+"""Bytes between the data of the last pixel and the end of a JPEG that pass as padding; most damage leaves more over."""
+HOLE = 64
+"""Zero bytes in a row that no photograph gives where a code of zeros alone stands for a coefficient."""
+HOLE_IN_PROGRESSIVE = 512
+"""The same for the coefficients (not the averages of blocks) of progressive JPEGs, whose raw bits may be zeros too."""
+
+_REJECTED = re.compile(
+    r"Premature end of JPEG file"
+    r"|Corrupt JPEG data: (?:premature end of data segment|bad (?:Huffman|arithmetic) code|found marker .*)"
+    r"|Corrupt JPEG data: (?P<count>\d+) extraneous bytes before marker 0x(?P<marker>..)"
+)
+# 0xff in the data of a scan is followed by 0; restart markers (d0 to d7) belong to the scan.
+_MARKER = re.compile(rb"\xff([\x01-\xcf\xd8-\xfe])", re.DOTALL)
+_EOI, _SOS, _DHT = 0xD9, 0xDA, 0xC4
+_BARE = frozenset([0x01, 0xD8, _EOI])  # markers without a length
+_NOTES = frozenset([*range(0xE0, 0xF0), 0xFE])  # segments of applications, comments
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {_DHT, 0xC8, 0xCC}
+_PROGRESSIVE = frozenset([0xC2, 0xC6, 0xCA, 0xCE])
+
+_ADAM7 = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
+"""The passes of an interlaced PNG: first column, first row, steps (PNG specification, section 8.2)."""
+_AT_A_TIME = 1 << 20
+
+
+def missing_in_jpeg(data: bytes) -> str | None:
+    """Tell what a JPEG file lacks; of several pictures in a file, the first is looked at.
+
+    Args:
+        data: a file that Pillow decodes.
+
+    Returns:
+        What is wrong, in words for the user; None where nothing is, and for a kind of JPEG that simplejpeg cannot
+        decode.
+    """
+    scans = _Scans()
+    header = [b"\xff\xd8"]
+    first = end = len(data)
+    scan = 0  # where the data of the last scan begin
+    for code, start, stop in _segments(data):
+        if scan and scans.hole and data.find(bytes(scans.hole), scan, start) >= 0:
+            return f"{scans.hole} or more zero bytes stand where pixels should be"
+        scan = 0
+        if code == _EOI:
+            end = start
+            break
+        scans.read(code, data[start + 4 : stop])
+        if code == _SOS:
+            first, scan = min(first, start), stop
+        elif first == len(data) and code not in _NOTES:  # libjpeg warns of odd notes first, which would hide the rest
+            header.append(data[start:stop])
+    if scans.waited:
+        return "scans are missing"
+    warning = _warning(b"".join([*header, data[first:end], b"\xff\xd9"]), scans.components)
+    found = _REJECTED.match(warning)
+    harmless = found is None or (found["marker"] == "d9" and int(found["count"]) <= PADDING)
+    return None if harmless else warning
+
+
+def missing_in_png(data: bytes) -> str | None:
+    """Tell whether a PNG file lacks rows, as :func:`missing_in_jpeg` does; Pillow itself looks at the checksums."""
+    position, expected, found = 8, 0, 0
+    inflater = zlib.decompressobj()
+    while position + 8 <= len(data):
+        length, kind = int.from_bytes(data[position : position + 4], "big"), data[position + 4 : position + 8]
+        body = data[position + 8 : position + 8 + length]
+        position += 12 + length
+        if kind == b"IHDR":
+            expected = _png_bytes(body)
+        elif kind == b"IDAT":
+            while found < expected and (unpacked := inflater.decompress(body, _AT_A_TIME)):
+                found += len(unpacked)
+                body = inflater.unconsumed_tail
+        elif kind == b"IEND":
+            break
+    return f"its data end after {100 * found // expected} % of the pixels" if found < expected else None
+
+
+def _png_bytes(header: bytes) -> int:
+    """Return the length of a PNG picture's unpacked data: each row has its pixels in whole bytes, and one for a filter.
+
+    Args:
+        header: the body of the chunk IHDR.
+    """
+    width, height, depth, kind, _, _, interlaced = struct.unpack(">IIBBBBB", header[:13])
+    bits = depth * {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[kind]
+    passes = _ADAM7 if interlaced else [(0, 0, 1, 1)]
+    total = 0
+    for left, top, right, down in passes:
+        columns, rows = -((left - width) // right), -((top - height) // down)
+        total += rows * (1 + (columns * bits + 7) // 8) if columns > 0 else 0
+    return total
+
+
+@dataclass
+class _Scans:
+    """What the segments of a JPEG file say of its scans."""
+
+    components: bytes = b""
+    """The ids of the colour components."""
+    waited: set[tuple[int, int]] = field(default_factory=set)
+    """(component, coefficient) pairs whose last bit no scan has brought so far."""
+    hole: int = 0
+    """Zero bytes in a row that are a hole in the last scan; 0 where zeros may stand for an even colour."""
+    _frame: int = 0
+    _zeros: dict[int, int] = field(default_factory=dict)
+    """The symbol of the code of zeros alone, for each table of AC codes."""
+
+    def read(self, code: int, body: bytes) -> None:
+        """Take in one segment."""
+        if code in _FRAMES and not self.components:
+            self._frame, self.components = code, body[6::3]
+            self.waited = {(component, index) for component in self.components for index in range(64)}
+        elif code == _DHT:
+            while len(body) > 17:
+                self._zeros[body[0]] = body[17]
+                body = body[17 + sum(body[1:17]) :]
+        elif code == _SOS and body and len(body) == 2 * body[0] + 4:
+            here, tables = body[1:-3:2], body[2:-3:2]
+            begin, end, precision = body[-3:]
+            if self._frame not in _PROGRESSIVE:
+                begin, end, precision = 0, 63, 0
+            if not precision & 15:
+                self.waited -= {(component, index) for component in here for index in range(begin, end + 1)}
+            if self._frame in _PROGRESSIVE:
+                self.hole = HOLE_IN_PROGRESSIVE if begin else 0
+            else:
+                self.hole = HOLE if any(self._zeros.get(16 | table & 15) for table in tables) else 0
+
+
+def _segments(data: bytes) -> Iterator[tuple[int, int, int]]:
+    """Yield each segment's marker, begin and end; the data of a scan lie between the end of one and the next begin.
+
+    The last one is the end of the picture, whether or not the file has a marker for it.
+    """
+    position = 2
+    while found := _MARKER.search(data, position):
+        code, start, position = found[1][0], found.start(), found.end()
+        if code not in _BARE:
+            position += int.from_bytes(data[position : position + 2], "big")
+        yield code, start, position
+        if code == _EOI:
+            return
+    yield _EOI, len(data), len(data)
+
+
+def _warning(data: bytes, components: bytes) -> str:
+    """Return libjpeg's first warning, or nothing; an eighth of the size spares all work but the reading of codes."""
+    colours = "CMYK" if len(components) == 4 else "GRAY"
+    try:
+        simplejpeg.decode_jpeg(
+            data, colours, fastdct=True, fastupsample=True, min_height=1, min_width=1, min_factor=8, strict=True
+        )
+    except ValueError as error:
+        return str(error)
+    return ""
