@@ -267,9 +267,8 @@ def _story(run: Run) -> str:
         sentence += ". It saw the pictures as features that were made elsewhere"
     similarity = str(run.description.get("similarity", "cosine"))
     if similarity != "cosine":
-        sentence += (
-            f". Captions and pictures are compared by {similarity.replace('_', ' ')}, two sentences by the cosine"
-        )
+        named = "the dot product" if similarity == "dot" else similarity.replace("_", " ")
+        sentence += f". Captions and pictures are compared by {named}, two sentences by the cosine"
     members = run.select.get("members")
     if figures.is_number(members):
         told = "one state" if members == 1 else f"the sum of {members} states"

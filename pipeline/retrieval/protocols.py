@@ -36,9 +36,10 @@ def score(
         image_embeddings: (N, D) finite numbers.
         caption_embeddings: (M, D) finite numbers.
         image_of_caption: (M,) the row of each caption's picture, in any order.
-        similarity: "cosine", for which embeddings need not be normalised; "order",
-            ``-sum_d max(0, c_d - i_d)^2`` of caption c and picture i, for embeddings as
-            they are (Vendrov et al. 2016); or "reversed_order", ``-sum_d max(0, i_d - c_d)^2``.
+        similarity: "cosine", for which embeddings need not be normalised; or, for embeddings as they
+            are, "dot", the dot product, in which lengths weigh; "order",
+            ``-sum_d max(0, c_d - i_d)^2`` of caption c and picture i
+            (Vendrov et al. 2016); or "reversed_order", ``-sum_d max(0, i_d - c_d)^2``.
 
     Returns:
         ``caption_to_image`` and ``image_to_caption``, each with ``r1``, ``r5``,
