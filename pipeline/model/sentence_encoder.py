@@ -215,9 +215,7 @@ class SentenceEncoder:
 
     def save(self, folder: Pathish) -> None:
         """Write all that :meth:`load` needs into ``folder``; :mod:`pipeline.model.folder` tells the files."""
-        saved = Saved(
-            self.members, self.vocabulary, self.model, self.renormalise, self.similarity_name, self.notes
-        )
+        saved = Saved(self.members, self.vocabulary, self.model, self.renormalise, self.similarity_name, self.notes)
         write_folder(folder, saved)
 
     @classmethod

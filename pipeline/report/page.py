@@ -87,10 +87,10 @@ def write(places: Places, settings: ReportSettings, path: Path, plots_folder: Pa
         ReportError: a picture cannot be shown.
     """
     run = read_run(places)
-    top10 = gallery.read_top10(places.top10)
-    splits = sorted({*top10["split"], *run.retrieval})
+    top = gallery.read_top(places.top)
+    splits = sorted({*top["split"], *run.retrieval})
     captions = gallery.read_captions(places.captions, splits)
-    shown = gallery.build(top10, captions, places.resized, number=settings.gallery, thumbnail=settings.thumbnail)
+    shown = gallery.build(top, captions, places.resized, number=settings.gallery, thumbnail=settings.thumbnail)
     contents = Contents(
         captions.each,
         shown,

@@ -24,7 +24,8 @@ class Top:
     candidate: NDArray[np.int64]
     """(Q, K) the candidate's row; K is less than asked for where there are fewer candidates."""
     score: NDArray[np.float64]
-    """(Q, K) its score: a cosine to within 2.3e-10, a dot product to within that times the longest rows, an order similarity to a share of 6e-8."""
+    """(Q, K) its score: a cosine to within 2.3e-10, a dot product to within that times the longest rows, an order
+    similarity to a share of 6e-8."""
 
 
 class Best:
