@@ -1,4 +1,4 @@
-"""The stage report: reads all metrics and curves, the ten best answers to each query, the score of each sentence
+"""The stage report: reads all metrics and curves, the best answers to each query, the score of each sentence
 pair, the resized pictures and the encoder; writes one page, its drawings as files, and ``metrics/summary.json``.
 """
 
@@ -23,7 +23,7 @@ def work(settings: ReportSettings) -> None:
         dropped=Path("data/corpus/dropped.parquet"),
         captions=Path("data/captions/captions.parquet"),
         resized=Path("data/resized"),
-        top10=Path("data/retrieval/top10.parquet"),
+        top=Path("data/retrieval/top.parquet"),
         pairs=Path("data/semantics"),
         metrics=Path("metrics"),
         encoder=Path("models/encoder"),

@@ -1,5 +1,6 @@
-"""Recall@k and ranks: reads the encoder, the features and the captions of a split; writes ``metrics/retrieval.json``,
-``plots/retrieval/`` and the best candidates of each query to ``data/retrieval/top10.parquet``.
+"""Recall@k and ranks: reads the encoder, the features and the captions of a split, and the pictures' order in the
+corpus; writes ``metrics/retrieval.json``, ``plots/retrieval/`` and the best candidates of each query to
+``data/retrieval/top.parquet``.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from pipeline.errors import ScoringError
 from pipeline.retrieval.settings import RetrievalSettings
 from stages.runner import run
 
@@ -16,6 +18,7 @@ log = logging.getLogger(__name__)
 ENCODER = Path("models/encoder")
 FEATURES = Path("data/features/features.h5")
 CAPTIONS = Path("data/captions/captions.parquet")
+IMAGES = Path("data/corpus/images.parquet")
 METRICS = Path("metrics/retrieval.json")
 PLOTS = Path("plots/retrieval")
 LISTS = Path("data/retrieval")
@@ -29,13 +32,28 @@ def work(settings: RetrievalSettings) -> None:
     from pipeline.files import atomic_folder, write_json, write_table, write_tsv
     from pipeline.model.sentence_encoder import SentenceEncoder
     from pipeline.pairs import pair
-    from pipeline.retrieval.protocols import FOLD_SIZE, FOLDS, entry, fold_rows, rank_folds
+    from pipeline.retrieval.folds import PICTURES, corpus_order, fold_rows
+    from pipeline.retrieval.protocols import entry, rank_folds
     from pipeline.retrieval.ranks import rank
     from pipeline.retrieval.tables import rank_rows, recall_rows, top_table
 
     device = devices.use(machine.current())
     split = pair(read_features(FEATURES), read_captions(CAPTIONS), settings.split)
     owners = split.image_of_caption
+    folds, skipped = None, {}
+    if "five_fold_1k" in settings.protocols:
+        few = f"the split {settings.split} has {len(split.image_ids)} pictures, five folds need {PICTURES}"
+        if len(split.image_ids) >= PICTURES:
+            folds = fold_rows(corpus_order(IMAGES, split.image_ids), settings.folds, settings.fold_seed)
+        elif settings.protocols == ["five_fold_1k"]:
+            raise ScoringError(
+                f"{few}, and no other protocol is asked for",
+                where="retrieval.protocols",
+                todo="Add full to retrieval.protocols.",
+            )
+        else:
+            skipped["five_fold_1k"] = few
+            log.warning("protocol five_fold_1k left out: %s", few)
     encoder = SentenceEncoder.load(ENCODER, device=device)
     images = encoder.encode_images(split.features)
     sentences = encoder.encode(split.texts, batch_size=settings.batch_size, show_progress_bar=True)
@@ -46,11 +64,10 @@ def work(settings: RetrievalSettings) -> None:
     for protocol in settings.protocols:
         if protocol == "full":
             found[protocol] = entry([ranks])
-        elif len(images) < FOLDS * FOLD_SIZE:
-            log.info("protocol %s left out: %d pictures, it needs %d", protocol, len(images), FOLDS * FOLD_SIZE)
-        else:
-            folds = fold_rows(len(images), settings.folds, settings.fold_seed)
+        elif folds is not None:
             found[protocol] = entry(rank_folds(images, sentences, owners, folds, similarity, device=device))
+    if skipped:
+        found["skipped"] = skipped
 
     table = top_table(
         ranks,
@@ -60,7 +77,7 @@ def work(settings: RetrievalSettings) -> None:
         caption_numbers=split.numbers,
     )
     with atomic_folder(LISTS) as folder:
-        write_table(folder / "top10.parquet", table)
+        write_table(folder / "top.parquet", table)
     with atomic_folder(PLOTS) as folder:
         write_tsv(folder / "recall.tsv", ("k", "caption_to_image", "image_to_caption"), recall_rows(ranks))
         write_tsv(folder / "ranks.tsv", ("rank", "caption_to_image", "image_to_caption"), rank_rows(ranks))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.comparison import recall
 from pipeline.comparison.recall import Ranks, Recall
-from pipeline.comparison.sides import METRICS, TOP10, Side
+from pipeline.comparison.sides import METRICS, TOP, Side
 from pipeline.comparison.systems import SAMPLES, SEED, Comparison, compare
 from pipeline.errors import FileFormatError, ScoringError, SemanticsError
 from pipeline.files import read_json
@@ -17,7 +17,7 @@ from pipeline.lineage.difference import Difference, Pair, difference
 from pipeline.lineage.history import changed_params
 from pipeline.lineage.lock import flat
 from pipeline.report.figures import is_number
-from pipeline.report.gallery import first_right, read_top10
+from pipeline.report.gallery import first_right, read_top
 from pipeline.report.summary import headline_split
 from pipeline.semantics.pair_table import PairTable, read_pairs
 
@@ -149,9 +149,9 @@ def _retrieval(
 ) -> tuple[tuple[Answers, Answers] | None, list[Recall]]:
     if a.folder is None or b.folder is None:
         return None, []  # a table of pairs was given: no one asked for more
-    absent = [side for side in (a, b) if side.file(TOP10) is None]
+    absent = [side for side in (a, b) if side.file(TOP) is None]
     if absent:
-        notes.append(f"Retrieval is not tested: {_lacking(absent, TOP10.as_posix())}.")
+        notes.append(f"Retrieval is not tested: {_lacking(absent, TOP.as_posix())}.")
         return None, []
     ours, theirs = (_answers(side) for side in (a, b))
     if ours.split != theirs.split:
@@ -188,9 +188,9 @@ def _unlike_metrics(side: Side, split: str, rows: Sequence[Recall]) -> str | Non
 
 
 def _answers(side: Side) -> Answers:
-    path = side.file(TOP10)
+    path = side.file(TOP)
     assert path is not None
-    table = read_top10(path)
+    table = read_top(path)
     split = headline_split(set(table["split"]))
     here = table[table["split"] == split]
     ranks = {str(name): first_right(rows) for name, rows in here.groupby("direction")}

@@ -18,13 +18,13 @@ from pipeline.lineage.lock import LOCK, Lock
 from pipeline.lineage.past import take_out
 from pipeline.lineage.repository import Commit, Repository
 
-TOP10 = Path("data/retrieval/top10.parquet")
+TOP = Path("data/retrieval/top.parquet")
 CAPTIONS = Path("data/captions/captions.parquet")
 RESIZED = Path("data/resized")
 ENCODER = Path("models/encoder")
 METRICS = tuple(Path("metrics") / f"{name}.json" for name in ("retrieval", "semantics", "select", "train"))
 CURVES = tuple(Path("plots/train") / f"{name}.tsv" for name in ("loss", "recall"))
-WANTED = (*METRICS, PAIRS, TOP10, CAPTIONS, *CURVES, RESIZED, ENCODER)
+WANTED = (*METRICS, PAIRS, TOP, CAPTIONS, *CURVES, RESIZED, ENCODER)
 """What a run has that can be set beside another's."""
 
 

@@ -13,15 +13,16 @@ _TODO = "caption_datasets.zip holds dataset_flickr8k.json, dataset_flickr30k.jso
 
 
 def read_karpathy(
-    folder: Path, file_name: str | None, text: Literal["raw", "tokens"]
+    folder: Path, file_name: str | None, text: Literal["raw", "tokens"], restval: Literal["train", "none"] = "train"
 ) -> tuple[list[Image], list[Caption]]:
-    """Read pictures, splits and captions; ``restval`` counts as training, ``val`` as dev.
+    """Read pictures, splits and captions; ``val`` is dev.
 
     Args:
         folder: where the JSON file lies.
         file_name: its name; none where it is the only ``dataset_*.json``.
         text: take each caption as written, or its tokens joined by single spaces with
             a full stop as the last one (Merkx & Frank 2019, for COCO).
+        restval: whether COCO's pictures of that set are for training or in no split.
 
     Raises:
         CorpusError: an entry is not as Karpathy's files have it.
@@ -39,7 +40,9 @@ def read_karpathy(
         # COCO's pictures lie in two folders, which its entries name.
         subfolder = member(entry, "filepath", str, where) if entry.get("filepath") else ""
         picture = check_path(f"{subfolder}/{name}" if subfolder else name, where)
-        images.append(Image(name, picture, split_name(member(entry, "split", str, where), where)))
+        split = member(entry, "split", str, where)
+        left_out = restval == "none" and split.strip().lower() == "restval"
+        images.append(Image(name, picture, None if left_out else split_name(split, where)))
         for position, sentence in enumerate(member(entry, "sentences", list, where)):
             captions.append(_caption(name, position, sentence, text, f"{where}.sentences[{position}]"))
     return images, captions

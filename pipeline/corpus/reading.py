@@ -31,7 +31,7 @@ def read_corpus(settings: CorpusSettings) -> Corpus:
     if settings.format == "flickr8k":
         images, captions = read_flickr8k(path)
     elif settings.format == "karpathy":
-        images, captions = read_karpathy(path, settings.file, settings.text)
+        images, captions = read_karpathy(path, settings.file, settings.text, settings.restval)
     elif settings.format == "coco":
         files = {"train": settings.coco_train, "dev": settings.coco_dev, "test": settings.coco_test}
         images, captions = read_coco(path, files, listing)

@@ -64,6 +64,8 @@ class Corpus:
     """What the tables will hold: pictures sorted by id, captions by picture and then as published."""
 
     images: list[Image]
+    positions: list[int]
+    """Each picture's place in the publisher's own order, from 0; what was dropped has none."""
     captions: list[Caption]
     dropped: list[Dropped] = field(default_factory=list)
 
@@ -118,7 +120,7 @@ def clean(
     """Keep what belongs together, tell what was dropped, and sort.
 
     Args:
-        images: the pictures the corpus names, in any order.
+        images: the pictures the corpus names, in its own order.
         captions: the captions, in the order in which they are to be numbered.
         listing: the files there are; none where there is no folder of pictures.
         require_pictures: drop pictures without a file (otherwise their path is none).
@@ -152,7 +154,10 @@ def clean(
         strangers += [(file, "name is not UTF-8", "rename it: no corpus can name it") for file in misnamed]
         dropped += [Dropped("picture", *row) for row in strangers if row[0].lower().endswith(PICTURE_SUFFIXES)]
     _check_something_left(kept, dropped, listing)
-    return Corpus(kept, [caption for image in kept for caption in texts[image.image_id]], sorted(dropped))
+    kept_ids = {image.image_id for image in kept}
+    place = {image_id: number for number, image_id in enumerate(name for name in named if name in kept_ids)}
+    positions = [place[image.image_id] for image in kept]
+    return Corpus(kept, positions, [caption for image in kept for caption in texts[image.image_id]], sorted(dropped))
 
 
 def _distinct_images(images: Iterable[Image], dropped: list[Dropped]) -> dict[str, Image]:

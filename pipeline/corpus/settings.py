@@ -37,6 +37,10 @@ class CorpusSettings(Settings):
     """Karpathy's JSON only. ``raw``: the caption as it was written; ``tokens``: its tokens joined by single spaces,
     with a full stop as the last one (Merkx & Frank 2019 for COCO)."""
 
+    restval: Literal["train", "none"] = "train"
+    """Karpathy's JSON for COCO only: its 30,504 pictures of the set ``restval`` are for training (Merkx & Frank,
+    order-embeddings, and VSE++ with its flag), or in no split (VSE++'s code without the flag)."""
+
     coco_train: list[str] = Field(["captions_train2014.json"])
     """COCO's own JSON only: the files, below ``path``, whose pictures are for training."""
 

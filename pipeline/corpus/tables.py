@@ -13,7 +13,7 @@ from pipeline.files import Pathish, write_table
 
 log = logging.getLogger(__name__)
 
-IMAGES = pa.schema([("image_id", pa.string()), ("path", pa.string()), ("split", pa.string())])
+IMAGES = pa.schema([("image_id", pa.string()), ("path", pa.string()), ("split", pa.string()), ("position", pa.int32())])
 CAPTIONS = pa.schema(
     [("image_id", pa.string()), ("caption", pa.int32()), ("split", pa.string()), ("text", pa.string())]
 )
@@ -40,8 +40,9 @@ def write_tables(folder: Pathish, corpus: Corpus, pictures: str) -> None:
             "image_id": image.image_id,
             "path": None if image.path is None else f"{pictures}/{image.path}",
             "split": image.split,
+            "position": position,
         }
-        for image in corpus.images
+        for image, position in zip(corpus.images, corpus.positions, strict=True)
     ]
     dropped = [
         {"kind": row.kind, "item": row.item, "reason": row.reason, "detail": row.detail} for row in corpus.dropped

@@ -19,7 +19,7 @@ from pipeline.errors import CaptionsError, EncoderError, FileFormatError
 from pipeline.files import Pathish, read_json, read_text, sha256_file, write_json, write_text
 from pipeline.model.encoders import Encoders
 from pipeline.model.saved import load_weights, save_weights
-from pipeline.model.shape import SavedShape, Shape, to_json
+from pipeline.model.shape import ComparisonName, SavedShape, Shape, to_json
 
 SCHEMA = 1
 WRAPPER = "pipeline.wrappers.sentence_transformers.SightwordModule"
@@ -35,6 +35,7 @@ class Saved:
     vocabulary: Vocabulary
     model: Shape
     renormalise: bool
+    similarity: ComparisonName
     notes: dict[str, Any]
 
 
@@ -50,7 +51,7 @@ def write_folder(folder: Pathish, saved: Saved) -> None:
         place / "encoder.json",
         {
             "schema": SCHEMA,
-            "similarity": saved.model.similarity,
+            "similarity": saved.similarity,
             "width": saved.model.width,
             "features_width": saved.members[0].features_width,
             "renormalise": saved.renormalise,
@@ -78,11 +79,11 @@ def read_folder(folder: Pathish) -> Saved:
     try:
         shape = SavedShape.from_json(about["model"])
         names, features_width = _names(about["members"]), about["features_width"]
-        renormalise = about["renormalise"]
+        renormalise, similarity = about["renormalise"], about["similarity"]
         if type(features_width) is not int or features_width < 1 or not isinstance(renormalise, bool):
             raise ValueError(f"features_width is {features_width!r}, renormalise {renormalise!r}")
-        if about["similarity"] != shape.similarity:
-            raise ValueError(f"similarity {about['similarity']!r}, the model has {shape.similarity!r}")
+        if similarity != shape.similarity and (similarity, shape.similarity) != ("dot", "cosine"):
+            raise ValueError(f"similarity {similarity!r}, the model has {shape.similarity!r}")
     except KeyError as error:
         raise EncoderError(
             f"is damaged (it has no {error.args[0]})", where=place / "encoder.json", todo=_TODO
@@ -103,7 +104,7 @@ def read_folder(folder: Pathish) -> Saved:
         _check_values(place / name, member)
         members.append(member.eval())
     notes = {key: value for key, value in about.items() if key not in _KNOWN}
-    return Saved(members, vocabulary, shape, renormalise, notes)
+    return Saved(members, vocabulary, shape, renormalise, similarity, notes)
 
 
 def _description(place: Path) -> Mapping[str, Any]:

@@ -21,7 +21,7 @@ from pipeline.files import Pathish
 from pipeline.model.embedding import Floats, embed_captions, embed_images
 from pipeline.model.encoders import Encoders
 from pipeline.model.folder import Saved, read_folder, write_folder
-from pipeline.model.shape import Shape, SimilarityName
+from pipeline.model.shape import ComparisonName, Shape
 from pipeline.model.similarity import SHORTEST, scores, unit
 
 log = logging.getLogger(__name__)
@@ -37,8 +37,8 @@ class SentenceEncoder:
     """An ensemble of trained encoders; its embedding is the sum of its members' unit vectors.
 
     Merkx & Frank (2019), section 3.4: the embeddings of the snapshots are summed; their
-    released code does not normalise the sum again, which ``renormalise`` decides.
-    Several threads may use one encoder.
+    released code does not normalise the sum again, which ``renormalise`` decides, and ranks by
+    the dot product. Several threads may use one encoder.
     """
 
     members: list[Encoders]
@@ -47,6 +47,9 @@ class SentenceEncoder:
     renormalise: bool = False
     notes: dict[str, Any] = field(default_factory=dict)
     """What it was made from: the training parameters, the features, the epochs of the members."""
+    compared_by: ComparisonName | None = None
+    """How captions and pictures are compared; None for what follows from the rest: as the members were trained, and
+    of members trained for the cosine by the dot product where their sum is not brought back to length 1."""
 
     def __post_init__(self) -> None:
         for member in self.members:
@@ -60,9 +63,14 @@ class SentenceEncoder:
         )
 
     @property
-    def similarity_name(self) -> SimilarityName:
-        """How its embeddings of captions and pictures are compared: ``cosine``, ``order`` or ``reversed_order``."""
-        return self.model.similarity
+    def similarity_name(self) -> ComparisonName:
+        """How its embeddings of captions and pictures are compared: ``cosine``, ``dot``, ``order`` or
+        ``reversed_order``.
+        """
+        if self.compared_by is not None:
+            return self.compared_by
+        lengths_weigh = len(self.members) > 1 and not self.renormalise
+        return "dot" if self.model.similarity == "cosine" and lengths_weigh else self.model.similarity
 
     @property
     def width(self) -> int:
@@ -172,7 +180,8 @@ class SentenceEncoder:
     def similarity(self, captions: Vectors, images: Vectors) -> Vectors:
         """How alike captions and pictures are; more is more alike.
 
-        The cosine; or of an encoder that was trained for an order, minus the penalty of
+        The cosine; or for a sum of members that is not brought back to length 1 the dot product
+        (:attr:`similarity_name`); or of an encoder that was trained for an order, minus the penalty of
         :func:`pipeline.model.similarity.order_errors`, which is at most 0 and not symmetric: the caption is what
         should stand above the picture.
 
@@ -206,7 +215,8 @@ class SentenceEncoder:
 
     def save(self, folder: Pathish) -> None:
         """Write all that :meth:`load` needs into ``folder``; :mod:`pipeline.model.folder` tells the files."""
-        write_folder(folder, Saved(self.members, self.vocabulary, self.model, self.renormalise, self.notes))
+        saved = Saved(self.members, self.vocabulary, self.model, self.renormalise, self.similarity_name, self.notes)
+        write_folder(folder, saved)
 
     @classmethod
     def load(cls, folder: Pathish, *, device: torch.device | str = "cpu") -> SentenceEncoder:
@@ -223,7 +233,7 @@ class SentenceEncoder:
         place = choose(str(device))
         saved = read_folder(folder)
         members = [member.to(place) for member in saved.members]
-        return cls(members, saved.vocabulary, saved.model, saved.renormalise, saved.notes)
+        return cls(members, saved.vocabulary, saved.model, saved.renormalise, saved.notes, saved.similarity)
 
     def _rows(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """The token ids of each text."""

@@ -15,6 +15,9 @@ CellName = Literal["gru", "lstm"]
 PoolingName = Literal["attention", "max", "mean", "last"]
 StandardiseName = Literal["none", "training"]
 SimilarityName = Literal["cosine", "order", "reversed_order"]
+"""How a network is trained to compare captions with pictures."""
+ComparisonName = Literal["cosine", "dot", "order", "reversed_order"]
+"""How an encoder compares captions with pictures: a sum of several vectors has a length that may weigh."""
 
 
 class Shape(Protocol):

@@ -1,4 +1,5 @@
-"""How alike captions and pictures are: the cosine, or how far one is from standing above the other in an order.
+"""How alike captions and pictures are: the cosine, the dot product, or how far one is from standing above the other in
+an order.
 
 Order-embeddings (Vendrov et al. 2016, section 3): a caption is more general than its pictures, so in every dimension
 its embedding should be the smaller one. What it exceeds costs its square:
@@ -15,7 +16,7 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
-from pipeline.model.shape import SimilarityName
+from pipeline.model.shape import ComparisonName, SimilarityName
 
 SHORTEST = 1e-12
 """A vector shorter than this has no direction."""
@@ -34,18 +35,19 @@ def unit(vectors: torch.Tensor, similarity: SimilarityName) -> torch.Tensor:
     return vectors if similarity == "cosine" else vectors.abs()
 
 
-def scores(captions: torch.Tensor, images: torch.Tensor, similarity: SimilarityName) -> torch.Tensor:
+def scores(captions: torch.Tensor, images: torch.Tensor, similarity: ComparisonName) -> torch.Tensor:
     """The similarity of each caption with each picture; more is more alike.
 
     Args:
         captions: (B, D), from :func:`unit`.
         images: (N, D), likewise.
-        similarity: ``cosine``; ``order``, minus E(c, i); or ``reversed_order``, minus E(i, c).
+        similarity: ``cosine``, of rows of length 1; ``dot``, of rows as they are; ``order``, minus E(c, i); or
+            ``reversed_order``, minus E(i, c).
 
     Returns:
         (B, N), with gradients to both sides.
     """
-    if similarity == "cosine":
+    if similarity in ("cosine", "dot"):
         return captions @ images.T
     if similarity == "order":
         return -order_errors(captions, images)

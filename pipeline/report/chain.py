@@ -28,7 +28,7 @@ TABLES = (
     ("learning_rate", "Learning rate", "training", "plots/train/learning_rate.tsv"),
     ("recall", "Recall on dev", "training", "plots/train/recall.tsv"),
     ("epochs", "Every kept epoch", "training", "plots/epochs/epochs.tsv"),
-    ("gallery", "Gallery", "encoder", "data/retrieval/top10.parquet"),
+    ("gallery", "Gallery", "encoder", "data/retrieval/top.parquet"),
     ("attention", "Attention", "encoder", "models/encoder/encoder.json"),
 )
 """Key, name, the last of :data:`ORDER` it needs, and the file of each table and drawing."""
@@ -128,12 +128,16 @@ def _path(places: Places, shown: str) -> Path:
     folder, _, name = shown.rpartition("/")
     top, _, below = folder.partition("/")
     if top == "data":
-        return places.top10 if below == "retrieval" else places.pairs / name
+        return places.top if below == "retrieval" else places.pairs / name
     return {"metrics": places.metrics, "plots": places.plots, "models": places.encoder.parent}[top] / below / name
 
 
 def _protocols(run: Run) -> list[tuple[str, str]]:
-    names = [f"{split}: {', '.join(map(str, body))}" for split, body in run.retrieval.items() if isinstance(body, dict)]
+    names = [
+        f"{split}: {', '.join(name for name in body if name != 'skipped')}"
+        for split, body in run.retrieval.items()
+        if isinstance(body, dict)
+    ]
     return [("protocols", "; ".join(names))] if names else []
 
 

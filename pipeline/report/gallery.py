@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 TODO = "`dvc repro` makes it."
 OUTCOMES = ("first", "found", "missed")
-"""The right answer came first; it is among the ten best; it is not."""
+"""The right answer came first; it is among the answers that are listed; it is not."""
 SHOWN = 5
 """Captions shown for a picture; right ones further down are shown too."""
 
@@ -128,8 +128,8 @@ def read_captions(path: Path, splits: list[str]) -> Captions:
     return Captions(texts, first, each)
 
 
-def read_top10(path: Path) -> pd.DataFrame:
-    """Read the ten best answers to each query.
+def read_top(path: Path) -> pd.DataFrame:
+    """Read the best answers to each query.
 
     Raises:
         FileFormatError: the file cannot be read.
@@ -139,19 +139,19 @@ def read_top10(path: Path) -> pd.DataFrame:
     return frame.sort_values(["split", "direction", "query_image", "query_caption", "position"], kind="stable")
 
 
-def build(top10: pd.DataFrame, captions: Captions, resized: Path, *, number: int, thumbnail: int) -> Gallery:
+def build(top: pd.DataFrame, captions: Captions, resized: Path, *, number: int, thumbnail: int) -> Gallery:
     """Choose queries, fetch their pictures, put them together.
 
     Args:
-        top10: from :func:`read_top10`.
+        top: from :func:`read_top`.
         captions: from :func:`read_captions`.
         resized: the folder of resized pictures.
         number: how many captions, and how many pictures, to show.
         thumbnail: longest side of an answer's picture in pixels; a picture asked about is twice as large.
     """
-    splits = sorted(set(top10["split"]))
+    splits = sorted(set(top["split"]))
     split = headline_split(splits)
-    here = top10[top10["split"] == split]
+    here = top[top["split"] == split]
     to_picture = here[here["direction"] == "caption_to_image"]
     to_caption = here[here["direction"] == "image_to_caption"]
     depth = int(here["position"].max()) if len(here) else 0

@@ -30,8 +30,8 @@ class Places:
     """The captions with their splits, a Parquet file."""
     resized: Path
     """The folder of resized pictures."""
-    top10: Path
-    """The ten best answers to each query, a Parquet file."""
+    top: Path
+    """The best answers to each query, a Parquet file."""
     pairs: Path
     """The folder of the score of every sentence pair, and of the worst ones."""
     metrics: Path

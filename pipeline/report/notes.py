@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.features.origin import DEMONSTRATION, random_weights
-from pipeline.report import semantics_table
+from pipeline.report import retrieval_table, semantics_table
 from pipeline.report.figures import counted, is_number
 from pipeline.report.gallery import Gallery
 from pipeline.report.inputs import Run
@@ -63,6 +63,9 @@ def notes(run: Run, gallery: Gallery) -> list[Note]:
     missing = semantics_table.missing(run.semantics)
     if missing:
         found.append(Note("Missing data sets", f"Not judged on {', '.join(missing)}."))
+    skipped = retrieval_table.skipped(run.retrieval)
+    if skipped:
+        found.append(Note("Skipped protocols", "; ".join(skipped) + "."))
     undefined = semantics_table.undefined(run.semantics)
     if undefined:
         found.append(Note("No correlation", ", ".join(undefined) + ": all pairs have the same score.", serious=True))

@@ -87,10 +87,10 @@ def write(places: Places, settings: ReportSettings, path: Path, plots_folder: Pa
         ReportError: a picture cannot be shown.
     """
     run = read_run(places)
-    top10 = gallery.read_top10(places.top10)
-    splits = sorted({*top10["split"], *run.retrieval})
+    top = gallery.read_top(places.top)
+    splits = sorted({*top["split"], *run.retrieval})
     captions = gallery.read_captions(places.captions, splits)
-    shown = gallery.build(top10, captions, places.resized, number=settings.gallery, thumbnail=settings.thumbnail)
+    shown = gallery.build(top, captions, places.resized, number=settings.gallery, thumbnail=settings.thumbnail)
     contents = Contents(
         captions.each,
         shown,
@@ -267,9 +267,8 @@ def _story(run: Run) -> str:
         sentence += ". It saw the pictures as features that were made elsewhere"
     similarity = str(run.description.get("similarity", "cosine"))
     if similarity != "cosine":
-        sentence += (
-            f". Captions and pictures are compared by {similarity.replace('_', ' ')}, two sentences by the cosine"
-        )
+        named = "the dot product" if similarity == "dot" else similarity.replace("_", " ")
+        sentence += f". Captions and pictures are compared by {named}, two sentences by the cosine"
     members = run.select.get("members")
     if figures.is_number(members):
         told = "one state" if members == 1 else f"the sum of {members} states"

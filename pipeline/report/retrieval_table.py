@@ -60,7 +60,7 @@ def tables(
         if not isinstance(protocols, Mapping):
             continue
         for protocol, directions in protocols.items():
-            if not isinstance(directions, Mapping):
+            if protocol == "skipped" or not isinstance(directions, Mapping):
                 continue
             for direction, heading in DIRECTIONS.items():
                 scores = directions.get(direction)
@@ -71,6 +71,16 @@ def tables(
                     rows += _chance(scores, direction, captions_each.get(split, ()))
                 blocks = [Block("", rows), *(_published(direction) if with_published else [])]
                 found.append(Table(str(split), PROTOCOLS.get(protocol) or str(protocol), heading, blocks))
+    return found
+
+
+def skipped(retrieval: Mapping[str, Any]) -> list[str]:
+    """Each protocol that was left out, and why, in words."""
+    found = []
+    for protocols in retrieval.values():
+        reasons = protocols.get("skipped") if isinstance(protocols, Mapping) else None
+        if isinstance(reasons, Mapping):
+            found += [f"{PROTOCOLS.get(name) or name}: {reason}" for name, reason in reasons.items()]
     return found
 
 

@@ -24,7 +24,8 @@ class Top:
     candidate: NDArray[np.int64]
     """(Q, K) the candidate's row; K is less than asked for where there are fewer candidates."""
     score: NDArray[np.float64]
-    """(Q, K) its score: a cosine to within 2.3e-10, an order similarity to a share of 6e-8."""
+    """(Q, K) its score: a cosine to within 2.3e-10, a dot product to within that times the longest rows, an order
+    similarity to a share of 6e-8."""
 
 
 class Best:
@@ -84,7 +85,7 @@ class Best:
             limit = self._rounded(self._alike.ceiling(self._score[:, -1].cpu().numpy()))
             for part in _blocks(np.flatnonzero(score[:, -1] <= limit)):
                 candidate[part], score[part] = self._among_all(part)
-        return Top(candidate, score)
+        return Top(candidate, score * self._alike.unit)
 
     def _rounded(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         return self._alike.rounded(torch.from_numpy(scores)).numpy()

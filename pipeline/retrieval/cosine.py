@@ -30,9 +30,13 @@ class Cosine(Similarity):
         steps = -(-self.dimensions // _CHUNK)
         self._error = (min(self.dimensions, _CHUNK) + steps + 8) * ROUND + self._tie
         if not self._rough_is_float32():
-            log.info("float32 products are set to be coarse here: cosines are computed in float64, which takes longer")
+            log.info("float32 products are set to be coarse here: products are computed in float64, which takes longer")
             self._error = np.inf
-        self._image_side, self._caption_side = _Side(images), _Side(captions)
+        self._image_side, self._caption_side = self.side(images), self.side(captions)
+
+    def side(self, embeddings: Embeddings) -> Side:
+        """Rows of length one."""
+        return _of_length_one(embeddings)
 
     def _rough_is_float32(self) -> bool:
         """Whether a product errs no more than float32 may: torch can be told to multiply more coarsely."""
@@ -97,43 +101,31 @@ class Cosine(Similarity):
         return rounded - place * 2.0**-52
 
 
-class _Side:
-    """The pictures, or the captions, and the lengths of their rows."""
+class Side:
+    """The pictures, or the captions, and what their rows are multiplied by.
 
-    def __init__(self, embeddings: Embeddings) -> None:
-        self._embeddings = embeddings
-        squares = embeddings.squares.copy()
-        # Squares may overflow or vanish: such rows are brought near 1 first, by a power of two, which rounds nothing.
-        extreme = np.flatnonzero(~((squares > _SAFE[0]) & (squares < _SAFE[1])))
-        self._powers = np.zeros(len(embeddings), np.int64) if len(extreme) else None
-        zeros = 0
-        for start in range(0, len(extreme), rows_at_once(embeddings.dimensions)):
-            which = extreme[start : start + rows_at_once(embeddings.dimensions)]
-            rows = embeddings.rows(which)
-            largest = np.abs(rows).max(axis=1)
-            zeros += int((largest == 0).sum())
-            assert self._powers is not None
-            self._powers[which] = -np.frexp(largest)[1]
-            rows = np.ldexp(rows, self._powers[which][:, None])
-            squares[which] = np.einsum("nd,nd->n", rows, rows)
-        lengths = np.sqrt(squares)
-        self.inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-        if zeros:
-            log.warning(
-                "%s: %d of %d rows are all zero; their cosine counts as 0", embeddings.name, zeros, len(embeddings)
-            )
+    Args:
+        embeddings: (n, D).
+        inverse: (n,) the factor of each row, after which none is longer than 1.
+        powers: (n,) the powers of two by which the rows are multiplied before; None for none.
+    """
+
+    def __init__(
+        self, embeddings: Embeddings, inverse: NDArray[np.float64], powers: NDArray[np.int64] | None = None
+    ) -> None:
+        self._embeddings, self.inverse, self._powers = embeddings, inverse, powers
 
     def tame(self, which: Which) -> NDArray[np.float64]:
-        """Rows of which ``inverse`` is 1 by the length."""
+        """Rows before they are multiplied by ``inverse``."""
         rows = self._embeddings.rows(which)
         return rows if self._powers is None else np.ldexp(rows, self._powers[which][:, None])
 
     def unit(self, which: Which) -> NDArray[np.float64]:
-        """Rows of length one."""
+        """Rows of length one, or at most one where lengths weigh."""
         return self.tame(which) * self.inverse[which][:, None]
 
     def short_unit(self, which: slice) -> NDArray[np.float32]:
-        """Rows of length one in float32, rounded once."""
+        """:meth:`unit` in float32, rounded once."""
         start, stop, _ = which.indices(len(self._embeddings))
         rows = np.empty((stop - start, self._embeddings.dimensions), np.float32)
         size = rows_at_once(self._embeddings.dimensions)
@@ -142,3 +134,24 @@ class _Side:
             # Torch rounds with all threads; NumPy's own rounding in the same breath takes twice as long.
             torch.from_numpy(rows[first - start : part.stop - start]).copy_(torch.from_numpy(self.unit(part)))
         return rows
+
+
+def _of_length_one(embeddings: Embeddings) -> Side:
+    squares = embeddings.squares.copy()
+    # Squares may overflow or vanish: such rows are brought near 1 first, by a power of two, which rounds nothing.
+    extreme = np.flatnonzero(~((squares > _SAFE[0]) & (squares < _SAFE[1])))
+    powers = np.zeros(len(embeddings), np.int64) if len(extreme) else None
+    zeros = 0
+    for start in range(0, len(extreme), rows_at_once(embeddings.dimensions)):
+        which = extreme[start : start + rows_at_once(embeddings.dimensions)]
+        rows = embeddings.rows(which)
+        largest = np.abs(rows).max(axis=1)
+        zeros += int((largest == 0).sum())
+        assert powers is not None
+        powers[which] = -np.frexp(largest)[1]
+        rows = np.ldexp(rows, powers[which][:, None])
+        squares[which] = np.einsum("nd,nd->n", rows, rows)
+    lengths = np.sqrt(squares)
+    if zeros:
+        log.warning("%s: %d of %d rows are all zero; their cosine counts as 0", embeddings.name, zeros, len(embeddings))
+    return Side(embeddings, np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0), powers)

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from pipeline.errors import ScoringError
 from pipeline.retrieval.inputs import Embeddings, Which
 from pipeline.retrieval.penalty import STEP, compiled, errors
-from pipeline.retrieval.similarity import ROUND, Similarity, outwards, tie_width
+from pipeline.retrieval.similarity import LONGEST, ROUND, Similarity, outwards, tie_width
 
-_LONGEST = 1e140
 _SPLIT = 2.0**29 + 1
 
 
@@ -39,9 +38,9 @@ class Order(Similarity):
         super().__init__(images, captions, device)
         self._sign = -1.0 if reverse else 1.0  # max(0, i - c) is max(0, (-c) - (-i))
         longest = np.sqrt([float(side.squares.max()) for side in (images, captions)])
-        if longest.max() > _LONGEST:
+        if longest.max() > LONGEST:
             raise ScoringError(
-                "embeddings are too long for the order similarity", expected=f"a length of at most {_LONGEST:g}"
+                "embeddings are too long for the order similarity", expected=f"a length of at most {LONGEST:g}"
             )
         # A power of two, which rounds nothing, brings the longest row near 1: float32 squares neither overflow nor,
         # where it matters, vanish.

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from pipeline.errors import ScoringError
 from pipeline.retrieval import bootstrap
 from pipeline.retrieval.ranks import Ranks, rank
 from pipeline.statistics import wald_half_width
 
-FOLDS = 5
-FOLD_SIZE = 1000
 DIRECTIONS = ("caption_to_image", "image_to_caption")
 
 
@@ -36,9 +33,10 @@ def score(
         image_embeddings: (N, D) finite numbers.
         caption_embeddings: (M, D) finite numbers.
         image_of_caption: (M,) the row of each caption's picture, in any order.
-        similarity: "cosine", for which embeddings need not be normalised; "order",
-            ``-sum_d max(0, c_d - i_d)^2`` of caption c and picture i, for embeddings as
-            they are (Vendrov et al. 2016); or "reversed_order", ``-sum_d max(0, i_d - c_d)^2``.
+        similarity: "cosine", for which embeddings need not be normalised; or, for embeddings as they
+            are, "dot", the dot product, in which lengths weigh; "order",
+            ``-sum_d max(0, c_d - i_d)^2`` of caption c and picture i
+            (Vendrov et al. 2016); or "reversed_order", ``-sum_d max(0, i_d - c_d)^2``.
 
     Returns:
         ``caption_to_image`` and ``image_to_caption``, each with ``r1``, ``r5``,
@@ -98,25 +96,6 @@ def _direction(folds: Sequence[NDArray[np.int64]], resampled: dict[str, list[flo
     }
 
 
-def fold_rows(images: int, how: Literal["contiguous", "random"], seed: int) -> list[NDArray[np.int64]]:
-    """The picture rows of each of five folds of 1000.
-
-    Args:
-        images: how many pictures the split has.
-        how: "contiguous" takes rows 0-999, 1000-1999 and so on; "random" draws
-            5000 of all rows with ``seed``. Pictures beyond 5000 are in no fold.
-        seed: for "random".
-
-    Raises:
-        ScoringError: fewer than 5000 pictures.
-    """
-    wanted = FOLDS * FOLD_SIZE
-    if images < wanted:
-        raise ScoringError(f"{images} pictures are too few for five folds", expected=f"at least {wanted}")
-    rows = np.arange(wanted) if how == "contiguous" else np.random.default_rng(seed).permutation(images)[:wanted]
-    return [np.sort(fold) for fold in rows.reshape(FOLDS, FOLD_SIZE).astype(np.int64)]
-
-
 def rank_folds(
     image_embeddings: NDArray[np.generic],
     caption_embeddings: NDArray[np.generic],
@@ -132,7 +111,7 @@ def rank_folds(
         image_embeddings: (N, D).
         caption_embeddings: (M, D).
         image_of_caption: (M,) the row of each caption's picture.
-        folds: the picture rows of each fold, as :func:`fold_rows` gives them.
+        folds: the picture rows of each fold, as :func:`pipeline.retrieval.folds.fold_rows` gives them.
         similarity: as in :func:`score`.
         device: where the scores are computed.
 

@@ -62,9 +62,9 @@ def rank(
         caption_embeddings: (M, D), likewise.
         image_of_caption: (M,) whole numbers, the row of each caption's picture, in any order; each picture has
             at least one caption.
-        similarity: "cosine" (a row of zeros has 0 with everything; the log tells how many there are); "order",
-            ``-sum_d max(0, c_d - i_d)^2``, which takes embeddings as they are; or "reversed_order",
-            ``-sum_d max(0, i_d - c_d)^2``.
+        similarity: "cosine" (a row of zeros has 0 with everything; the log tells how many there are); or one that
+            takes embeddings as they are: "dot", the dot product; "order", ``-sum_d max(0, c_d - i_d)^2``; or
+            "reversed_order", ``-sum_d max(0, i_d - c_d)^2``.
         top: how many of the best candidates are kept for each query; 0 for none.
         device: where the scores are computed; the CPU by default.
         progress: show a progress bar on a terminal.

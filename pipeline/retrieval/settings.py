@@ -18,10 +18,11 @@ class RetrievalSettings(Settings):
     """The split that is scored."""
     protocols: list[Protocol] = Field(default=["full", "five_fold_1k"], min_length=1)
     """``full`` ranks all candidates of the split; ``five_fold_1k`` takes five folds of 1000 pictures and pools
-    their queries. Five folds of a split with fewer than 5000 pictures are left out, and the log says so."""
+    their queries. Five folds of a split with fewer than 5000 pictures are left out; the log, the metrics and the
+    report say so. Where no other protocol is asked for, the stage stops."""
     folds: Literal["contiguous", "random"] = "contiguous"
-    """Which pictures make a fold: blocks of 1000 in the order of the ids (Vendrov and VSE++ take blocks), or
-    drawn with ``fold_seed`` (Merkx & Frank draw them)."""
+    """Which pictures make a fold: blocks of 1000 in the corpus's own order (Vendrov and VSE++; for COCO that of
+    Karpathy's file), or drawn with ``fold_seed`` (Merkx & Frank draw them)."""
     fold_seed: int = Field(default=1, ge=0, le=MAX_SEED)
     """The seed of random folds, the same for both directions."""
     top: int = Field(default=10, ge=1, le=100)

@@ -6,11 +6,12 @@ import torch
 
 from pipeline.errors import ScoringError
 from pipeline.retrieval.cosine import Cosine
+from pipeline.retrieval.dot import Dot
 from pipeline.retrieval.inputs import Embeddings
 from pipeline.retrieval.order import Order
 from pipeline.retrieval.similarity import Similarity
 
-NAMES = ("cosine", "order", "reversed_order")
+NAMES = ("cosine", "dot", "order", "reversed_order")
 
 
 def similarity(name: str, images: Embeddings, captions: Embeddings, device: torch.device) -> Similarity:
@@ -21,6 +22,8 @@ def similarity(name: str, images: Embeddings, captions: Embeddings, device: torc
     """
     if name == "cosine":
         return Cosine(images, captions, device)
+    if name == "dot":
+        return Dot(images, captions, device)
     if name in NAMES:
         return Order(images, captions, device, reverse=name == "reversed_order")
     raise ScoringError(f"no such similarity: {name!r}", expected=", ".join(NAMES[:-1]) + f" or {NAMES[-1]}")

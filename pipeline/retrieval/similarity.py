@@ -22,6 +22,8 @@ from pipeline.retrieval.inputs import Embeddings, Which, rows_at_once
 
 ROUND = 2.0**-24
 """The share by which float32 rounds at most."""
+LONGEST = 1e140
+"""Rows of this length can be squared, and the square multiplied, in float64."""
 
 
 class Similarity(ABC):
@@ -36,6 +38,8 @@ class Similarity(ABC):
     def __init__(self, images: Embeddings, captions: Embeddings, device: torch.device) -> None:
         self.images, self.captions, self.device = images, captions, device
         self.dimensions = images.dimensions
+        self.unit = 1.0
+        """How much a score of 1 is in terms of the embeddings as they were given; a power of two."""
 
     def pairs(self, captions: NDArray[np.int64] | None, images: NDArray[np.int64]) -> NDArray[np.float64]:
         """(n,) the exact scores of pairs, told by their rows; None for every caption, one after another."""
@@ -98,7 +102,8 @@ def outwards(low: NDArray[np.float64], high: NDArray[np.float64]) -> tuple[NDArr
 
 
 def tie_width(dimensions: int) -> float:
-    """The difference below which two cosines, or two order errors relative to themselves, are tied.
+    """The difference below which two cosines are tied, or two order errors relative to themselves, or two dot products
+    relative to the product of the longest rows.
 
     A float64 sum of D products of unit vectors errs by at most about D times 2**-53,
     in whatever order it is done; two scores and the lengths of their rows make it

@@ -25,7 +25,7 @@ TOP_SCHEMA = pa.schema(
         ("right", pa.bool_()),
     ]
 )
-"""The columns of ``data/retrieval/top10.parquet``; a caption of -1 says that this side is a picture."""
+"""The columns of ``data/retrieval/top.parquet``; a caption of -1 says that this side is a picture."""
 
 
 def top_table(

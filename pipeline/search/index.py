@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 
 from pipeline.errors import SearchError
-from pipeline.model.settings import SimilarityName
+from pipeline.model.shape import ComparisonName
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -24,7 +24,7 @@ Doubles = npt.NDArray[np.float64]
 ROUND = 2.0**-24
 """The share by which float32 rounds at most."""
 _GRID = 2.0**32
-"""Cosines are told apart to within 1 / _GRID."""
+"""Cosines are told apart to within 1 / _GRID, dot products to within that share of the largest there may be."""
 _TILE = 1 << 18
 """Numbers of a tile: a megabyte, which stays in a core's cache."""
 _EXACT_ROWS = 1024
@@ -37,7 +37,7 @@ class Found:
     rows: npt.NDArray[np.int64]
     """(K,)"""
     scores: Doubles
-    """(K,) cosines, or minus the order error."""
+    """(K,) cosines, dot products, or minus the order errors."""
 
 
 class Index:
@@ -55,13 +55,15 @@ class Index:
         self,
         capacity: int,
         width: int,
-        similarity: SimilarityName,
+        similarity: ComparisonName,
         holds: Literal["captions", "pictures"],
         *,
         threads: int = 1,
     ) -> None:
         self._rows = np.empty((capacity, width), np.float32)
-        self._inverse = np.empty(capacity, np.float64)  # of lengths; 0 for a row of zeros, whose cosine is 0
+        # Of lengths; 0 for a row of zeros, whose cosine is 0; and 1 for all where lengths weigh.
+        self._inverse = np.empty(capacity, np.float64)
+        self._longest = 0.0
         self._count = 0
         self._similarity = similarity
         # The order error sums what the lower side exceeds the upper one by: a caption its picture, or the reverse.
@@ -86,7 +88,11 @@ class Index:
         for start in range(part.start, part.stop, _EXACT_ROWS):
             some = slice(start, min(start + _EXACT_ROWS, part.stop))
             length = np.linalg.norm(self._rows[some].astype(np.float64), axis=1)
-            self._inverse[some] = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)
+            if self._similarity == "dot":
+                self._inverse[some] = 1.0
+                self._longest = max(self._longest, float(length.max()))
+            else:
+                self._inverse[some] = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)
         self._count = part.stop  # last: who searches meanwhile sees whole rows only
 
     def row(self, number: int) -> Floats:
@@ -110,9 +116,9 @@ class Index:
         top = min(top, count)
         if not top:
             return Found(np.empty(0, np.int64), np.empty(0))
-        if self._similarity == "cosine":
-            length = float(np.linalg.norm(query.astype(np.float64)))
-            rough = self._rough_cosines((query / (length or 1.0)).astype(np.float32), count)
+        size = self._size(query)
+        if self._similarity in ("cosine", "dot"):
+            rough = self._rough_products((query / size).astype(np.float32), count)
             least = float(np.partition(rough, count - top)[count - top])
             least -= 2 * (self._rows.shape[1] + 8) * ROUND + 2 / _GRID
         else:
@@ -124,11 +130,18 @@ class Index:
         scores = np.empty(len(chosen))
         for start in range(0, len(chosen), _EXACT_ROWS):
             part = slice(start, start + _EXACT_ROWS)
-            scores[part] = self._exact(query, chosen[part])
+            scores[part] = self._exact(query, chosen[part], size)
         order = np.lexsort((chosen, -scores))[:top]
         return Found(chosen[order], scores[order] + 0.0)  # no minus zero
 
-    def _rough_cosines(self, query: Floats, count: int) -> Floats:
+    def _size(self, query: Floats) -> float:
+        """What a query is divided by so that its product with a row, times ``_inverse``, is 1 at most."""
+        length = float(np.linalg.norm(query.astype(np.float64)))
+        if self._similarity == "dot":  # a power of two: nothing is rounded
+            return float(2.0 ** np.frexp(length * self._longest)[1])
+        return length or 1.0
+
+    def _rough_products(self, query: Floats, count: int) -> Floats:
         found: Floats = self._rows[:count] @ query  # NumPy's product: where memory is what counts, faster than torch's
         found *= self._inverse[:count]
         return found
@@ -154,12 +167,12 @@ class Index:
         errors: Floats = found.numpy()
         return np.negative(errors, out=errors)
 
-    def _exact(self, query: Floats, rows: npt.NDArray[np.int64]) -> Doubles:
+    def _exact(self, query: Floats, rows: npt.NDArray[np.int64], size: float) -> Doubles:
         ours, theirs = query.astype(np.float64), self._rows[rows].astype(np.float64)
-        if self._similarity == "cosine":
-            length = np.linalg.norm(ours)
-            cosines: Doubles = (theirs @ ours) * self._inverse[rows] / (length or 1.0)
-            return np.round(cosines * _GRID) / _GRID
+        if self._similarity in ("cosine", "dot"):
+            products: Doubles = (theirs @ ours) * self._inverse[rows] / size
+            products = np.round(products * _GRID) / _GRID
+            return products * size if self._similarity == "dot" else products
         excess = np.maximum(ours - theirs if self._query_below else theirs - ours, 0.0)
         errors: Doubles = np.einsum("nd,nd->n", excess, excess)
         return -errors.astype(np.float32).astype(np.float64)  # to 24 bits

@@ -251,6 +251,7 @@ _POOLINGS = {
 }
 _SIMILARITIES = {
     "cosine": "the cosine",
+    "dot": "the dot product, in which the length of a sum weighs: the more its members agree, the longer it is",
     "order": "the order penalty of Vendrov et al. (2016): a caption lies below its pictures in every dimension",
     "reversed_order": "the order penalty of Vendrov et al. (2016), turned round: a picture lies below its captions",
 }

@@ -22,4 +22,6 @@ class SelectSettings(Settings):
     members: int = Field(2, ge=1)
     """Snapshots in the ensemble, the best ones (the paper: two)."""
     renormalise: bool = False
-    """Bring the sum of the members' embeddings back to length 1 (the released code does not)."""
+    """Bring the sum of the members' embeddings back to length 1, and compare by the cosine. The released code does
+    not (false): it compares by the dot product, in which a sum is the longer, the more its members agree. Of one
+    member both are the same."""

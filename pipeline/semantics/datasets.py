@@ -78,6 +78,8 @@ class RelatednessTask:
 
     name: str
     train: Pairs
+    """In SentEval's order: by the number of tokens of either sentence, then by the score. The seeded batches of the
+    trained head are drawn from that order. A sentence without tokens counts as none, though it comes out as ``.``."""
     dev: Pairs
     test: Pairs
 
@@ -122,10 +124,11 @@ def read_task(name: str, data: Path) -> SimilarityTask | RelatednessTask | Class
             todo="Get the data set, or leave the task out of semantics.tasks, or set semantics.missing to skip.",
         )
     downstream = data / "downstream"
-    if name == "STSBenchmark":
-        return RelatednessTask(name, *(_read_benchmark(file) for file in _files(name, downstream)))
-    if name == "SICKRelatedness":
-        return RelatednessTask(name, *(_read_sick(file) for file in _files(name, downstream)))
+    if name in _SUPERVISED:
+        read = _read_benchmark if name == "STSBenchmark" else _read_sick
+        train, dev, test = _files(name, downstream)
+        in_order = sorted(read(train), key=lambda row: (len(row[0].split()), len(row[1].split()), row[2]))
+        return RelatednessTask(name, _pairs(in_order, train), _pairs(read(dev), dev), _pairs(read(test), test))
     if name in FILES:
         return read_classification(name, downstream)
     folder = _folder(name, downstream)
@@ -205,7 +208,7 @@ def _read_subtask(folder: Path, subtask: str) -> Pairs:
     return _pairs(rows, gold_file)
 
 
-def _read_benchmark(file: Path) -> Pairs:
+def _read_benchmark(file: Path) -> list[tuple[str, str, float]]:
     rows = []
     for number, line in enumerate(read_lines(file), start=1):
         columns = line.split("\t")
@@ -216,15 +219,14 @@ def _read_benchmark(file: Path) -> Pairs:
                 expected="genre, file, year, id, score, two sentences, separated by tabs",
             )
         rows.append((columns[5], columns[6], _number(columns[4], f"{file}, line {number}", low=0)))
-    return _pairs(rows, file)
+    return rows
 
 
-def _read_sick(file: Path) -> Pairs:
-    rows = [
+def _read_sick(file: Path) -> list[tuple[str, str, float]]:
+    return [
         (columns[1], columns[2], _number(columns[3], f"{file}, line {number}", low=1))
         for number, columns in read_sick(file, 4)
     ]
-    return _pairs(rows, file)
 
 
 def _pairs(rows: Sequence[tuple[str, str, float]], where: Path) -> Pairs:

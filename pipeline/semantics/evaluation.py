@@ -227,7 +227,7 @@ def _zeros(vectors: Embeddings, sentences: Sequence[str]) -> Entry:
 
 
 def _trained(task: RelatednessTask, vectors: Embeddings, seed: int, seen: Seen | None) -> Judged:
-    train, dev, test = (_examples(vectors, pairs) for pairs in (_sorted(task.train), task.dev, task.test))
+    train, dev, test = (_examples(vectors, pairs) for pairs in (task.train, task.dev, task.test))
     found = train_head(train, dev, test, seed=seed)
     scores = np.zeros(len(task.test)) if found is None else found.predicted
     row = judge_pairs(task.name, "trained", task.test, scores, seen)
@@ -235,13 +235,6 @@ def _trained(task: RelatednessTask, vectors: Embeddings, seed: int, seen: Seen |
     if found is None:
         row.entry["undefined"] = UNCHOSEN
     return row
-
-
-def _sorted(pairs: Pairs) -> Pairs:
-    """SentEval's order: by the number of tokens of either sentence, then by the score."""
-    first, second, gold = pairs.first, pairs.second, pairs.gold
-    order = sorted(range(len(pairs)), key=lambda i: (len(first[i].split()), len(second[i].split()), gold[i]))
-    return Pairs([first[i] for i in order], [second[i] for i in order], gold[order])
 
 
 def _examples(vectors: Embeddings, pairs: Pairs) -> Examples:

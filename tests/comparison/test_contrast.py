@@ -136,11 +136,11 @@ def drop(project, tag, path):
 
 
 def test_without_answers_and_pairs_in_the_cache_the_metrics_are_compared(project, capsys):
-    drop(project, "poor", "data/retrieval/top10.parquet")
+    drop(project, "poor", "data/retrieval/top.parquet")
     drop(project, "poor", "data/semantics/pairs.parquet")
     assert main(["compare", "good", "poor", "--samples", "200"]) == 0
     err = capsys.readouterr().err
-    assert "Retrieval is not tested: B has no data/retrieval/top10.parquet in DVC's cache (`dvc fetch" in err
+    assert "Retrieval is not tested: B has no data/retrieval/top.parquet in DVC's cache (`dvc fetch" in err
     assert "Sentence similarity is not tested: B has no data/semantics/pairs.parquet in DVC's cache" in err
     page = Words((project.folder / "report/compare.html").read_text())
     assert "retrieval test.full.caption_to_image.r10" in page.words
@@ -217,7 +217,7 @@ def test_a_commit_without_results_is_told(project, capsys):
 
 
 def test_a_file_of_another_form_is_told_with_its_revision(project, capsys):
-    path = project.folder / "data/retrieval/top10.parquet"
+    path = project.folder / "data/retrieval/top.parquet"
     table = pq.read_table(path)
     path.unlink()
     pq.write_table(table.drop_columns(["position"]), path)
@@ -226,12 +226,12 @@ def test_a_file_of_another_form_is_told_with_its_revision(project, capsys):
     assert main(["compare", "good", "HEAD"]) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("sightword: HEAD:data/retrieval/top10.parquet: has no column position")
+    assert err.startswith("sightword: HEAD:data/retrieval/top.parquet: has no column position")
     assert err.count("\n") == 1
 
 
 def test_of_shorter_lists_the_deeper_recalls_stay_numbers(project):
-    path = project.folder / "data/retrieval/top10.parquet"
+    path = project.folder / "data/retrieval/top.parquet"
     table = pq.read_table(path)
     path.unlink()
     pq.write_table(table.filter(pc.less_equal(table["position"], 5)), path)
@@ -245,10 +245,10 @@ def test_of_shorter_lists_the_deeper_recalls_stay_numbers(project):
 
 
 def test_other_queries_are_no_comparison(project, tmp_path):
-    table = pq.read_table(project.folder / "data/retrieval/top10.parquet")
+    table = pq.read_table(project.folder / "data/retrieval/top.parquet")
     half = table.filter([image < "scene-020.png" for image in table["query_image"].to_pylist()])
-    (project.folder / "data/retrieval/top10.parquet").unlink()
-    pq.write_table(half, project.folder / "data/retrieval/top10.parquet")
+    (project.folder / "data/retrieval/top.parquet").unlink()
+    pq.write_table(half, project.folder / "data/retrieval/top.parquet")
     found, page = compared(project, "good", "workspace")
     assert found.recalls == []
     assert "Retrieval is not tested: caption_to_image: the two were asked other queries: 40 only in A" in found.notes[0]

@@ -54,6 +54,19 @@ def test_restval_is_for_training_and_val_is_dev(tmp_path: Path) -> None:
     ]
 
 
+def test_restval_can_be_left_out(tmp_path: Path) -> None:
+    corpus = read(tmp_path, ENTRIES, restval="none")
+    assert [image.image_id for image in corpus.images] == ["a.jpg", "c.jpg", "d.jpg"]
+    assert [(row.item, row.reason) for row in corpus.dropped] == [("b.jpg", "in no split")]
+
+
+def test_the_order_of_the_file_is_kept(tmp_path: Path) -> None:
+    corpus = read(tmp_path, ENTRIES, restval="none")
+    order = dict(zip([image.image_id for image in corpus.images], corpus.positions, strict=True))
+    assert sorted(order, key=order.__getitem__) == ["d.jpg", "a.jpg", "c.jpg"]
+    assert sorted(corpus.positions) == [0, 1, 2]
+
+
 def test_tokens_are_joined_by_single_spaces_with_a_full_stop(tmp_path: Path) -> None:
     corpus = read(tmp_path, ENTRIES, text="tokens")
     assert corpus.captions[-1].text == "a dog runs ."

@@ -100,8 +100,8 @@ def test_the_tables_have_their_columns_and_captions_count_from_zero(tmp_path: Pa
     corpus = clean(pictures, texts, Listing(Path(), frozenset({"a.jpg"})), require_pictures=False)
     write_tables(tmp_path, corpus, "data/pictures")
     assert pq.read_table(tmp_path / "images.parquet").to_pylist() == [
-        {"image_id": "a.jpg", "path": "data/pictures/a.jpg", "split": "train"},
-        {"image_id": "b.jpg", "path": None, "split": "dev"},
+        {"image_id": "a.jpg", "path": "data/pictures/a.jpg", "split": "train", "position": 1},
+        {"image_id": "b.jpg", "path": None, "split": "dev", "position": 0},
     ]
     assert pq.read_table(tmp_path / "captions.parquet").to_pylist() == [
         {"image_id": "a.jpg", "caption": 0, "split": "train", "text": "x"},

@@ -27,6 +27,10 @@ from pipeline.model.settings import ModelSettings
 TEXTS = ["a dog runs", "", "two big dogs run in the snow .", "a", "A D\N{COMBINING RING ABOVE}g \N{SNOWMAN}" * 20]
 
 
+SUMS = {"gru": "cosine", "lstm": "dot"}
+"""By what the sums of two members are compared: those of the first are brought back to length 1."""
+
+
 def made(*, renormalise=False, unit="character", normalise=None, **change) -> SentenceEncoder:
     torch.manual_seed(0)
     model = ModelSettings(embedding=5, hidden=6, attention=4).model_copy(update=change)
@@ -72,6 +76,8 @@ def test_every_network_gives_what_the_encoder_gives_for_any_batch(tmp_path, cell
         renormalise=cell == "gru",
     )
     write_export(tmp_path / "out", encoder)
+    about = json.loads((tmp_path / "out" / "export.json").read_text())
+    assert about["similarity"] == encoder.similarity_name == ("order" if bidirectional else SUMS[cell])
     expected = encoder.encode(TEXTS)
     assert np.abs(foreign(tmp_path / "out", TEXTS) - expected).max() < 1e-5
     for place, text in enumerate(TEXTS):

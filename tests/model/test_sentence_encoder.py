@@ -100,6 +100,7 @@ def test_an_encoder_from_before_there_was_a_choice_is_loaded_as_what_it_was(enco
     about = json.loads((tmp_path / "encoder.json").read_text())
     for key in ("similarity", "bidirectional"):
         del about["model"][key]
+    about["similarity"] = "cosine"
     (tmp_path / "encoder.json").write_text(json.dumps(about))
     loaded = SentenceEncoder.load(tmp_path)
     assert loaded.similarity_name == "cosine"
@@ -213,7 +214,10 @@ def test_on_a_gpu_cudnn_keeps_to_float32_until_the_last_thread_is_done():
         torch.backends.cudnn.allow_tf32 = before
 
 
-def test_the_similarity_is_the_cosine(encoder):
+@pytest.mark.parametrize("made_of", [{"members": 1}, {"renormalise": True}])
+def test_the_similarity_is_the_cosine(made_of):
+    encoder = made(**made_of)
+    assert encoder.similarity_name == "cosine"
     captions = encoder.encode(TEXTS)
     images = encoder.encode_images(np.random.default_rng(1).normal(size=(4, 7)))
     found = encoder.similarity(captions, images)
@@ -226,6 +230,20 @@ def test_the_similarity_is_the_cosine(encoder):
     assert not encoder.similarity(np.zeros(12, np.float32), images).any()  # no direction, no likeness
     as_tensors = encoder.similarity(torch.from_numpy(captions), torch.from_numpy(images))
     assert np.array_equal(as_tensors.numpy(), found)
+
+
+def test_the_similarity_of_sums_that_keep_their_lengths_is_the_dot_product(encoder, tmp_path):
+    captions = encoder.encode(TEXTS)
+    images = encoder.encode_images(np.random.default_rng(1).normal(size=(4, 7)))
+    expected = captions.astype(np.float64) @ images.astype(np.float64).T
+    encoder.save(tmp_path)
+    assert json.loads((tmp_path / "encoder.json").read_text())["similarity"] == "dot"
+    for one in (encoder, SentenceEncoder.load(tmp_path)):
+        assert one.similarity_name == "dot"
+        assert np.allclose(one.similarity(captions, images), expected, atol=1e-6)
+        as_tensors = one.similarity(torch.from_numpy(captions), torch.from_numpy(images))
+        assert np.array_equal(as_tensors.numpy(), one.similarity(captions, images))
+    assert np.linalg.norm(captions, axis=1).min() > 1.05  # no cosine
 
 
 @pytest.mark.parametrize("name", ["order", "reversed_order"])
@@ -345,7 +363,7 @@ def test_a_device_that_is_not_there_is_named(encoder, tmp_path):
 
 def test_it_is_told_in_a_line_and_can_be_a_key(encoder):
     assert repr(encoder) == (
-        "<SentenceEncoder: 2 x GRU over characters, 7 features, 12 numbers an embedding, cosine, cpu>"
+        "<SentenceEncoder: 2 x GRU over characters, 7 features, 12 numbers an embedding, dot, cpu>"
     )
     assert {encoder: "mine"}[encoder] == "mine"
     assert encoder != made()

@@ -57,9 +57,9 @@ def test_first_right_is_the_best_position_in_any_order() -> None:
 
 
 def test_the_right_picture_is_framed_or_shown_beside(run_folder: Places) -> None:
-    top10 = gallery.read_top10(run_folder.top10)
+    top = gallery.read_top(run_folder.top)
     captions = gallery.read_captions(run_folder.captions, ["test"])
-    made = gallery.build(top10, captions, run_folder.resized, number=9, thumbnail=64)
+    made = gallery.build(top, captions, run_folder.resized, number=9, thumbnail=64)
     assert [query.outcome for query in made.captions] == ["first"] * 3 + ["found"] * 3 + ["missed"] * 3
     for query in made.captions:
         assert [tile.position for tile in query.answers] == list(range(1, 11))
@@ -75,7 +75,7 @@ def test_the_right_picture_is_framed_or_shown_beside(run_folder: Places) -> None
 
 def test_thumbnails_are_the_pictures_themselves_and_small(run_folder: Places) -> None:
     captions = gallery.read_captions(run_folder.captions, ["test"])
-    made = gallery.build(gallery.read_top10(run_folder.top10), captions, run_folder.resized, number=40, thumbnail=64)
+    made = gallery.build(gallery.read_top(run_folder.top), captions, run_folder.resized, number=40, thumbnail=64)
     colours = {"red": (204, 51, 51), "blue": (51, 102, 204), "green": (51, 153, 51), "yellow": (221, 187, 51)}
     for query in made.pictures:
         uri = query.picture.thumbnail
@@ -92,7 +92,7 @@ def test_thumbnails_are_the_pictures_themselves_and_small(run_folder: Places) ->
 
 
 def test_a_run_without_answers_has_an_empty_gallery(run_folder: Places) -> None:
-    none = gallery.read_top10(run_folder.top10).iloc[:0]
+    none = gallery.read_top(run_folder.top).iloc[:0]
     captions = gallery.read_captions(run_folder.captions, ["test"])
     made = gallery.build(none, captions, run_folder.resized, number=12, thumbnail=64)
     assert made.captions == []

@@ -46,10 +46,19 @@ def test_a_long_hash_is_no_reading_matter(run: Run) -> None:
     assert "features that were made elsewhere" in _story(other)
 
 
-def test_what_compares_by_order_says_so(run: Run) -> None:
-    assert "compared by" not in _story(run)
+def test_what_does_not_compare_by_the_cosine_says_so(run: Run) -> None:
+    assert "compared by" not in _story(replace(run, description={**run.description, "similarity": "cosine"}))
+    assert "pictures are compared by the dot product, two sentences by the cosine." in _story(run)
     other = replace(run, description={**run.description, "similarity": "reversed_order"})
     assert "pictures are compared by reversed order, two sentences by the cosine." in _story(other)
+
+
+def test_a_protocol_that_was_left_out_is_told_with_the_reason(run: Run) -> None:
+    assert "Skipped protocols" not in said(run)
+    full = run.retrieval["test"]["full"]
+    why = "the split test has 11 pictures, five folds need 5000"
+    other = replace(run, retrieval={"test": {"full": full, "skipped": {"five_fold_1k": why}}})
+    assert said(other)["Skipped protocols"] == f"five folds of 1,000 pictures, averaged: {why}."
 
 
 def test_one_is_singular(run: Run) -> None:

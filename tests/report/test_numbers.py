@@ -127,7 +127,7 @@ def test_without_a_test_split_the_headlines_are_of_the_split_that_was_scored(tmp
     places = write_run(tmp_path)
     metrics = json.loads((places.metrics / "retrieval.json").read_text())
     (places.metrics / "retrieval.json").write_text(json.dumps({"dev": metrics["test"]}))
-    for path in (places.captions, places.top10):
+    for path in (places.captions, places.top):
         table = pq.read_table(path)
         place = table.column_names.index("split")
         pq.write_table(table.set_column(place, "split", pc.replace_substring(table["split"], "test", "dev")), path)

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 import pipeline.retrieval
-from pipeline.errors import ScoringError
-from pipeline.retrieval.protocols import entry, fold_rows, rank_folds, score
+from pipeline.corpus.karpathy import read_karpathy
+from pipeline.corpus.records import clean
+from pipeline.corpus.tables import write_tables
+from pipeline.errors import CorpusError, ScoringError
+from pipeline.retrieval.folds import corpus_order, fold_rows
+from pipeline.retrieval.protocols import entry, rank_folds, score
 from pipeline.retrieval.ranks import Ranks, rank
 from pipeline.retrieval.similarities import NAMES
 
@@ -104,13 +110,35 @@ def test_random_embeddings_score_about_chance(similarity):
 
 
 def test_folds_are_blocks_or_drawn_with_a_seed():
-    blocks = fold_rows(5003, "contiguous", 1)
+    blocks = fold_rows(np.arange(5003), "contiguous")
     assert [(fold[0], fold[-1], len(fold)) for fold in blocks] == [(k * 1000, k * 1000 + 999, 1000) for k in range(5)]
-    drawn = fold_rows(5003, "random", 1)
+    drawn = fold_rows(np.arange(5003), "random", 1)
     assert len(set(np.concatenate(drawn).tolist())) == 5000
     assert not np.array_equal(drawn[0], blocks[0])
-    assert np.array_equal(drawn, fold_rows(5003, "random", 1))
-    assert not np.array_equal(drawn, fold_rows(5003, "random", 2))
+    assert np.array_equal(drawn, fold_rows(np.arange(5003), "random", 1))
+    assert not np.array_equal(drawn, fold_rows(np.arange(5003), "random", 2))
+
+
+def test_contiguous_folds_are_blocks_of_the_corpuss_own_order(tmp_path):
+    """From Karpathy's file to the folds, against blocks cut from the test pictures as the file lists them."""
+    random = np.random.default_rng(0)
+    names = [f"COCO_val2014_{number:012}.jpg" for number in random.choice(600_000, 5_600, replace=False)]
+    splits = random.permutation(["test"] * 5_000 + ["val"] * 300 + ["restval"] * 300)
+    entries = [
+        {"filename": name, "split": split, "sentences": [{"raw": "a", "tokens": ["a"], "sentid": number}]}
+        for number, (name, split) in enumerate(zip(names, splits.tolist(), strict=True))
+    ]
+    (tmp_path / "dataset_coco.json").write_text(json.dumps({"images": entries}))
+    images, captions = read_karpathy(tmp_path, None, "raw")
+    write_tables(tmp_path, clean(images, captions, None, require_pictures=False), "pictures")
+
+    as_listed = [entry["filename"] for entry in entries if entry["split"] == "test"]
+    ids = sorted(as_listed)
+    found = fold_rows(corpus_order(tmp_path / "images.parquet", ids), "contiguous")
+    for number, fold in enumerate(found):
+        assert {ids[row] for row in fold} == set(as_listed[1000 * number : 1000 * (number + 1)])
+    with pytest.raises(CorpusError, match=r"images.parquet: lacks 1 of 2 pictures, first b.jpg"):
+        corpus_order(tmp_path / "images.parquet", [ids[0], "b.jpg"])
 
 
 def test_five_folds_are_five_rankings_of_a_thousand():
@@ -118,7 +146,7 @@ def test_five_folds_are_five_rankings_of_a_thousand():
     images = random.standard_normal((5001, 6))
     owner = random.permutation(np.concatenate([np.arange(5001), random.integers(0, 5001, 2000)]))
     captions = images[owner] + random.standard_normal((7001, 6))
-    found = entry(rank_folds(images, captions, owner, fold_rows(5001, "contiguous", 0)))
+    found = entry(rank_folds(images, captions, owner, fold_rows(np.arange(5001), "contiguous")))
     alone = []
     for first in range(0, 5000, 1000):
         inside = (owner >= first) & (owner < first + 1000)
@@ -137,7 +165,7 @@ def test_five_folds_are_five_rankings_of_a_thousand():
 
 def test_too_few_pictures_have_no_folds():
     with pytest.raises(ScoringError, match="4999 pictures are too few for five folds; expected at least 5000"):
-        fold_rows(4999, "contiguous", 1)
+        fold_rows(np.arange(4999), "contiguous")
 
 
 def test_a_fold_is_ranked_among_its_own_pictures_and_captions():

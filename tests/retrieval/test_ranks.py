@@ -53,6 +53,11 @@ def corpora(draw, elements, dtype):
     return images, captions, np.array(owner)
 
 
+def exact_dots(images, captions):
+    """Dot products of whole numbers."""
+    return [[sum(int(a) * int(b) for a, b in zip(c, i, strict=True)) for i in images] for c in captions]
+
+
 def exact_orders(images, captions):
     """Minus the error of order-embeddings, in whole numbers."""
 
@@ -67,7 +72,7 @@ def exact_reversed_orders(images, captions):
     return [list(column) for column in zip(*exact_orders(captions, images), strict=True)]
 
 
-EXACT = {"cosine": exact_cosines, "order": exact_orders, "reversed_order": exact_reversed_orders}
+EXACT = {"cosine": exact_cosines, "dot": exact_dots, "order": exact_orders, "reversed_order": exact_reversed_orders}
 
 
 def float64_scores(similarity, images, captions):
@@ -75,6 +80,7 @@ def float64_scores(similarity, images, captions):
     images, captions = images.astype(np.float64), captions.astype(np.float64)
     if similarity == "cosine":
         images, captions = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (images, captions))
+    if similarity in ("cosine", "dot"):
         return np.einsum("cd,id->ci", captions, images)
     excess = captions[:, None] - images
     return -(np.maximum(-excess if similarity == "reversed_order" else excess, 0) ** 2).sum(-1)
@@ -149,8 +155,10 @@ def test_what_float32_cannot_tell_apart_is_told_apart(monkeypatch, similarity, d
     scores = float64_scores(similarity, images, captions)
     assert len(np.unique(scores.astype(np.float32))) < 1000  # of 12800
 
+    longest = 2.0 ** sum(np.frexp(np.linalg.norm(rows, axis=1).max())[1] for rows in (images, captions))
+
     def tie(score):
-        return score - tie_width(300) * (1 if similarity == "cosine" else abs(score))
+        return score - tie_width(300) * {"cosine": 1, "dot": longest}.get(similarity, abs(score))
 
     found = rank(images, captions, owner, similarity)
     to_image, to_caption = brute_force(scores, owner, tie)
@@ -173,9 +181,9 @@ def test_a_collapsed_model_never_beats_chance(seed, offset, similarity):
     assert (found.top_captions.candidate == np.arange(10)).all()
 
 
-@pytest.mark.parametrize("similarity", ["order", "reversed_order"])
+@pytest.mark.parametrize("similarity", ["dot", "order", "reversed_order"])
 @pytest.mark.parametrize("scale", [1e-120, 1e-30, 1.0, 1e20, 1e130])
-def test_order_ranks_do_not_mind_the_size(similarity, scale):
+def test_ranks_by_lengths_do_not_mind_the_size(similarity, scale):
     random = np.random.default_rng(7)
     images = np.abs(random.standard_normal((50, 24)))
     owner = random.permutation(np.concatenate([np.arange(50), random.integers(0, 50, 100)]))
@@ -184,7 +192,7 @@ def test_order_ranks_do_not_mind_the_size(similarity, scale):
     check(found, float64_scores(similarity, images, captions), owner, 5)
 
 
-@pytest.mark.parametrize("similarity", EXACT)
+@pytest.mark.parametrize("similarity", sorted(EXACT.keys() - {"dot"}))
 def test_a_few_rows_of_other_sizes_harm_no_others(similarity):
     random = np.random.default_rng(8)
     images = random.random((40, 12)) * np.repeat([1, 1e-12, 1e-30, 1e-60], 10)[:, None]
@@ -219,6 +227,20 @@ def test_the_order_is_not_symmetric_and_takes_lengths_as_they_are():
     assert found.image_to_caption.tolist() == [2, 1]
     assert turned.top_images.score.tolist() == [[0.0, -2.0], [-0.5, -12.5]]
     assert turned.top_images.candidate.tolist() == [[1, 0], [1, 0]]
+
+
+def test_lengths_weigh_in_the_dot_product():
+    images, captions = np.array([[3.0, 0.0], [1.0, 1.0]]), np.array([[1.0, 1.0], [0.5, 0.0]])
+    found = rank(images, captions, [1, 0], "dot", top=2)
+    assert found.top_images.score.tolist() == [[3.0, 2.0], [1.5, 0.5]]
+    assert found.caption_to_image.tolist() == [2, 1]
+    assert found.image_to_caption.tolist() == [2, 1]
+    assert rank(images, captions, [1, 0], "cosine").caption_to_image.tolist() == [1, 1]
+
+
+def test_values_too_large_to_be_multiplied_are_told():
+    with pytest.raises(ScoringError, match=r"image_embeddings: embeddings are too long for the dot product; expected"):
+        rank(np.eye(2) * 1e200, np.eye(2), [0, 1], "dot")
 
 
 def test_values_too_large_to_be_squared_are_told():
@@ -355,5 +377,5 @@ def test_what_cannot_be_scored_is_told(images, captions, owner, message):
 
 
 def test_an_unknown_similarity_is_told():
-    with pytest.raises(ScoringError, match="no such similarity: 'dot'; expected cosine, order or reversed_order"):
-        rank(np.eye(2), np.eye(2), [0, 1], "dot")
+    with pytest.raises(ScoringError, match="no such similarity: 'l2'; expected cosine, dot, order or reversed_order"):
+        rank(np.eye(2), np.eye(2), [0, 1], "l2")

@@ -5,13 +5,16 @@ import logging
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from pipeline.captions.table import CaptionTable, write_captions
-from pipeline.errors import CaptionsError
+from pipeline.errors import CaptionsError, ScoringError
 from pipeline.features.table import Origin, write_features
+from pipeline.files import write_table
 from pipeline.model import sentence_encoder
+from pipeline.retrieval import folds
 from pipeline.retrieval.protocols import score
 from pipeline.retrieval.settings import RetrievalSettings
 from stages import retrieval
@@ -64,14 +67,16 @@ def test_the_stage_writes_metrics_plots_and_lists(workplace, caplog):
         retrieval.work(RetrievalSettings())
     found = json.loads(Path("metrics/retrieval.json").read_text())
     assert list(found) == ["test"]
-    assert list(found["test"]) == ["full"]  # eleven pictures make no five folds
+    assert list(found["test"]) == ["full", "skipped"]
+    few = "the split test has 11 pictures, five folds need 5000"
+    assert found["test"]["skipped"] == {"five_fold_1k": few}
     rows = [number for number in range(PICTURES) if number != 3]
     captions = StandIn().encode([f"x {n + k}" for n in rows for k in (0, 1)], batch_size=1, show_progress_bar=False)
     assert found["test"]["full"] == score(np.eye(PICTURES)[rows], captions, np.repeat(np.arange(11), 2))
-    assert "protocol five_fold_1k left out: 11 pictures, it needs 5000" in caplog.text
+    assert f"protocol five_fold_1k left out: {few}" in caplog.text
     assert "retrieval: test, 22 captions x 11 pictures; R@1/5/10" in caplog.records[-1].getMessage()
 
-    lists = pq.read_table("data/retrieval/top10.parquet").to_pylist()
+    lists = pq.read_table("data/retrieval/top.parquet").to_pylist()
     assert len(lists) == (22 + 11) * 10
     assert [row["position"] for row in lists[:11]] == [*range(1, 11), 1]
     assert lists[0]["query_image"] == lists[0]["image_id"] == "p00.jpg"
@@ -85,7 +90,7 @@ def test_the_stage_writes_metrics_plots_and_lists(workplace, caplog):
 def test_the_encoder_says_how_it_is_compared(workplace, monkeypatch):
     monkeypatch.setattr(StandIn, "similarity_name", "order")
     retrieval.work(RetrievalSettings())
-    scores = pq.read_table("data/retrieval/top10.parquet")["score"].to_pylist()
+    scores = pq.read_table("data/retrieval/top.parquet")["score"].to_pylist()
     assert max(scores) <= 0  # minus an error; the cosines of the same embeddings are positive
 
 
@@ -94,6 +99,40 @@ def test_the_same_inputs_give_the_same_bytes(workplace):
     once = contents(workplace)
     retrieval.work(RetrievalSettings())
     assert contents(workplace) == once
+
+
+def test_five_folds_alone_of_too_few_pictures_are_told_before_anything_is_encoded(workplace, monkeypatch):
+    monkeypatch.setattr(StandIn, "load", None)
+    with pytest.raises(ScoringError, match=r"retrieval.protocols: the split test has 11 pictures.* Add full to retri"):
+        retrieval.work(RetrievalSettings(protocols=["five_fold_1k"]))
+    assert not Path("metrics").exists()
+
+
+def test_the_lists_are_as_long_as_asked_for(workplace):
+    retrieval.work(RetrievalSettings(top=3))
+    assert max(pq.read_table("data/retrieval/top.parquet")["position"].to_pylist()) == 3
+
+
+def test_five_folds_are_blocks_of_the_corpuss_own_order(workplace, monkeypatch):
+    """Four folds of two pictures, against a plain loop over the order in which the publisher lists them."""
+    monkeypatch.setattr(folds, "FOLDS", 4)
+    monkeypatch.setattr(folds, "FOLD_SIZE", 2)
+    monkeypatch.setattr(folds, "PICTURES", 8)
+    order = [7, 0, 11, 3, 5, 1, 10, 2, 8, 4, 9, 6]  # picture 3 is of another split
+    ids = [f"p{number:02}.jpg" for number in order]
+    table = pa.table({"image_id": ids, "position": pa.array(range(PICTURES), pa.int32())}).sort_by("image_id")
+    write_table("data/corpus/images.parquet", table)
+    retrieval.work(RetrievalSettings())
+    found = json.loads(Path("metrics/retrieval.json").read_text())["test"]["five_fold_1k"]
+    of_test = [number for number in order if number != 3]
+    parts = []
+    for first in range(0, 8, 2):
+        rows = of_test[first : first + 2]
+        captions = StandIn().encode([f"x {n + k}" for n in rows for k in (0, 1)], batch_size=1, show_progress_bar=False)
+        parts.append(score(np.eye(PICTURES)[rows], captions, np.repeat([0, 1], 2)))
+    for direction in ("caption_to_image", "image_to_caption"):
+        for name in ("r1", "mean_rank", "median_rank"):
+            assert found[direction][name] == pytest.approx(np.mean([part[direction][name] for part in parts]))
 
 
 def test_an_empty_split_is_told_and_nothing_is_written(workplace):

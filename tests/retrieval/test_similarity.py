@@ -32,6 +32,7 @@ def longdoubles(name, images, captions):
     images, captions = images.astype(np.longdouble), captions.astype(np.longdouble)
     if name == "cosine":
         images, captions = (rows / np.sqrt((rows**2).sum(1, keepdims=True)) for rows in (images, captions))
+    if name in ("cosine", "dot"):
         return captions @ images.T
     excess = captions[:, None] - images
     return -(np.maximum(-excess if name == "reversed_order" else excess, 0) ** 2).sum(-1)
@@ -49,11 +50,11 @@ def test_scores_err_no_more_than_is_said(name, threads, kind):
             images, captions = (hard(kind, rows, width, random) for rows in (37, 53))
             captions[: len(images)] = images  # errors of 0 too
             alike = made(name, images, captions)
-            right = longdoubles(name, images, captions)
+            right = longdoubles(name, images, captions) / alike.unit
             across, down = np.indices(right.shape)
             rough, spare = torch.empty(2, *right.shape)
             alike.rough(alike.rough_captions(slice(0, 53)), alike.rough_images(slice(0, 37)), rough, spare)
-            tie = tie_width(width) / 4 * (1 if name == "cosine" else abs(right))
+            tie = tie_width(width) / 4 * (abs(right) if "order" in name else 1)
             assert (abs(alike.exact(slice(0, 53), slice(0, 37)).numpy() - right) <= tie).all()
             assert (abs(alike.pairs(across.ravel(), down.ravel()).reshape(right.shape) - right) <= tie).all()
             # Whatever the bar is: who reaches it is not below the window, who does not is not above it.
@@ -72,7 +73,8 @@ def test_the_window_is_narrow(name):
     alike = made(name, images, captions)
     score = alike.pairs(None, np.arange(10))
     possible, sure = alike.window(score)
-    spread = np.abs(longdoubles(name, images, captions)).std() * (1 if name == "cosine" else alike._scale**2)
+    spread = np.abs(longdoubles(name, images, captions)).std()
+    spread *= alike._scale**2 if "order" in name else 1 / alike.unit
     assert (sure - possible < 0.02 * spread).all()
 
 

@@ -15,7 +15,7 @@ from pipeline.errors import SearchError
 from pipeline.retrieval.ranks import rank
 from pipeline.search.index import Index
 
-SIMILARITIES = ("cosine", "order", "reversed_order")
+SIMILARITIES = ("cosine", "dot", "order", "reversed_order")
 
 
 def index(rows: np.ndarray, similarity: str = "cosine", holds: str = "pictures", threads: int = 1) -> Index:
@@ -29,8 +29,10 @@ def in_order(rows: list[list[int]], query: list[int], similarity: str, holds: st
     """All rows, the best first, by whole numbers: nothing is rounded."""
 
     def badness(row: list[int]) -> Fraction | int:
+        product = sum(a * b for a, b in zip(row, query, strict=True))
+        if similarity == "dot":
+            return -product
         if similarity == "cosine":
-            product = sum(a * b for a, b in zip(row, query, strict=True))
             length = sum(a * a for a in row)
             return Fraction(-product * abs(product), length) if length else 0
         caption, picture = (query, row) if holds == "pictures" else (row, query)
@@ -77,11 +79,12 @@ def test_answers_are_those_of_the_stage_retrieval(similarity, holds):
         assert np.allclose(answer.scores, top.score[query], rtol=1e-7, atol=1e-9)
 
 
-def test_scores_are_the_cosine_and_minus_the_order_error():
+def test_scores_are_the_cosine_the_dot_product_and_minus_the_order_error():
     rows, query = np.array([[3, 4], [0, 0], [-1, 0]], np.float32), np.array([2, 0], np.float32)
     found = index(rows).best(query, 3)
     assert found.rows.tolist() == [0, 1, 2]
     assert found.scores.tolist() == pytest.approx([0.6, 0, -1], abs=1e-9)
+    assert index(rows, "dot").best(query, 3).scores.tolist() == [6, 0, -2]
     assert index(rows, "order").best(query, 3).scores.tolist() == [0, -4, -9]
 
 
@@ -119,6 +122,6 @@ def test_the_number_of_threads_changes_nothing():
     for count in (1, 3):
         torch.set_num_threads(count)
         answers += [index(rows, name, threads=count).best(rows[3], 20) for name in SIMILARITIES]
-    for one, other in zip(answers[:3], answers[3:], strict=True):
+    for one, other in zip(answers[: len(SIMILARITIES)], answers[len(SIMILARITIES) :], strict=True):
         assert np.array_equal(one.rows, other.rows)
         assert np.array_equal(one.scores, other.scores)

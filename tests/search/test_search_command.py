@@ -57,7 +57,7 @@ def test_json_is_a_line_with_scores_in_full(searcher, capsys):
     assert [(picture["id"], picture["score"]) for picture in found["pictures"]] == [
         (hit.picture, hit.score) for hit in hits
     ]
-    assert (found["unknown"], found["similarity"]) == (["ç"], "cosine")
+    assert (found["unknown"], found["similarity"]) == (["ç"], "dot")
     assert "random weights: for demonstration" in captured.err
 
 

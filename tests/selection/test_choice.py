@@ -82,6 +82,38 @@ def test_another_criterion_chooses_by_sums_of_recalls(snapshots, dev, criterion,
     assert choice.epochs == [max(choice.score, key=lambda epoch: (choice.score[epoch], epoch))]
 
 
+def test_an_ensemble_that_is_not_renormalised_is_ranked_by_the_dot_product_of_the_sums(snapshots, dev):
+    """As the released code has it; the oracle sums and multiplies in float64 and compares all with all."""
+    settings = SelectSettings(members=3, renormalise=False)
+    choice = choose(snapshots, dev, settings, device=CPU)
+    assert choice.encoder.similarity_name == "dot"
+    alone = [ensemble(snapshots, [epoch], False, CPU) for epoch in choice.epochs]
+    images = sum(one.encode_images(dev.features).astype(np.float64) for one in alone)
+    captions = sum(one.encode(dev.texts).astype(np.float64) for one in alone)
+    lengths = [np.linalg.norm(side, axis=1, keepdims=True) for side in (images, captions)]
+    assert min(length.max() / length.min() for length in lengths) > 1.05
+    products = captions @ images.T
+    own = np.diag(products)  # one caption a picture here
+    ranks = {
+        "caption_to_image": (products >= own[:, None]).sum(axis=1),
+        "image_to_caption": (products >= own).sum(axis=0),
+    }
+    for direction, found in ranks.items():
+        assert choice.ensemble[direction]["mean_rank"] == found.mean()
+        for k in (1, 5, 10):
+            assert choice.ensemble[direction][f"r{k}"] == pytest.approx(100 * (found <= k).mean())
+
+    renormalised = choose(snapshots, dev, settings.model_copy(update={"renormalise": True}), device=CPU)
+    assert renormalised.encoder.similarity_name == "cosine"
+    assert renormalised.epochs == choice.epochs  # each alone has the same recalls either way
+    assert renormalised.recall == choice.recall
+    cosines = products / lengths[1] / lengths[0].T
+    expected = (cosines >= np.diag(cosines)[:, None]).sum(axis=1)
+    assert renormalised.ensemble["caption_to_image"]["mean_rank"] == expected.mean()
+    for direction in ranks:
+        assert renormalised.ensemble[direction]["mean_rank"] != choice.ensemble[direction]["mean_rank"]
+
+
 def test_snapshots_of_an_order_are_measured_by_it(dev, tmp_path):
     settings = SETTINGS.model_copy(update={"similarity": "order", "bidirectional": False})
     vocabulary = Vocabulary.build(TEXTS)

@@ -8,10 +8,11 @@ import pytest
 
 import pipeline.semantics
 from pipeline.errors import SemanticsError
+from pipeline.semantics import relatedness
 from pipeline.semantics.datasets import SUBTASKS, read_task
 from pipeline.semantics.evaluation import UNCHOSEN, evaluate, judge
 from pipeline.semantics.judged import CONSTANT
-from pipeline.semantics.relatedness import cosine
+from pipeline.semantics.relatedness import Examples, cosine, train_head
 from pipeline.statistics import fisher_interval, pearson, spearman
 
 TASKS = ["STSOwn", "STSBenchmark", "SICKRelatedness"]
@@ -48,6 +49,33 @@ def test_scores_are_correlations_of_cosine_and_gold(data, bag_encoder):
     together = np.concatenate([scores["park.life"], scores["street"]])
     gold = np.concatenate([parts["park.life"].gold, parts["street"].gold])
     assert found["all"] == {"pearson": pearson(together, gold), "spearman": spearman(together, gold)}
+
+
+def test_the_trained_heads_batches_are_drawn_from_sentevals_order_in_which_an_empty_sentence_has_no_tokens(
+    data, bag_encoder, monkeypatch
+):
+    """SentEval sorts its lists of tokens; the full stop of an empty one is put in later, by the batcher."""
+    monkeypatch.setattr(relatedness, "MOST_EPOCHS", 50)
+    file = data / "downstream/STS/STSBenchmark/sts-train.csv"
+    rows = [line.split("\t") for line in file.read_text().splitlines()]
+    rows[2][5], rows[4][5], rows[7][6], rows[9][5] = "", "dog", "", "."
+    file.write_text("".join("\t".join(row) + "\n" for row in rows))
+    triples = [(row[5].split(), row[6].split(), float(row[4])) for row in rows]
+    triples.sort(key=lambda one: (len(one[0]), len(one[1]), one[2]))
+    first, second = ([" ".join(one[side]) or "." for one in triples] for side in (0, 1))
+    task = read_task("STSBenchmark", data)
+    assert (task.train.first, task.train.second) == (first, second)
+    gold = np.array([one[2] for one in triples])
+    train, dev, test = (
+        Examples(bag_encoder(part_first), bag_encoder(part_second), part_gold)
+        for part_first, part_second, part_gold in (
+            (first, second, gold),
+            (task.dev.first, task.dev.second, task.dev.gold),
+            (task.test.first, task.test.second, task.test.gold),
+        )
+    )
+    found = evaluate(bag_encoder, ["STSBenchmark"], data)["STSBenchmark"]["trained"]
+    assert found["dev_pearson"] == train_head(train, dev, test).dev_pearson
 
 
 def test_each_sentence_is_encoded_once_over_all_tasks(data, bag_encoder):

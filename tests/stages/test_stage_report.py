@@ -38,10 +38,10 @@ def test_damaged_input_leaves_the_earlier_page(tmp_path: Path, repository: Path)
     places = write_run(tmp_path)
     (tmp_path / "report").mkdir()
     (tmp_path / "report" / "index.html").write_text("earlier")
-    places.top10.write_bytes(places.top10.read_bytes()[:100])
+    places.top.write_bytes(places.top.read_bytes()[:100])
     done = start(tmp_path, repository)
     assert done.returncode == 1
-    assert done.stderr.startswith("report: data/retrieval/top10.parquet: is not a whole Parquet file")
+    assert done.stderr.startswith("report: data/retrieval/top.parquet: is not a whole Parquet file")
     assert "Traceback" not in done.stderr
     assert (tmp_path / "report" / "index.html").read_text() == "earlier"
     assert list((tmp_path / "report").iterdir()) == [tmp_path / "report" / "index.html"]

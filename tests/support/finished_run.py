@@ -71,9 +71,9 @@ def write_run(folder: Path, *, pictures: int = 40, with_shards: bool = True) -> 
         write_shard(shard_path(folder / "data/resized", shard), rows, {"resize": 256})
     table(folder / "data/resized/rejects.parquet", ["image_id", "reason", "detail"], [])
     table(
-        folder / "data/retrieval/top10.parquet",
+        folder / "data/retrieval/top.parquet",
         ["split", "direction", "query_image", "query_caption", "position", "image_id", "caption", "score", "right"],
-        top10(ids),
+        top_answers(ids),
     )
     write_metrics(folder, pictures)
     write_encoder(folder / "models/encoder")
@@ -82,7 +82,7 @@ def write_run(folder: Path, *, pictures: int = 40, with_shards: bool = True) -> 
         dropped=folder / "data/corpus/dropped.parquet",
         captions=folder / "data/captions/captions.parquet",
         resized=folder / "data/resized",
-        top10=folder / "data/retrieval/top10.parquet",
+        top=folder / "data/retrieval/top.parquet",
         pairs=folder / "data/semantics",
         metrics=folder / "metrics",
         encoder=folder / "models/encoder",
@@ -90,7 +90,7 @@ def write_run(folder: Path, *, pictures: int = 40, with_shards: bool = True) -> 
     )
 
 
-def top10(ids: list[str]) -> list[tuple[object, ...]]:
+def top_answers(ids: list[str]) -> list[tuple[object, ...]]:
     """Answers in which a third of the queries is right at once, a third later, and a third never."""
     draw = random.Random(0)
     rows: list[tuple[object, ...]] = []

@@ -61,11 +61,11 @@ def project_with_two_runs(folder: Path) -> TinyProject:
 
 def worsen(run: Path) -> None:
     """Nothing right comes first any more, scores of pairs are noisier, and the metrics say so."""
-    top10 = pq.read_table(run / "data/retrieval/top10.parquet")
-    wrong = pc.and_(top10["right"], pc.equal(top10["position"], 1))
-    column = pc.and_(top10["right"], pc.invert(wrong))
+    top = pq.read_table(run / "data/retrieval/top.parquet")
+    wrong = pc.and_(top["right"], pc.equal(top["position"], 1))
+    column = pc.and_(top["right"], pc.invert(wrong))
     pq.write_table(
-        top10.set_column(top10.schema.get_field_index("right"), "right", column), run / "data/retrieval/top10.parquet"
+        top.set_column(top.schema.get_field_index("right"), "right", column), run / "data/retrieval/top.parquet"
     )
     pairs = pq.read_table(run / "data/semantics/pairs.parquet")
     noisy = pairs["score"].to_numpy() + np.random.default_rng(1).normal(0, 0.4, len(pairs))
@@ -77,7 +77,7 @@ def worsen(run: Path) -> None:
 
 def count_recalls(run: Path) -> None:
     """Make the metrics those of the lists of answers."""
-    table = pq.read_table(run / "data/retrieval/top10.parquet").to_pylist()
+    table = pq.read_table(run / "data/retrieval/top.parquet").to_pylist()
     full: dict[str, dict[str, float]] = {}
     for direction in ("caption_to_image", "image_to_caption"):
         first: dict[tuple[str, int], int] = {}

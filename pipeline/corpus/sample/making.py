@@ -36,10 +36,9 @@ def make_sample(world: World, pictures: Path, *, progress: bool = False) -> Corp
         images.append(Image(name, name, split))
         told = captions(scene, world, stream(world, split, number, "captions"))
         texts += [Caption(name, str(key), text) for key, text in enumerate(told)]
-    order = {image.image_id: place for place, image in enumerate(sorted(images, key=lambda image: image.image_id))}
-    return Corpus(
-        sorted(images, key=lambda image: image.image_id), sorted(texts, key=lambda text: order[text.image_id])
-    )
+    by_id = sorted(range(len(images)), key=lambda place: images[place].image_id)
+    order = {images[place].image_id: number for number, place in enumerate(by_id)}
+    return Corpus([images[place] for place in by_id], by_id, sorted(texts, key=lambda text: order[text.image_id]))
 
 
 def _draw(scene: Scene, world: World, split: str, number: int, folder: Path) -> str:
