@@ -26,7 +26,7 @@ from tqdm import tqdm
 
 from pipeline import __version__
 from pipeline.errors import DownloadError
-from pipeline.files import write_text
+from pipeline.files import require_regular, write_text
 
 log = logging.getLogger(__name__)
 
@@ -211,6 +211,7 @@ class Resuming:
     def _copy(self, source: Path) -> None:
         """A file of this machine, such as a mirror on a shared disk."""
         try:
+            require_regular(source)
             total = source.stat().st_size
         except OSError as error:
             raise UnreachableError(f"cannot be read ({error.strerror or error})", where=source) from None

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from silent_pipes import silent_pipe
 
 from pipeline.downloads import transfer
 from pipeline.downloads.transfer import Patience, Resuming, UnreachableError
@@ -236,3 +237,12 @@ def test_a_published_size_for_which_there_is_no_room_is_told_before_it_comes(sit
     with pytest.raises(DownloadError, match="the disk has room for 1,000"):
         Resuming(part, size=len(BODY), patience=patience).fill(site.url("a.zip"))
     assert not part.exists()
+
+
+@pytest.mark.parametrize("size", [None, 0])
+def test_a_pipe_at_a_mirror_is_not_waited_for(tmp_path, part, size):
+    with (
+        silent_pipe(tmp_path / "pipe"),
+        pytest.raises(UnreachableError, match=r"pipe: cannot be read \(it is a pipe or a device, not a regular file\)"),
+    ):
+        Resuming(part, size=size).fill(str(tmp_path / "pipe"))
