@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -177,6 +178,19 @@ def read_text(path: Pathish, *, todo: str | None = None) -> str:
         raise _unreadable(path, error, todo) from None
 
 
+def require_regular(path: Pathish) -> None:
+    """Refuse a pipe, a socket or a device before it is opened: opening a pipe waits for whoever writes into it.
+
+    Raises:
+        OSError: it is no regular file, is not there, or is a link that leads in a circle.
+    """
+    mode = Path(path).stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "it is a pipe or a device, not a regular file", os.fspath(path))
+
+
 def _unreadable(path: Pathish, error: OSError, todo: str | None) -> FileFormatError:
     if isinstance(error, FileNotFoundError):
         return FileFormatError("does not exist", where=path, todo=todo)
@@ -194,6 +208,10 @@ def read_json(path: Pathish, *, todo: str | None = None) -> Any:
         FileFormatError: missing, not JSON, with half a character (a surrogate without its other) or a number of too
             many digits (each with line and column), or nested too deeply to be read.
     """
+    try:
+        require_regular(path)
+    except OSError as error:
+        raise _unreadable(path, error, todo) from None
     text = read_text(path, todo=todo)
     try:
         document = json.loads(text)
@@ -238,6 +256,7 @@ def sha256_file(path: Pathish) -> str:
         FileFormatError: the file is missing or unreadable.
     """
     try:
+        require_regular(path)
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
@@ -269,6 +288,7 @@ def read_table(path: Pathish, columns: Sequence[str] | Mapping[str, str], *, tod
 
     names = list(columns)
     try:
+        require_regular(path)
         with pq.ParquetFile(os.fspath(path)) as file:
             have = file.schema_arrow.names
             missing = [name for name in names if name not in have]

@@ -170,10 +170,10 @@ def _percent(entry: Mapping[str, Any]) -> str:
 
 def _ours(folder: Path, batch_size: int | None) -> Callable[[list[str]], Any]:
     from pipeline import devices, machine
-    from pipeline.model.sentence_encoder import SentenceEncoder
+    from pipeline.model.sentence_encoder import LONGEST, SentenceEncoder
 
     encoder = SentenceEncoder.load(folder, device=devices.use(machine.current()))
-    return NamedEncoder(encoder.encode, options=_options(encoder.encode, batch_size))
+    return NamedEncoder(encoder.encode, options={"max_length": LONGEST, **_options(encoder.encode, batch_size)})
 
 
 def _theirs(module: str, name: str, called: bool, batch_size: int | None) -> Callable[[list[str]], Any]:

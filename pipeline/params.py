@@ -10,14 +10,15 @@ import difflib
 import importlib
 import types
 import typing
-from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from pipeline import yaml_reader
 from pipeline.errors import FileFormatError, ParamsError
 from pipeline.files import Pathish, read_text
 from pipeline.settings import Settings
+from pipeline.yaml_reader import shown
 
 SECTIONS = {
     "corpus": "pipeline.corpus.settings:CorpusSettings",
@@ -76,7 +77,7 @@ def check(values: dict[str, Any], *, where: object = "params") -> dict[str, Sett
             problems.append(f"{name}: the section is missing")
             continue
         if not isinstance(values[name], dict):
-            problems.append(f"{name} = {values[name]!r}: not a section (expected key: value lines below it)")
+            problems.append(f"{name} = {shown(values[name])}: not a section (expected key: value lines below it)")
             continue
         wanted = settings_class(name)
         problems += _missing(wanted, values[name], name)
@@ -115,20 +116,10 @@ def _across(values: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def _read(path: Pathish) -> dict[str, Any]:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
     try:
-        text = read_text(path, todo="Write one with `sightword recipe sample`.")
+        values = yaml_reader.parse(read_text(path, todo="Write one with `sightword recipe sample`."), path)
     except FileFormatError as error:
-        raise ParamsError(error.what, where=path, todo=error.todo) from None
-    try:
-        values = YAML(typ="safe", pure=True).load(text)
-    except YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = "" if mark is None else f", line {mark.line + 1}"
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise ParamsError(f"is not valid YAML ({problem})", where=f"{Path(path)}{line}") from None
+        raise ParamsError(error.what, where=error.where, todo=error.todo) from None
     if not isinstance(values, dict):
         raise ParamsError(
             "has no sections", where=path, expected=", ".join(SECTIONS), todo="Try `sightword recipe sample`."
@@ -182,4 +173,4 @@ def _explain(wanted: type[Settings], name: str, item: Any) -> str:
     message = message[:1].lower() + message[1:]
     if not place:
         return f"{key}: {message}"
-    return f"{key} = {item['input']!r}: {message}"
+    return f"{key} = {shown(item['input'])}: {message}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline import params
+from pipeline import params, yaml_reader
 from pipeline.errors import FileFormatError, ParamsError, SetupError
 from pipeline.files import atomic_file, read_text
 
@@ -175,13 +175,7 @@ def _differing(mine: dict[str, str], theirs: dict[str, str]) -> list[str]:
 
 
 def _entries(path: Path) -> dict[str, str]:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
-    try:
-        values = YAML(typ="safe", pure=True).load(read_text(path))
-    except YAMLError:
-        raise ParamsError("no valid YAML, so its edits cannot be listed") from None
+    values = yaml_reader.parse(read_text(path), path)
     return flat(values) if isinstance(values, dict) else {}
 
 

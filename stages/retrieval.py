@@ -30,7 +30,7 @@ def work(settings: RetrievalSettings) -> None:
     from pipeline.captions.table import read_captions
     from pipeline.features.table import read_features
     from pipeline.files import atomic_folder, write_json, write_table, write_tsv
-    from pipeline.model.sentence_encoder import SentenceEncoder
+    from pipeline.model.sentence_encoder import LONGEST, SentenceEncoder
     from pipeline.pairs import pair
     from pipeline.retrieval.folds import PICTURES, corpus_order, fold_rows
     from pipeline.retrieval.protocols import entry, rank_folds
@@ -56,7 +56,7 @@ def work(settings: RetrievalSettings) -> None:
             log.warning("protocol five_fold_1k left out: %s", few)
     encoder = SentenceEncoder.load(ENCODER, device=device)
     images = encoder.encode_images(split.features)
-    sentences = encoder.encode(split.texts, batch_size=settings.batch_size, show_progress_bar=True)
+    sentences = encoder.encode(split.texts, batch_size=settings.batch_size, show_progress_bar=True, max_length=LONGEST)
     similarity = encoder.similarity_name
 
     ranks = rank(images, sentences, owners, similarity, top=settings.top, device=device, progress=True)

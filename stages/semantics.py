@@ -26,7 +26,7 @@ def work(settings: SemanticsSettings) -> None:
     from pipeline import devices, machine
     from pipeline.captions.table import read_captions
     from pipeline.files import atomic_folder, write_json, write_text
-    from pipeline.model.sentence_encoder import SentenceEncoder
+    from pipeline.model.sentence_encoder import LONGEST, SentenceEncoder
     from pipeline.semantics import breakdown, figure, tables
     from pipeline.semantics.evaluation import judge
     from pipeline.semantics.pair_table import write_pairs
@@ -37,7 +37,7 @@ def work(settings: SemanticsSettings) -> None:
     encoder = SentenceEncoder.load(ENCODER, device=device)
 
     def encode(sentences: list[str]) -> Any:
-        return encoder.encode(sentences, batch_size=settings.batch_size)
+        return encoder.encode(sentences, batch_size=settings.batch_size, max_length=LONGEST)
 
     found = judge(
         encode,

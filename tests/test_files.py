@@ -7,6 +7,7 @@ import stat
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from silent_pipes import silent_pipe
 
 from pipeline import files
 from pipeline.errors import FileFormatError
@@ -172,3 +173,16 @@ def test_what_is_no_plain_file_is_never_replaced(tmp_path):
         temporary.write_text("new")
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     assert list(tmp_path.iterdir()) == [pipe]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [files.read_json, files.sha256_file, lambda path: files.read_table(path, ["a"])],
+    ids=["json", "sum", "table"],
+)
+def test_a_pipe_is_not_waited_for(tmp_path, read):
+    with (
+        silent_pipe(tmp_path / "pipe"),
+        pytest.raises(FileFormatError, match="a pipe or a device, not a regular file"),
+    ):
+        read(tmp_path / "pipe")

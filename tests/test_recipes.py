@@ -75,7 +75,7 @@ def test_a_comment_of_the_users_is_an_edit(project: Path) -> None:
 
 def test_a_file_that_is_no_yaml_is_kept(project: Path) -> None:
     (project / "params.yaml").write_text("report: [")
-    with pytest.raises(ParamsError, match="no valid YAML"):
+    with pytest.raises(ParamsError, match="is not valid YAML"):
         write(project)
     assert write(project, force=True).changed
 

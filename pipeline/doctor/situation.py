@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import params
-from pipeline.errors import ParamsError, SightwordError
+from pipeline.errors import SightwordError
 from pipeline.files import read_text
 from pipeline.lineage import documents
 from pipeline.lineage.lock import LOCK, Entry, Lock, read_lock
@@ -154,7 +154,7 @@ class Situation:
     def settings(self) -> dict[str, Settings] | None:
         """The parameters, typed; None where there are none that can be used, which a check of its own tells."""
         try:
-            return load_params(self.project) if self.project else None
+            return params.load(self.project / "params.yaml") if self.project else None
         except SightwordError:
             return None
 
@@ -225,18 +225,3 @@ def precomputed_shape(path: Path) -> tuple[int, ...] | None:
             return tuple(file["features"].shape)
     except (OSError, ValueError, KeyError, EOFError):
         return None
-
-
-def load_params(project: Path) -> dict[str, Settings]:
-    """The parameters of a project, typed.
-
-    Raises:
-        ParamsError: they are missing or wrong.
-    """
-    from ruamel.yaml.error import YAMLError
-
-    path = project / "params.yaml"
-    try:
-        return params.load(path)
-    except YAMLError as error:  # such as characters that no YAML may hold
-        raise ParamsError(f"is not valid YAML ({str(error).splitlines()[0]})", where=path) from None

@@ -6,8 +6,9 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from pipeline import params
 from pipeline.doctor.findings import Note, good, problem, warning
-from pipeline.doctor.situation import Situation, load_params
+from pipeline.doctor.situation import Situation
 from pipeline.doctor.words import some
 from pipeline.errors import SightwordError
 from pipeline.files import read_text
@@ -33,7 +34,7 @@ def look_at_files(situation: Situation) -> Iterator[Note]:
     """``params.yaml``, ``dvc.yaml`` and ``dvc.lock`` can be read."""
     assert situation.project is not None
     try:
-        load_params(situation.project)
+        params.load(situation.project / "params.yaml")
     except SightwordError as error:
         yield problem(str(error).partition("\nMend the file")[0].rstrip(". "), "Mend it, or `sightword recipe NAME`.")
     else:

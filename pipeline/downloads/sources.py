@@ -11,6 +11,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from pipeline import yaml_reader
 from pipeline.errors import DownloadError
 from pipeline.settings import Settings
 
@@ -116,9 +117,7 @@ class DataSet(Settings):
 @cache
 def data_sets() -> dict[str, DataSet]:
     """The whole table, by name."""
-    from ruamel.yaml import YAML
-
-    entries = YAML(typ="safe", pure=True).load(TABLE.read_text(encoding="utf-8"))
+    entries = yaml_reader.parse(TABLE.read_text(encoding="utf-8"), TABLE)
     return {entry["name"]: DataSet.model_validate(entry) for entry in entries}
 
 

@@ -7,6 +7,7 @@ of its downloaders. What has come is kept beside the file as ``NAME.part``.
 
 from __future__ import annotations
 
+import email.utils
 import errno
 import json
 import logging
@@ -26,7 +27,7 @@ from tqdm import tqdm
 
 from pipeline import __version__
 from pipeline.errors import DownloadError
-from pipeline.files import write_text
+from pipeline.files import require_regular, write_text
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ CHUNK = 1 << 14  # bytes; what of a chunk has come when the line is cut is lost
 LOCAL_CHUNK = 1 << 20
 FOR_A_WHILE = (408, 425, 429, 500, 502, 503, 504)
 LONGEST_WAIT = 60.0
+"""Seconds that are waited before another attempt. A server that asks for more is left alone."""
 MAKE_ROOM = "Make room and run it again: what has been downloaded so far is kept."
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -186,8 +188,11 @@ class Resuming:
                 self.discard()
                 raise _CutError("what has come does not fit the file; starting over")
         elif status in FOR_A_WHILE:
-            wait = headers.get("Retry-After", "")
-            raise _CutError(f"the server answers {status} {response.reason}", float(wait) if wait.isdecimal() else None)
+            wait = _retry_after(headers.get("Retry-After", ""))
+            answer = f"the server answers {status} {response.reason}"
+            if wait is not None and wait > LONGEST_WAIT:
+                raise UnreachableError(f"{answer} and asks for {wait:,.0f} seconds of patience", where=url)
+            raise _CutError(answer, wait)
         elif status not in (200, 206):
             raise UnreachableError(f"the server answers {status} {response.reason}", where=url)
         elif headers.get("Content-Encoding", "identity") != "identity":
@@ -211,6 +216,7 @@ class Resuming:
     def _copy(self, source: Path) -> None:
         """A file of this machine, such as a mirror on a shared disk."""
         try:
+            require_regular(source)
             total = source.stat().st_size
         except OSError as error:
             raise UnreachableError(f"cannot be read ({error.strerror or error})", where=source) from None
@@ -317,6 +323,17 @@ def _validator(response: requests.Response) -> str | None:
     """What tells whether the file is still the same (RFC 9110, section 13.1.5: no weak tag)."""
     tag = response.headers.get("ETag")
     return tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified")
+
+
+def _retry_after(value: str) -> float | None:
+    """The seconds that a server asks to wait, by their number or a date (RFC 9110, section 10.2.3); None without one."""
+    if value.isdecimal():
+        return float(value)
+    try:
+        date = email.utils.parsedate_to_datetime(value)
+        return max(0.0, date.timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return None
 
 
 def _reason(error: Exception) -> str:

@@ -10,7 +10,7 @@ import torch
 from tqdm import tqdm
 
 from pipeline.epochs.settings import EpochsSettings
-from pipeline.model.sentence_encoder import SentenceEncoder
+from pipeline.model.sentence_encoder import LONGEST, SentenceEncoder
 from pipeline.pairs import Pairs
 from pipeline.retrieval.protocols import DIRECTIONS
 from pipeline.selection.choice import ensemble, measure
@@ -82,7 +82,7 @@ def _pearson(encoder: SentenceEncoder, settings: EpochsSettings, *, say: bool) -
         return {}
 
     def encode(sentences: list[str]) -> Any:
-        return encoder.encode(sentences, batch_size=settings.batch_size)
+        return encoder.encode(sentences, batch_size=settings.batch_size, max_length=LONGEST)
 
     scores = judge(encode, settings.tasks, settings.data, trained_head=False, missing=settings.missing).metrics
     for task, reason in scores.pop("skipped", {}).items():

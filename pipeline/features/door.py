@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TypeVar
 
@@ -91,19 +91,22 @@ def extract(
 
     Raises:
         PictureError: a picture cannot be used; its path and the reason.
-        FeaturesError: no such backbone, or a choice that is none.
+        FeaturesError: no such backbone, a choice that is none, or a picture that is not given by its path.
         WeightsError: the weights are missing or not those asked for.
         StoreError: the store cannot be used.
     """
-    if isinstance(pictures, str | bytes | os.PathLike):
-        raise FeaturesError("pictures is one path", where=str(pictures), expected="a list of paths")
+    paths = _paths(pictures)
+    _refuse_wrong_types(weights, weights_sha256, store, workers)
     resizing, checked = _checked(
         {"side": resize, "interpolation": interpolation, "exif": exif, "max_pixels": max_pixels},
         {
+            "backbone": backbone,
+            "feature_point": feature_point,
+            "weights_seed": _whole(weights_seed),
             "crops": crops,
             "crop": crop,
-            "mean": [float(value) for value in mean],
-            "std": [float(value) for value in std],
+            "mean": _floats(mean),
+            "std": _floats(std),
             "relu": relu,
             "l2": l2,
             "precision": precision,
@@ -112,10 +115,8 @@ def extract(
     transform = of_settings(checked, {"resize": resize, "interpolation": interpolation, "exif": exif})
     place = devices.choose(machine.current().device if device is None else str(device))
     name = weights if isinstance(weights, str) else str(Path(weights).absolute())
-    if store is not None and not str(store):
-        raise FeaturesError("store names no folder", where="store=''", expected="a folder, or None for none")
     extraction = Extraction(
-        Weights(find_backbone(backbone, feature_point), name, sha256=weights_sha256, seed=weights_seed),
+        Weights(find_backbone(backbone, feature_point), name, sha256=weights_sha256, seed=checked.weights_seed),
         transform,
         precision=precision,
         device=place,
@@ -124,7 +125,7 @@ def extract(
     # What goes to other processes is of rooms that do not load torch.
     hasher = functools.partial(hash_file, settings=resizing)
     reader = functools.partial(resize_to_array, settings=resizing)
-    sources = [Source(os.fspath(path), os.fspath(path)) for path in pictures]
+    sources = [Source(path, path) for path in paths]
     keys = [
         extraction.identity.key(_usable(sha256)) for sha256 in ordered_map(hasher, sources, workers=workers, chunk=16)
     ]
@@ -145,6 +146,51 @@ def extract(
             for key, value in zip(found, values, strict=True):
                 features[rows[key]] = value
     return features
+
+
+def _paths(pictures: object) -> list[str]:
+    """The paths of pictures, in their order."""
+    if isinstance(pictures, str | bytes | os.PathLike):
+        raise FeaturesError("pictures is one path", where=str(pictures), expected="a list of paths")
+    if isinstance(pictures, Mapping | Set) or not isinstance(pictures, Iterable):
+        raise FeaturesError(f"pictures are {type(pictures).__name__}", expected="a list of paths")
+    paths = []
+    for place, picture in enumerate(pictures):
+        path = os.fspath(picture) if isinstance(picture, str | os.PathLike) else None
+        if not isinstance(path, str):
+            raise FeaturesError(
+                f"picture {place} is {type(picture).__name__}", expected="the path of a picture file, as text or a Path"
+            )
+        paths.append(path)
+    return paths
+
+
+def _refuse_wrong_types(weights: object, weights_sha256: object, store: object, workers: object) -> None:
+    """What is no parameter of the stage, and so checked by no settings."""
+    if not isinstance(weights, str | os.PathLike):
+        raise FeaturesError(f"weights is {weights!r}", expected="a name of torchvision's weights, a path, or random")
+    if not isinstance(weights_sha256, str):
+        raise FeaturesError(f"weights_sha256 is {weights_sha256!r}", expected="64 hex digits, or ''")
+    if store is not None and not (isinstance(store, str | os.PathLike) and str(store)):
+        raise FeaturesError("store names no folder", where=f"store={store!r}", expected="a folder, or None for none")
+    if not isinstance(workers, int | np.integer) or workers < 0:
+        raise FeaturesError(f"workers is {workers!r}", expected="0 or more processes")
+
+
+def _whole(value: object) -> object:
+    """A whole number of NumPy as Python's; anything else as it is, for the settings to refuse."""
+    return int(value) if isinstance(value, np.integer) else value
+
+
+def _floats(values: object) -> object:
+    """Numbers of any kind as Python's; anything else as it is, for the settings to refuse."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        return values
+    found = list(values)
+    try:
+        return [float(value) for value in found]
+    except (TypeError, ValueError, OverflowError):
+        return found
 
 
 def _checked(resizing: dict[str, object], extracting: dict[str, object]) -> tuple[ResizeSettings, FeaturesSettings]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline import shared
+from pipeline.files import require_regular
 
 SUFFIX = ".parquet"
 SEGMENT_NAME = re.compile(r"[0-9a-f]{32}\.parquet")
@@ -102,6 +103,7 @@ def read_segment(
         Keys and their float32 (n, D). Nothing for a segment that was pruned meanwhile.
     """
     try:
+        require_regular(path)
         with pq.ParquetFile(path) as file:
             width = _width(file.schema_arrow)
             if width is None or (dimension and width != dimension):
@@ -118,7 +120,8 @@ def read_segment(
                     yield _sound(file.read_row_group(group), wanted, width, path, complain)
     except _DAMAGED as error:
         if not isinstance(error, OSError) or error.errno not in _GONE:
-            complain(path, 0, (str(error).splitlines() or [type(error).__name__])[0])
+            why = getattr(error, "strerror", None) or str(error)
+            complain(path, 0, (why.splitlines() or [type(error).__name__])[0])
 
 
 def _width(schema: pa.Schema) -> int | None:

@@ -21,7 +21,7 @@ from pipeline.errors import FileFormatError, StoreError
 from pipeline.features import identity as identities
 from pipeline.features.segments import SEGMENT_NAME, Array, name_of, read_segment, write_segment
 from pipeline.features.store import IDENTITY, Store
-from pipeline.files import read_json, read_text
+from pipeline.files import read_json, read_text, require_regular
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +126,7 @@ class _Rule:
         """Whether a file is this user's to merge or remove; what is gone already counts as that."""
         user = os.geteuid()
         try:
-            if user in (0, path.stat().st_uid):
+            if user in (0, path.lstat().st_uid):
                 return True
             # The sticky bit says whose each file is, also to the owner of the folder, whom it would not hold back.
             return self.others and not path.parent.stat().st_mode & stat.S_ISVTX
@@ -260,7 +260,13 @@ def _settled(path: Path) -> bool:
 
 
 def _intact(path: Path) -> bool:
-    """Whether a segment has the bytes that were written, which its name tells."""
+    """Whether a segment has the bytes that were written, which its name tells; a pipe or a circular link has none."""
+    try:
+        require_regular(path)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EINVAL):
+            return False
+        raise
     return name_of(path.read_bytes()) == path.name
 
 
@@ -294,7 +300,9 @@ def _kind(folder: Path) -> Kind:
     path = folder / IDENTITY
     kind = Kind(folder, {}, used=_used(folder))
     try:
-        if identities.name_of(read_text(path).strip()) == folder.name:
+        if path.exists() and not path.is_file():
+            kind.damaged.append(f"{path}: it is not a regular file")
+        elif identities.name_of(read_text(path).strip()) == folder.name:
             kind.identity = read_json(path)
         else:
             kind.damaged.append(f"{path}: it is not what the folder's name says")
@@ -311,5 +319,5 @@ def _used(folder: Path) -> float:
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
-    except FileNotFoundError:
+    except OSError:  # gone, or a link that leads in a circle
         return 0

@@ -11,7 +11,8 @@ from typing import Any
 
 import yaml
 
-from pipeline.errors import LineageError
+from pipeline import yaml_reader
+from pipeline.errors import FileFormatError, LineageError
 
 _BASE: type[yaml.SafeLoader] | type[yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -26,6 +27,13 @@ _CORE = (  # section 10.3.2 of the specification; the first that fits counts
 
 class _Loader(_BASE):  # type: ignore[misc, valid-type]  # which of the two it is, is known at run time only
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own way
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        """Says the line of a value that does not fit its tag."""
+        try:
+            return super().construct_object(node, deep)
+        except yaml_reader.UNFIT:
+            raise yaml.constructor.ConstructorError(None, None, yaml_reader.unfit(node), node.start_mark) from None
 
 
 def _whole(loader: Any, node: Any) -> int:
@@ -48,14 +56,13 @@ def parse(text: str, where: object) -> Any:
         where: what to call it in a message.
 
     Raises:
-        LineageError: it is no YAML, with line and column.
+        LineageError: it is no YAML, with line and column, or its values cannot be made in bounded time.
     """
     try:
+        yaml_reader.check(text, where)
         return yaml.load(text, Loader=_Loader)  # noqa: S506 - made from the safe loader
+    except FileFormatError as error:
+        raise LineageError(error.what, where=error.where) from None
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f"{where}, line {mark.line + 1}, column {mark.column + 1}" if mark else where
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise LineageError(f"is not valid YAML ({problem})", where=place) from None
-    except ValueError as error:
-        raise LineageError(f"is not valid YAML ({error})", where=where) from None
+        told = yaml_reader.invalid(error, where)
+        raise LineageError(told.what, where=told.where) from None

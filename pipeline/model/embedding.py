@@ -47,7 +47,7 @@ def embed_images(encoders: Encoders, features: Floats, *, batch: int = 4096) -> 
     with torch.inference_mode(), _evaluating(encoders):
         for start in range(0, len(features), batch):
             rows = slice(start, start + batch)
-            part = torch.from_numpy(np.ascontiguousarray(features[rows], np.float32))
+            part = torch.from_numpy(np.require(features[rows], np.float32, ["C", "W"]))
             found[rows] = encoders.images(part.to(encoders.device)).cpu().numpy()
     return found
 

@@ -6,8 +6,10 @@ Needs PyTorch, NumPy and safetensors, and nothing else of what the pipeline need
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
@@ -28,6 +30,8 @@ log = logging.getLogger(__name__)
 
 LONGEST = 200_000
 """Tokens of the longest sentence that is encoded. With 2,048 numbers a state, 100,000 take 3 GB and two minutes."""
+MAX_LENGTH = 5_000
+"""Tokens that a sentence may have where nobody asks for more: seconds of work. Captions have fewer than 500."""
 
 Vectors = TypeVar("Vectors", Floats, torch.Tensor)
 
@@ -95,6 +99,7 @@ class SentenceEncoder:
         batch_size: int = ...,
         show_progress_bar: bool | None = ...,
         normalize_embeddings: bool = ...,
+        max_length: int = ...,
         convert_to_numpy: bool = ...,
         convert_to_tensor: Literal[False] = ...,
     ) -> Floats: ...
@@ -107,6 +112,7 @@ class SentenceEncoder:
         batch_size: int = ...,
         show_progress_bar: bool | None = ...,
         normalize_embeddings: bool = ...,
+        max_length: int = ...,
         convert_to_numpy: bool = ...,
         convert_to_tensor: Literal[True],
     ) -> torch.Tensor: ...
@@ -118,6 +124,7 @@ class SentenceEncoder:
         batch_size: int = 256,
         show_progress_bar: bool | None = False,
         normalize_embeddings: bool = False,
+        max_length: int = MAX_LENGTH,
         convert_to_numpy: bool = True,
         convert_to_tensor: bool = False,
     ) -> Floats | torch.Tensor:
@@ -131,6 +138,8 @@ class SentenceEncoder:
                 bits, but for an encoder that was trained with ``mask_padding: false``.
             show_progress_bar: show one on a terminal.
             normalize_embeddings: divide each vector by its length.
+            max_length: tokens that a sentence may have, at most 200,000; a longer one is refused before any is encoded,
+                and never cut in silence.
             convert_to_numpy: as it is; sentence-transformers' False, a list of tensors, is not to be had.
             convert_to_tensor: give a tensor on the encoder's device in place of an array, whatever the other says.
 
@@ -138,14 +147,16 @@ class SentenceEncoder:
             float32 (N, width), in the order given; of one text, (width,).
 
         Raises:
-            EncoderError: a sentence is no text or has more than 200,000 tokens, ``batch_size`` is below 1, or neither
-                an array nor a tensor is wanted.
+            EncoderError: a sentence is no text or has more than ``max_length`` tokens, ``batch_size`` is below 1,
+                ``max_length`` is not from 1 to 200,000, or neither an array nor a tensor is wanted.
         """
         if not (convert_to_numpy or convert_to_tensor):
             raise EncoderError("convert_to_numpy is False", expected="convert_to_tensor=True beside it")
         if not isinstance(batch_size, int | np.integer) or batch_size < 1:
             raise EncoderError(f"batch_size is {batch_size!r}", expected="at least 1")
-        rows = self._rows(_texts(sentences))
+        if not isinstance(max_length, int | np.integer) or not 1 <= max_length <= LONGEST:
+            raise EncoderError(f"max_length is {max_length!r}", expected=f"1 to {LONGEST:,}")
+        rows = self._rows(_texts(sentences), int(max_length))
         vectors = self._encode(rows, int(batch_size), bool(show_progress_bar))
         vectors = _finished(vectors, normalize_embeddings, one=isinstance(sentences, str))
         return torch.from_numpy(vectors).to(self.device) if convert_to_tensor else vectors
@@ -214,9 +225,13 @@ class SentenceEncoder:
         return sum(number != UNKNOWN for number in ids) / len(ids) if ids else 0.0
 
     def save(self, folder: Pathish) -> None:
-        """Write all that :meth:`load` needs into ``folder``; :mod:`pipeline.model.folder` tells the files."""
+        """Write all that :meth:`load` needs into ``folder``; :mod:`pipeline.model.folder` tells the files.
+
+        Raises:
+            EncoderError: the folder is no path.
+        """
         saved = Saved(self.members, self.vocabulary, self.model, self.renormalise, self.similarity_name, self.notes)
-        write_folder(folder, saved)
+        write_folder(_place(folder), saved)
 
     @classmethod
     def load(cls, folder: Pathish, *, device: torch.device | str = "cpu") -> SentenceEncoder:
@@ -227,24 +242,25 @@ class SentenceEncoder:
             device: ``cpu``, ``cuda``, ``cuda:N``, or ``auto``: a GPU where there is one.
 
         Raises:
-            EncoderError: the folder holds no encoder, one of a newer version, or one that is damaged.
+            EncoderError: the folder is no path, or holds no encoder, one of a newer version, or one that is damaged.
             SetupError: there is no such device here.
         """
-        place = choose(str(device))
-        saved = read_folder(folder)
-        members = [member.to(place) for member in saved.members]
+        chosen = choose(str(device))
+        saved = read_folder(_place(folder))
+        members = [member.to(chosen) for member in saved.members]
         return cls(members, saved.vocabulary, saved.model, saved.renormalise, saved.notes, saved.similarity)
 
-    def _rows(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
-        """The token ids of each text."""
+    def _rows(self, texts: Sequence[str], most: int) -> list[tuple[int, ...]]:
+        """The token ids of each text, at most so many."""
         ids_of: dict[str, tuple[int, ...]] = {}
         strange = []
         for place, text in enumerate(texts):
             if text not in ids_of:
                 ids_of[text] = ids = tuple(self.vocabulary.encode(text))
-                if len(ids) > LONGEST:
+                if len(ids) > most:
+                    more = f", or give max_length, which may be {LONGEST:,}: it takes long" if most < LONGEST else ""
                     raise EncoderError(
-                        f"sentence {place} has {len(ids):,} tokens", expected=f"at most {LONGEST:,}", todo="Cut it."
+                        f"sentence {place} has {len(ids):,} tokens", expected=f"at most {most:,}", todo=f"Cut it{more}."
                     )
                 if all(number == UNKNOWN for number in ids):
                     strange.append(place)
@@ -271,10 +287,26 @@ class SentenceEncoder:
 
     def _side(self, vectors: Floats | torch.Tensor, name: str) -> torch.Tensor:
         """Vectors for a comparison: float32 (.., width)."""
-        tensor = vectors if isinstance(vectors, torch.Tensor) else torch.from_numpy(_numbers(vectors, name))
+        if isinstance(vectors, torch.Tensor):
+            tensor = vectors
+        else:  # torch takes no array that runs backwards, and warns of one that may not be written
+            tensor = torch.from_numpy(np.require(_numbers(vectors, name), requirements=["C", "W"]))
         if tensor.ndim not in (1, 2) or tensor.shape[-1] != self.width:
             raise EncoderError(f"{name} have the shape {tuple(tensor.shape)}", expected=f"(.., {self.width})")
         return tensor.to(torch.float32).reshape(-1, self.width)
+
+
+def _place(folder: object) -> Path:
+    """A path, of what was given as one."""
+    if not isinstance(folder, str | os.PathLike):
+        raise EncoderError(f"the folder is {type(folder).__name__}", expected="the path of a folder")
+    try:
+        usable = b"\0" not in os.fsencode(folder)
+    except UnicodeEncodeError:
+        usable = False
+    if not usable:
+        raise EncoderError(f"the folder is {os.fspath(folder)!a}", expected="a path that a file system can have")
+    return Path(folder)
 
 
 def _texts(sentences: object) -> list[str]:
@@ -282,7 +314,13 @@ def _texts(sentences: object) -> list[str]:
     if isinstance(sentences, str):
         return [sentences]
     unordered = isinstance(sentences, bytes | bytearray | memoryview | Mapping | Set)
-    if unordered or not isinstance(sentences, Iterable) or (isinstance(sentences, np.ndarray) and sentences.ndim != 1):
+    if hasattr(sentences, "columns"):  # a table of pandas, polars or Arrow, which gives its columns one by one
+        raise EncoderError(
+            f"sentences are a table ({type(sentences).__name__})",
+            expected="a text, or a list of texts",
+            todo='Give one column of it, such as table["caption"].',
+        )
+    if unordered or not isinstance(sentences, Iterable) or getattr(sentences, "ndim", 1) != 1:
         raise EncoderError(f"sentences are {type(sentences).__name__}", expected="a text, or a list of texts")
     texts = list(sentences)
     for place, text in enumerate(texts):

@@ -18,7 +18,7 @@ from pipeline.captions.table import CaptionTable
 from pipeline.errors import EncoderError, FeaturesError, SearchError
 from pipeline.features.origin import DEMONSTRATION, describe, random_weights
 from pipeline.features.table import FeatureTable
-from pipeline.model.sentence_encoder import SentenceEncoder
+from pipeline.model.sentence_encoder import LONGEST, SentenceEncoder
 from pipeline.search.catalogue import Caption, Catalogue, build
 from pipeline.search.index import Index
 from pipeline.search.query import Query, check_query
@@ -152,7 +152,7 @@ class Searcher:
                 return
             part = texts[start : start + _AT_ONCE]
             with devices.threads(self._threads):
-                self._captions.add(self.encoder.encode(part))
+                self._captions.add(self.encoder.encode(part, max_length=LONGEST))
             tick(len(part))
 
     def pictures(self, text: str, top: int) -> PictureAnswer:

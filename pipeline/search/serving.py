@@ -15,7 +15,10 @@ from pipeline.search.newcomers import MAX_BYTES
 _THREADS = 8
 _HEADERS = 1 << 20
 """Bytes: even a far too long query comes through, and is told so."""
-_WAITING = 60
+_CONNECTIONS = 400
+"""Open at a time; with an upload's temporary file each, still fewer than the 1,024 files a process may have open."""
+_WAITING, _LOOK = 20, 5
+"""Seconds after which a silent connection is closed, and between two looks for such ones."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -68,7 +71,9 @@ def serve(app: Flask, listening: socket.socket, ready: Callable[[], object] = in
     """
     from waitress.server import create_server
 
-    logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # a page of pictures is more requests than threads
+    # A page of pictures is more requests than threads, and no more than a note is due to connections that come and go.
+    for name in ("waitress", "waitress.queue"):
+        logging.getLogger(name).setLevel(logging.ERROR)
     server = create_server(
         app,
         sockets=[listening],
@@ -76,7 +81,11 @@ def serve(app: Flask, listening: socket.socket, ready: Callable[[], object] = in
         ident=None,
         max_request_body_size=MAX_BYTES,
         max_request_header_size=_HEADERS,
+        connection_limit=_CONNECTIONS,
         channel_timeout=_WAITING,
+        cleanup_interval=_LOOK,
+        asyncore_use_poll=True,  # select() takes no file with a number of 1,024 or more
+        log_socket_errors=False,
     )
     try:
         ready()

@@ -11,7 +11,7 @@ import torch
 from tqdm import tqdm
 
 from pipeline.errors import TrainingError
-from pipeline.model.sentence_encoder import SentenceEncoder
+from pipeline.model.sentence_encoder import LONGEST, SentenceEncoder
 from pipeline.pairs import Pairs
 from pipeline.retrieval import protocols
 from pipeline.selection.settings import SelectSettings
@@ -96,5 +96,5 @@ def ensemble(snapshots: Snapshots, epochs: list[int], renormalise: bool, device:
 
 def measure(encoder: SentenceEncoder, pairs: Pairs) -> dict[str, Any]:
     """The full protocol's retrieval score of all captions and pictures of a split."""
-    images, captions = encoder.encode_images(pairs.features), encoder.encode(pairs.texts)
+    images, captions = encoder.encode_images(pairs.features), encoder.encode(pairs.texts, max_length=LONGEST)
     return protocols.score(images, captions, pairs.image_of_caption, encoder.similarity_name)

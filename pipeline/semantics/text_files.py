@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipeline.errors import SemanticsError
+from pipeline.files import require_regular
 
 SICK_FILES = ("SICK_train.txt", "SICK_trial.txt", "SICK_test_annotated.txt")
 SICK_COLUMNS = ("pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment")
@@ -17,6 +18,7 @@ def read_lines(file: Path, encoding: str = "utf-8") -> list[str]:
         SemanticsError: the file cannot be read, or is not in this encoding (with the line).
     """
     try:
+        require_regular(file)
         raw = file.read_bytes().removeprefix(b"\xef\xbb\xbf")
     except OSError as error:
         raise SemanticsError(f"cannot be read ({error.strerror or error})", where=file) from None

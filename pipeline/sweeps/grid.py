@@ -8,9 +8,11 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, StringConstraints, ValidationError
 
-from pipeline.errors import ParamsError
+from pipeline import yaml_reader
+from pipeline.errors import FileFormatError, ParamsError
 from pipeline.files import Pathish, read_text
 from pipeline.settings import MAX_SEED, Settings
+from pipeline.yaml_reader import shown
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
 LONGEST_NAME = 40
@@ -23,7 +25,7 @@ def _distinct(values: list[Any]) -> list[Any]:
     for value in values:
         # 1 and true are equal to Python, and no duplicates
         if any(value == other and type(value) is type(other) for other in seen):
-            raise ValueError(f"{value!r} stands there twice")
+            raise ValueError(f"{shown(value)} stands there twice")
         seen.append(value)
     return values
 
@@ -91,16 +93,11 @@ def load(path: Pathish) -> Grid:
 
 def _read(path: Pathish) -> Any:
     """The file's values. A key that stands there twice is refused: the reader of lock files would take the last."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
+    text = read_text(path, todo="See recipes/grid.yaml for one.")
     try:
-        return YAML(typ="safe", pure=True).load(read_text(path, todo="See recipes/grid.yaml for one."))
-    except YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        where = f"{path}, line {mark.line + 1}, column {mark.column + 1}" if mark else path
-        raise ParamsError(f"is not valid YAML ({problem})", where=where) from None
+        return yaml_reader.parse(text, path)
+    except FileFormatError as error:
+        raise ParamsError(error.what, where=error.where) from None
 
 
 def _default_name(path: Path) -> str:
@@ -111,7 +108,7 @@ def _single_values(values: dict[str, Any]) -> list[str]:
     """A value that stands alone could mean itself or, where it is a list, its items: the brackets decide."""
     blocks = values["blocks"] if isinstance(values["blocks"], list) else []
     return [
-        f"blocks[{number}].{key} = {value!r}: the values go in brackets (expected [{value}], "
+        f"blocks[{number}].{key} = {shown(value)}: the values go in brackets (expected [{shown(value)}], "
         "or under `set` what is the same in all)"
         for number, block in enumerate(blocks, start=1)
         if isinstance(block, dict)
@@ -147,6 +144,6 @@ def _explain(item: Any) -> str:
     if item["type"] == "extra_forbidden":
         return f"{place}: no such key; accepted: {', '.join(Grid.model_fields)}"
     if item["type"] == "string_pattern_mismatch":
-        return f"{place} = {item['input']!r}: expected letters, digits, - and _"
+        return f"{place} = {shown(item['input'])}: expected letters, digits, - and _"
     message = str(item["msg"]).removeprefix("Value error, ")
-    return f"{place} = {item['input']!r}: {message[:1].lower()}{message[1:]}"
+    return f"{place} = {shown(item['input'])}: {message[:1].lower()}{message[1:]}"

@@ -11,6 +11,7 @@ it is importable, and testable, without the library. Written and tried with its 
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,8 +24,10 @@ from torch import nn
 from pipeline.errors import EncoderError
 from pipeline.model.embedding import true_float32
 from pipeline.model.encoders import Encoders, pad
-from pipeline.model.sentence_encoder import LONGEST, SentenceEncoder
+from pipeline.model.sentence_encoder import LONGEST, MAX_LENGTH, SentenceEncoder
 from pipeline.model.similarity import SHORTEST
+
+log = logging.getLogger(__name__)
 
 
 class SightwordModule(nn.Module):
@@ -40,14 +43,15 @@ class SightwordModule(nn.Module):
     save_in_root: bool = True
     forward_kwargs: ClassVar[set[str]] = set()
     modalities: ClassVar[list[str]] = ["text"]
-    max_seq_length: int = LONGEST
-    """Tokens that are read of a text. Set lower, as ``model.max_seq_length`` of the library, it cuts longer texts; more
-    than 200,000 are refused, since nobody asked to have them cut."""
+    max_seq_length: int = MAX_LENGTH
+    """Tokens that are read of a text. Once it is set, as ``model.max_seq_length`` of the library, longer texts are cut,
+    with a warning. Until then they are refused, since nobody asked to have them cut. It may be up to 200,000."""
 
     def __init__(self, encoder: SentenceEncoder) -> None:
         super().__init__()
         self.members = nn.ModuleList(encoder.members)
         self.encoder = encoder
+        self._told_of_cutting = 0
 
     def preprocess(self, inputs: Sequence[str], prompt: str | None = None, **_: Any) -> dict[str, torch.Tensor]:
         """N texts to ``input_ids`` int64 (N, T), padded, and ``attention_mask`` (N, T), 1 where a text is.
@@ -56,14 +60,23 @@ class SightwordModule(nn.Module):
             EncoderError: an input is no text, or too long.
         """
         texts = [inputs] if isinstance(inputs, str) else inputs
-        rows = []
+        most, cutting = min(self.max_seq_length, LONGEST), "max_seq_length" in vars(self)
+        rows, cut = [], 0
         for place, text in enumerate(texts):
             if not isinstance(text, str):
                 raise EncoderError(f"input {place} is no text but {type(text).__name__}", expected="texts")
             ids_of_text = np.asarray(self.encoder.vocabulary.encode((prompt or "") + text), np.int64)
-            rows.append(ids_of_text[: self.max_seq_length] if self.max_seq_length < LONGEST else ids_of_text)
-            if len(rows[-1]) > LONGEST:
-                raise EncoderError(f"input {place} has {len(rows[-1]):,} tokens", expected=f"at most {LONGEST:,}")
+            if len(ids_of_text) > most and not cutting:
+                raise EncoderError(
+                    f"input {place} has {len(ids_of_text):,} tokens",
+                    expected=f"at most {most:,}",
+                    todo=f"Set model.max_seq_length, which may be {LONGEST:,}: longer texts are then cut.",
+                )
+            cut += len(ids_of_text) > most
+            rows.append(ids_of_text[:most])
+        if cut and self._told_of_cutting != most:
+            self._told_of_cutting = most
+            log.warning("%d of %d texts are cut to their first %d tokens (max_seq_length)", cut, len(rows), most)
         ids, lengths = pad(rows)
         mask = torch.arange(ids.shape[1]) < lengths[:, None]
         return {"input_ids": ids, "attention_mask": mask.to(torch.int64)}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import email.utils
 import hashlib
 import random
 import socket
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from silent_pipes import silent_pipe
 
 from pipeline.downloads import transfer
 from pipeline.downloads.transfer import Patience, Resuming, UnreachableError
@@ -108,6 +111,39 @@ def test_a_passing_fault_is_waited_for_as_the_server_says(site, part, patience, 
     site.plans["a.zip"] = ["503", "429 7", "500"]
     Resuming(part, patience=Patience(wait=1)).fill(site.url("a.zip"))
     assert waits == [1, 7, 4]
+    assert part.read_bytes() == BODY
+
+
+def test_a_server_that_asks_for_patience_for_ever_is_asked_four_times(site, part, monkeypatch):
+    waits: list[float] = []
+    monkeypatch.setattr("time.sleep", waits.append)
+    site.plans["a.zip"] = ["429 60"] * 99
+    with pytest.raises(UnreachableError, match="the server answers 429 Too Many Requests, again and again"):
+        Resuming(part).fill(site.url("a.zip"))
+    assert waits == [60, 60, 60]
+    assert len(site.requests) == 4
+
+
+@pytest.mark.parametrize("asked", ["3600", "9" * 400, "Fri, 31 Dec 9999 23:59:59 GMT"])
+def test_a_server_that_asks_for_more_than_a_minute_is_left_alone(site, part, monkeypatch, asked):
+    monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it waits"))
+    site.plans["a.zip"] = [f"429 {asked}"] * 99
+    with pytest.raises(
+        UnreachableError, match=r"answers 429 .* and asks for (3,600|inf|\d+(,\d\d\d)+) seconds of patience"
+    ):
+        Resuming(part).fill(site.url("a.zip"))
+    assert len(site.requests) == 1
+
+
+def test_a_date_to_come_back_at_is_kept_to(site, part, monkeypatch):
+    waits: list[float] = []
+    monkeypatch.setattr("time.sleep", waits.append)
+    soon = email.utils.formatdate(time.time() + 30, usegmt=True)
+    past = email.utils.formatdate(time.time() - 300, usegmt=True)
+    site.plans["a.zip"] = [f"503 {soon}", f"503 {past}", "503 tomorrow"]
+    Resuming(part, patience=Patience(wait=1)).fill(site.url("a.zip"))
+    assert 20 < waits[0] <= 30
+    assert waits[1:] == [0, 4]
     assert part.read_bytes() == BODY
 
 
@@ -236,3 +272,12 @@ def test_a_published_size_for_which_there_is_no_room_is_told_before_it_comes(sit
     with pytest.raises(DownloadError, match="the disk has room for 1,000"):
         Resuming(part, size=len(BODY), patience=patience).fill(site.url("a.zip"))
     assert not part.exists()
+
+
+@pytest.mark.parametrize("size", [None, 0])
+def test_a_pipe_at_a_mirror_is_not_waited_for(tmp_path, part, size):
+    with (
+        silent_pipe(tmp_path / "pipe"),
+        pytest.raises(UnreachableError, match=r"pipe: cannot be read \(it is a pipe or a device, not a regular file\)"),
+    ):
+        Resuming(part, size=size).fill(str(tmp_path / "pipe"))

@@ -282,6 +282,16 @@ def test_the_door_refuses_by_name(tmp_path, sources) -> None:
         ({"max_pixels": 10**9}, "max_pixels"),
         ({"crop": 5}, "does not take crops of 5 pixels"),
         ({"store": ""}, "store names no folder"),
+        ({"store": 5}, "store names no folder"),
+        ({"mean": "abc"}, r"mean: Input should be a valid list"),
+        ({"mean": None}, r"mean: Input should be a valid list"),
+        ({"std": [0.2, 0.2, "x"]}, r"std\.2: Input should be a valid number"),
+        ({"weights_seed": 2**70}, "weights_seed: Input should be less than or equal to 4294967295"),
+        ({"weights_seed": "x"}, "weights_seed: Input should be a valid integer"),
+        ({"weights_sha256": 5}, "weights_sha256 is 5; expected 64 hex digits"),
+        ({"feature_point": None}, "feature_point: Input should be a valid string"),
+        ({"workers": -1}, "workers is -1; expected 0 or more processes"),
+        ({"workers": "2"}, "workers is '2'"),
     ):
         with pytest.raises(FeaturesError, match=message):
             extract([sources[0].path], "squeezenet1_1", "random", **wrong)
@@ -291,6 +301,21 @@ def test_the_door_refuses_by_name(tmp_path, sources) -> None:
     for one in (sources[0].path, Path(sources[0].path)):
         with pytest.raises(FeaturesError, match="expected a list of paths"):
             extract(one, "squeezenet1_1", "random")
+    for pictures, message in (
+        ([sources[0].path, b"a.png"], "picture 1 is bytes; expected the path of a picture file"),
+        ([None], "picture 0 is NoneType"),
+        ([Image.new("RGB", (9, 9))], "picture 0 is Image"),
+        (None, "pictures are NoneType; expected a list of paths"),
+        ({"a.png", "b.png"}, "pictures are set; expected a list of paths"),
+    ):
+        with pytest.raises(FeaturesError, match=message):
+            extract(pictures, "squeezenet1_1", "random")
+    with pytest.raises(FeaturesError, match="backbone: Input should be a valid string"):
+        extract([sources[0].path], None, "random")
+    with pytest.raises(FeaturesError, match="weights is None; expected a name of torchvision's weights"):
+        extract([sources[0].path], "squeezenet1_1", None)
+    with pytest.raises(PictureError, match="its name holds a NUL character"):
+        extract(["a\0b.png"], "squeezenet1_1", "random")
     with pytest.raises(WeightsError, match="does not exist"):
         extract([], "squeezenet1_1", tmp_path / "weights")
 

@@ -12,6 +12,7 @@ import time
 
 import numpy as np
 import pytest
+from silent_pipes import silent_pipe
 
 from pipeline import cli
 from pipeline.errors import StoreError
@@ -394,3 +395,48 @@ def test_looking_after_a_store_needs_no_torch() -> None:
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout.strip() == "False"
+
+
+def test_a_pipe_with_the_name_of_a_segment_is_not_waited_for(store, capsys, caplog) -> None:
+    features = fill(store, identity(), range(20))
+    pipe = store.kinds / identity().name / f"{'0' * 32}.parquet"
+    with silent_pipe(pipe):
+        assert same(read(store, identity(), list(features)), features)
+        assert not read(store, identity(), [bytes(32)])
+        assert "a pipe or a device, not a regular file" in caplog.text
+        assert cli.main(["store", "verify", "--store", str(store.folder)]) == 1
+        assert f"damaged: {pipe}: all or some features (it is a pipe or a device" in capsys.readouterr().out
+        assert upkeep.prune(store, dry_run=True).segments == 2
+        assert pipe.exists()
+        assert upkeep.prune(store).segments == 2
+    assert not pipe.exists()
+    assert same(read(store, identity(), list(features)), features)
+
+
+def test_a_pipe_that_is_alone_in_a_kind_or_describes_the_kind(store) -> None:
+    fill(store, identity(), range(2))
+    folder = store.kinds / identity().name
+    for path in store.segments(folder):
+        path.unlink()
+    (folder / "identity.json").unlink()
+    with silent_pipe(folder / f"{'0' * 32}.parquet"), silent_pipe(folder / "identity.json"):
+        [kind] = upkeep.survey(store)
+        assert [what.rpartition(": ")[2][:9] for what in kind.damaged] == ["it is not", "all or so"]
+        upkeep.prune(store)
+    assert not store.segments(folder)
+
+
+def test_a_link_in_a_circle_is_reported_and_pruned(store, capsys) -> None:
+    features = fill(store, identity(), range(20))
+    link = store.kinds / identity().name / f"{'0' * 32}.parquet"
+    link.symlink_to(link.name)
+    assert same(read(store, identity(), list(features)), features)
+    place = ["--store", str(store.folder)]
+    assert cli.main(["store", "stats", *place]) == 0
+    assert "1 places are damaged" in capsys.readouterr().out
+    assert cli.main(["store", "verify", *place]) == 1
+    assert f"damaged: {link}: all or some features (Too many levels of symbolic links)" in capsys.readouterr().out
+    assert cli.main(["store", "prune", *place]) == 0
+    assert not link.is_symlink()
+    assert cli.main(["store", "verify", *place]) == 0
+    assert same(read(store, identity(), list(features)), features)

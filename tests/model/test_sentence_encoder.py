@@ -6,6 +6,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,7 +16,6 @@ from hypothesis import strategies as st
 from pipeline.captions.vocabulary import Vocabulary
 from pipeline.errors import EncoderError, SetupError
 from pipeline.model import embedding
-from pipeline.model import sentence_encoder as module
 from pipeline.model.encoders import Encoders
 from pipeline.model.sentence_encoder import SentenceEncoder
 from pipeline.model.settings import ModelSettings
@@ -163,18 +164,68 @@ def test_a_very_long_sentence_is_encoded(length):
     encoder = made(MODEL.model_copy(update={"bidirectional": False}), members=1)
     text = "a dog runs in the snow . " * (length // 25)
     assert len(text) == length
-    found = encoder.encode([text, "a dog"])
+    found = encoder.encode([text, "a dog"], max_length=length)
     assert np.isfinite(found).all()
     assert np.abs(found[1] - encoder.encode("a dog")).max() < 1e-6
 
 
-def test_a_longer_one_than_fits_is_refused_at_once(encoder, monkeypatch):
-    with pytest.raises(EncoderError, match="sentence 1 has 200,001 tokens; expected at most 200,000"):
-        encoder.encode(["a dog", "a" * 200_001])
-    monkeypatch.setattr(module, "LONGEST", 5)
-    assert encoder.encode("a dog").shape == (12,)
-    with pytest.raises(EncoderError, match="sentence 0 has 6 tokens"):
-        encoder.encode("a dogs")
+def test_a_longer_one_is_refused_at_once_and_not_cut(encoder):
+    with pytest.raises(EncoderError, match=r"sentence 1 has 200,000 tokens; expected at most 5,000\. Cut it, or give"):
+        encoder.encode(["a dog", "a" * 200_000])
+    assert encoder.encode("a dog", max_length=5).shape == (12,)
+    with pytest.raises(EncoderError, match="sentence 0 has 6 tokens; expected at most 5"):
+        encoder.encode("a dogs", max_length=5)
+    with pytest.raises(EncoderError, match=r"200,001 tokens; expected at most 200,000\. Cut it\."):
+        encoder.encode("a" * 200_001, max_length=200_000)
+    for wrong in (0, 200_001, None, "5", 2.5):
+        with pytest.raises(EncoderError, match=r"max_length is .*; expected 1 to 200,000"):
+            encoder.encode("a dog", max_length=wrong)
+
+
+@pytest.mark.parametrize(
+    ("folder", "said"),
+    [
+        (5, "the folder is int; expected the path of a folder"),
+        (None, "the folder is NoneType"),
+        (b"models/encoder", "the folder is bytes"),
+        ("a\0b", r"the folder is 'a\\x00b'; expected a path that a file system can have"),
+        ("\ud83d", r"the folder is '\\ud83d'; expected a path that a file system can have"),
+    ],
+)
+def test_a_folder_that_is_no_path_is_told(encoder, folder, said):
+    for use in (SentenceEncoder.load, encoder.save):
+        with pytest.raises(EncoderError, match=said):
+            use(folder)
+
+
+def test_a_table_is_not_encoded_by_the_names_of_its_columns(encoder):
+    frame = pd.DataFrame({"caption": TEXTS})
+    for table in (frame, pa.Table.from_pandas(frame)):
+        with pytest.raises(EncoderError, match=r"sentences are a table \(.*Give one column of it"):
+            encoder.encode(table)
+    assert np.array_equal(encoder.encode(frame["caption"]), encoder.encode(TEXTS))
+
+
+def test_half_a_character_is_an_unknown_one(encoder, caplog):
+    assert np.array_equal(encoder.encode("a \ud83d dog"), encoder.encode("a \u4e00 dog"))
+    assert encoder.known("\ud83da") == 0.5
+    encoder.encode("\ud83d")
+    assert r"('\ud83d')" in caplog.text
+
+
+def test_arrays_that_run_backwards_or_may_not_be_written_are_taken_as_they_are(encoder, tmp_path):
+    features = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
+    np.save(tmp_path / "features.npy", features)
+    pictures = encoder.encode_images(features)
+    mapped = np.load(tmp_path / "features.npy", mmap_mode="r")
+    assert np.array_equal(encoder.encode_images(mapped), pictures)
+    assert np.array_equal(encoder.encode_images(mapped[::-1]), pictures[::-1])
+    captions = encoder.encode(TEXTS)
+    scores = encoder.similarity(captions[::-1].copy(), pictures[:, ::-1].copy())
+    assert np.array_equal(encoder.similarity(captions[::-1], pictures[:, ::-1]), scores)
+    scores = encoder.similarity(captions, pictures)
+    pictures.flags.writeable = False
+    assert np.array_equal(encoder.similarity(captions, pictures), scores)
 
 
 def test_threads_may_share_an_encoder():

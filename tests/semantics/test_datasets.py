@@ -4,6 +4,7 @@ import re
 import shutil
 
 import pytest
+from silent_pipes import silent_pipe
 
 from pipeline.errors import SemanticsError
 from pipeline.semantics.datasets import SUBTASKS, missing_file, read_task
@@ -159,3 +160,10 @@ def test_a_subtask_without_a_name_is_told(data):
     (data / "downstream/STS/STSOwn-en-test/STS.input..txt").write_text("a\tb\n")
     with pytest.raises(SemanticsError, match="a subtask without a name"):
         read_task("STSOwn", data)
+
+
+def test_a_pipe_is_not_waited_for(data):
+    gold = data / OWN / "STS.gs.street.txt"
+    gold.unlink()
+    with silent_pipe(gold):
+        assert "STS.gs.street.txt: cannot be read (it is a pipe or a device, not a regular file)" in wrong(data)

@@ -153,15 +153,18 @@ def test_other_inputs_are_named():
     module = SightwordModule(made())
     with pytest.raises(EncoderError, match="input 1 is no text but dict; expected texts"):
         module.preprocess(["a dog", {"image": "a.png"}])
-    with pytest.raises(EncoderError, match="input 0 has 200,001 tokens"):
-        module.preprocess(["a" * 200_001])
+    with pytest.raises(EncoderError, match=r"input 1 has 200,000 tokens; expected at most 5,000\. Set model\.max_seq"):
+        module.preprocess(["a", "a" * 200_000])
 
 
-def test_a_shorter_length_cuts_what_is_longer_as_the_library_has_it():
+def test_a_length_that_was_set_cuts_what_is_longer_as_the_library_has_it_and_says_so_once(caplog):
     module = SightwordModule(made())
     module.max_seq_length = 5
     model = StandIn(modules=[module])
     assert np.array_equal(model.encode(["a dog runs", "a"]), model.encode(["a dog", "a"]))
     assert np.array_equal(model.encode(["dogs"], prompt="a "), model.encode(["a dog"]))
     assert module.preprocess(["a" * 300_000])["input_ids"].shape == (1, 5)
-    assert SightwordModule(made()).max_seq_length == 200_000
+    assert caplog.messages == ["1 of 2 texts are cut to their first 5 tokens (max_seq_length)"]
+    module.max_seq_length = 6_000
+    assert module.preprocess(["a" * 7_000])["input_ids"].shape == (1, 6_000)
+    assert SightwordModule(made()).max_seq_length == 5_000

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import string
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from pipeline.errors import CorpusError
+from pipeline import yaml_reader
+from pipeline.errors import CorpusError, FileFormatError
 from pipeline.files import Pathish, read_text
 
 FILE = "scenes.yaml"
@@ -220,16 +221,12 @@ def load_world(path: Pathish) -> World:
         CorpusError: it is no YAML, or an entry is missing, unknown or wrong (all of them are named).
         FileFormatError: it is missing.
     """
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError
-
     file = Path(path) / FILE if Path(path).is_dir() else Path(path)
     text = read_text(file, todo="The sample's description is data/raw/sample/scenes.yaml, in git.")
     try:
-        value: Any = YAML(typ="safe", pure=True).load(text)
-    except MarkedYAMLError as error:
-        line = "" if error.problem_mark is None else f", line {error.problem_mark.line + 1}"
-        raise CorpusError(f"is not valid YAML ({error.problem})", where=f"{file}{line}") from None
+        value = yaml_reader.parse(text, file)
+    except FileFormatError as error:
+        raise CorpusError(error.what, where=error.where) from None
     try:
         return World.model_validate(value)
     except ValidationError as error:
