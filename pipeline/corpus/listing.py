@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ class Listing:
     files: frozenset[str]
     misnamed: frozenset[str] = frozenset()
     """Those whose names are not UTF-8, so that no corpus can name them; each odd byte is written as ``\\xe9``."""
+    circular: frozenset[str] = frozenset()
+    """Those of ``files`` that are links which cannot be followed, since they run in a circle."""
 
 
 def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
@@ -48,6 +51,7 @@ def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
             "features come precomputed.",
         )
     files: set[str] = set()
+    circular: set[str] = set()
     entered: set[str] = set()
     waiting = [""]
     while waiting:
@@ -59,22 +63,26 @@ def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
         try:
             with os.scandir(root / inner) as entries:
                 for entry in entries:
-                    if _is_folder(entry):
+                    is_folder = _is_folder(entry)
+                    if is_folder:
                         waiting.append(f"{inner}{entry.name}/")
                     else:
                         files.add(inner + entry.name)
+                    if is_folder is None:
+                        circular.add(inner + entry.name)
         except OSError as error:
             raise CorpusError(f"cannot be listed ({error.strerror})", where=root / inner) from None
     misnamed = {name for name in files if not _is_utf8(name)}
     escaped = {os.fsencode(name).decode("utf-8", "backslashreplace") for name in misnamed}
-    return Listing(root, frozenset(files - misnamed), frozenset(escaped))
+    return Listing(root, frozenset(files - misnamed), frozenset(escaped), frozenset(circular - misnamed))
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
+def _is_folder(entry: os.DirEntry[str]) -> bool | None:
+    """Whether it is a folder or a link to one; none for a link that runs in a circle."""
     try:
         return entry.is_dir()
-    except OSError:
-        return False
+    except OSError as error:
+        return None if error.errno == errno.ELOOP else False
 
 
 def _is_utf8(name: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pipeline.corpus.listing import list_pictures
 from pipeline.doctor.findings import Note, good, problem, warning
 from pipeline.doctor.situation import Situation, precomputed_shape
 from pipeline.doctor.words import size, some
@@ -45,7 +46,24 @@ def look_at_corpus(situation: Situation) -> Iterator[Note]:
         )
     elif not missing and not empty:
         yield good(f"{settings.path} has what the format {settings.format} needs")
+    yield from _names(path, settings.path)
     yield from _tracked(situation, settings.path)
+
+
+def _names(path: Path, shown: str) -> Iterator[Note]:
+    """What the stage corpus passes over, but DVC, which looks at the whole folder before it, stops at."""
+    try:
+        listing = list_pictures(path, required=True)
+    except CorpusError as error:
+        yield problem(f"{error.where}: {error.what}", "Give yourself the right to read it.")
+        return
+    assert listing is not None
+    if listing.misnamed:
+        yield problem(
+            f"{shown}: no UTF-8, so DVC stops at it: {some(sorted(listing.misnamed))}", "Rename or remove it."
+        )
+    if listing.circular:
+        yield problem(f"{shown}: a link in a circle, DVC stops at it: {some(sorted(listing.circular))}", "Remove it.")
 
 
 def _corpus_files(path: Path, settings: Any) -> list[str]:

@@ -92,6 +92,19 @@ def test_pictures_are_listed_with_linked_folders_and_without_loops(tmp_path: Pat
     listing = list_pictures(tmp_path / "pictures", required=True)
     assert listing is not None
     assert listing.files == {"a.jpg", "sub/b.jpg", "linked/c.jpg"}
+    assert listing.circular == listing.misnamed == set()
+
+
+def test_names_that_are_not_utf8_and_links_in_a_circle_are_told_apart(tmp_path: Path) -> None:
+    for name in (b"a.jpg", b"caf\xe9.jpg", "caf\u00e9.jpg".encode()):
+        (tmp_path / os.fsdecode(name)).touch()
+    for name, target in (("one", "two"), ("two", "one"), ("gone", "nowhere")):
+        os.symlink(target, tmp_path / name)
+    listing = list_pictures(tmp_path, required=True)
+    assert listing is not None
+    assert listing.files == {"a.jpg", "caf\u00e9.jpg", "one", "two", "gone"}
+    assert listing.misnamed == {r"caf\xe9.jpg"}
+    assert listing.circular == {"one", "two"}
 
 
 def test_the_tables_have_their_columns_and_captions_count_from_zero(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,16 @@ def test_a_corpus_piece_by_piece(project) -> None:
     assert states(project.look(look_at_corpus)) == {"ok"}
     (project.folder / "data/raw/flickr8k.dvc").unlink()
     assert "neither DVC nor git" in only(project.look(look_at_corpus), "warning").what
+
+
+def test_names_and_links_that_dvc_stops_at(project) -> None:
+    folder = project.folder / "data/raw/sample"
+    (folder / "more").mkdir()
+    (folder / os.fsdecode(b"more/caf\xe9.png")).touch()
+    (folder / "more/round.png").symlink_to("round.png")
+    misnamed, circular = (one for one in project.look(look_at_corpus) if one.state == "problem")
+    assert misnamed.what == r"data/raw/sample: no UTF-8, so DVC stops at it: more/caf\xe9.png"
+    assert circular.what == "data/raw/sample: a link in a circle, DVC stops at it: more/round.png"
 
 
 def test_which_table_is_meant(project) -> None:
