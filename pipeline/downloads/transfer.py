@@ -326,7 +326,7 @@ def _validator(response: requests.Response) -> str | None:
 
 
 def _retry_after(value: str) -> float | None:
-    """The seconds that a server asks to wait, by their number or a date (RFC 9110, section 10.2.3); None without one."""
+    """The seconds that a server asks to wait, as a number or a date (RFC 9110, section 10.2.3); None without one."""
     if value.isdecimal():
         return float(value)
     try:
