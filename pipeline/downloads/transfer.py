@@ -7,7 +7,6 @@ of its downloaders. What has come is kept beside the file as ``NAME.part``.
 
 from __future__ import annotations
 
-import errno
 import json
 import logging
 import os
@@ -26,7 +25,7 @@ from tqdm import tqdm
 
 from pipeline import __version__
 from pipeline.errors import DownloadError
-from pipeline.files import write_text
+from pipeline.files import FULL, write_text
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +34,6 @@ LOCAL_CHUNK = 1 << 20
 FOR_A_WHILE = (408, 425, 429, 500, 502, 503, 504)
 LONGEST_WAIT = 60.0
 MAKE_ROOM = "Make room and run it again: what has been downloaded so far is kept."
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class UnreachableError(DownloadError):
