@@ -124,6 +124,8 @@ def load_flipped(folder, count):
     """With a bit of one file flipped, the folder is refused or loads as the same encoder."""
     expected, rng = state(SentenceEncoder.load(folder)), random.Random(0)
     for path in sorted(folder.iterdir()):
+        if path.name == "modules.json":  # for another library: it is not read here
+            continue
         whole = path.read_bytes()
         bits = range(8 * len(whole))
         for bit in bits if count is None or count > len(bits) else rng.sample(bits, count):
@@ -141,7 +143,7 @@ def test_a_flipped_bit_is_never_loaded(folder):
 
 @pytest.mark.full
 def test_no_flipped_bit_of_thousands_is_loaded(folder):
-    load_flipped(folder, 4000)
+    load_flipped(folder, 3000)
 
 
 def test_the_sums_are_those_of_the_usual_program(folder):
