@@ -20,12 +20,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.errors import FileFormatError
+from pipeline.errors import FileFormatError, SetupError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Pathish = str | os.PathLike[str]
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says where something more cannot be written: no space, a quota, a limit of the file's size."""
 
 
 def sync_folder(folder: Path) -> None:
@@ -69,7 +72,8 @@ def atomic_file(path: Pathish) -> Iterator[Path]:
         it closes it before the block ends.
 
     Raises:
-        OSError: what the file system says; ``path`` is then as it was before.
+        SetupError: ``path`` is a mount point.
+        OSError: what the file system says; ``path`` is then as it was before. Of a full disk the error names ``path``.
     """
     final = Path(path)
     if final.exists() and not final.is_file():
@@ -79,11 +83,12 @@ def atomic_file(path: Pathish) -> Iterator[Path]:
     temporary = Path(name)
     try:
         os.close(descriptor)
-        yield temporary
-        temporary.chmod(_open_mode(folder=False))
-        _sync_file(temporary)
-        os.replace(temporary, final)
-        sync_folder(final.parent)
+        with _naming(temporary, final):
+            yield temporary
+            temporary.chmod(_open_mode(folder=False))
+            _sync_file(temporary)
+            os.replace(temporary, final)
+            sync_folder(final.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -97,35 +102,73 @@ def atomic_folder(path: Pathish) -> Iterator[Path]:
 
     Args:
         path: the final name; its parent is created.
+
+    Raises:
+        SetupError: ``path`` is a mount point; told before the block where the system tells.
+        OSError: what the file system says. Of a full disk the error names the file below ``path``.
     """
     final = Path(path)
+    if final.is_mount():
+        raise _mounted(final)
     final.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=final.parent, prefix=f".{final.name[:40]}.", suffix=".tmp"))
     try:
-        yield temporary
-        temporary.chmod(_open_mode(folder=True))
-        for entry in sorted(temporary.rglob("*")):
-            if entry.is_dir():
-                sync_folder(entry)
-            elif entry.is_file() and not entry.is_symlink():
-                _sync_file(entry)
-        sync_folder(temporary)
-        aside = Path(tempfile.mkdtemp(dir=final.parent, prefix=f".{final.name[:40]}.", suffix=".old"))
-        try:
-            had_one = final.is_dir()
-            if had_one:
-                os.replace(final, aside / "folder")
-            try:
-                os.replace(temporary, final)
-            except OSError:
-                if had_one:
-                    os.replace(aside / "folder", final)
-                raise
-            sync_folder(final.parent)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
+        with _naming(temporary, final):
+            yield temporary
+            temporary.chmod(_open_mode(folder=True))
+            for entry in sorted(temporary.rglob("*")):
+                if entry.is_dir():
+                    sync_folder(entry)
+                elif entry.is_file() and not entry.is_symlink():
+                    _sync_file(entry)
+            sync_folder(temporary)
+            _put(temporary, final)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _put(temporary: Path, final: Path) -> None:
+    """Rename a folder to the name of another one, which is moved aside and deleted."""
+    aside = Path(tempfile.mkdtemp(dir=final.parent, prefix=f".{final.name[:40]}.", suffix=".old"))
+    try:
+        had_one = final.is_dir()
+        if had_one:
+            os.replace(final, aside / "folder")
+        try:
+            os.replace(temporary, final)
+        except OSError:
+            if had_one:
+                os.replace(aside / "folder", final)
+            raise
+        sync_folder(final.parent)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _naming(temporary: Path, final: Path) -> Iterator[None]:
+    """Have errors of a full disk name what was to be written in the end, and those of mount points say so."""
+    try:
+        yield
+    except OSError as error:
+        names = [os.fspath(name) for name in (error.filename2, error.filename) if isinstance(name, str | os.PathLike)]
+        if error.errno == errno.EBUSY and os.fspath(final) in names:
+            raise _mounted(final) from None
+        if error.errno not in FULL:
+            raise
+        # Of two names the second is that of a copy; an error of a write has none.
+        name = Path(names[0]) if names else temporary
+        if name.is_relative_to(temporary):
+            name = final / name.relative_to(temporary)
+        raise OSError(error.errno, os.strerror(error.errno), os.fspath(name)) from None
+
+
+def _mounted(final: Path) -> SetupError:
+    return SetupError(
+        "is a mount point, which cannot be replaced by what was written anew",
+        where=final,
+        todo="Mount the disk at a folder above, or have the whole project on it.",
+    )
 
 
 def canonical_json(value: Any) -> str:

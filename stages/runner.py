@@ -16,6 +16,7 @@ from ruamel.yaml import YAML
 
 from pipeline import machine, params
 from pipeline.errors import SightwordError
+from pipeline.files import FULL
 from pipeline.lineage.facts import Recorder
 from pipeline.settings import Settings
 
@@ -78,7 +79,7 @@ def run(
     except SightwordError as error:
         _fail(name, str(error), debug=arguments.verbose > 1)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS):
+        if error.errno not in (*FULL, errno.EACCES, errno.EROFS):
             raise
         place = f" ({error.filename})" if error.filename else ""
         _fail(name, f"{os.strerror(error.errno)}{place}. Nothing half-written is left.", debug=arguments.verbose > 1)

@@ -1,7 +1,9 @@
 """Files appear whole or not at all, with the same bytes for the same content."""
 
+import errno
 import json
 import os
+import shutil
 import stat
 
 import pyarrow as pa
@@ -10,7 +12,7 @@ import pytest
 from silent_pipes import silent_pipe
 
 from pipeline import files
-from pipeline.errors import FileFormatError
+from pipeline.errors import FileFormatError, SetupError
 
 
 def names(folder):
@@ -63,6 +65,69 @@ def test_a_folder_that_cannot_be_put_in_place_leaves_the_earlier_one(tmp_path, m
     with pytest.raises(OSError, match="No space"), files.atomic_folder(final) as folder:
         (folder / "new").write_text("2")
     assert names(final) == ["old"]
+    assert names(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_the_error_of_a_full_disk_names_the_file_that_was_to_be_written(tmp_path, code):
+    def full(*_):
+        raise OSError(code, os.strerror(code))
+
+    with pytest.raises(OSError) as told, files.atomic_file(tmp_path / "a") as temporary:
+        full(temporary)
+    assert (told.value.errno, told.value.filename) == (code, str(tmp_path / "a"))
+    with (
+        pytest.raises(OSError) as told,
+        files.atomic_folder(tmp_path / "out") as folder,
+        files.atomic_file(folder / "b/c"),
+    ):
+        full()
+    assert (told.value.errno, told.value.filename) == (code, str(tmp_path / "out/b/c"))
+
+    assert names(tmp_path) == []
+
+
+def test_of_a_copy_the_full_disk_is_the_one_copied_to(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / "source").write_text("x")
+    monkeypatch.setattr(os, "sendfile", full)
+    with pytest.raises(OSError, match="No space") as told, files.atomic_folder(tmp_path / "out") as folder:
+        shutil.copyfile(tmp_path / "source", folder / "copy")
+    assert told.value.filename == str(tmp_path / "out/copy")
+
+
+def test_other_errors_are_left_as_they_are(tmp_path):
+    with pytest.raises(FileNotFoundError) as told, files.atomic_folder(tmp_path / "out") as folder:
+        (folder / "none").read_bytes()
+    assert str(told.value.filename).endswith(".tmp/none")
+    with pytest.raises(TimeoutError), files.atomic_file(tmp_path / "a"):
+        raise TimeoutError
+
+
+def test_a_mount_point_is_told_before_the_work(tmp_path):
+    told = pytest.raises(SetupError, match=r"^/proc: is a mount point, .*Mount the disk at a folder above")
+    with told, files.atomic_folder("/proc"):
+        pytest.fail("the work began")
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_mount_point_that_does_not_look_like_one_is_told_too(tmp_path, monkeypatch, kind):
+    """A folder of the same disk that is bound there, or a single file."""
+    final = tmp_path / "out"
+    final.mkdir() if kind == "folder" else final.touch()
+    replace = os.replace
+
+    def busy(source, target):
+        if final in (source, target):
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), source, None, target)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", busy)
+    write = files.atomic_file if kind == "file" else files.atomic_folder
+    with pytest.raises(SetupError, match="out: is a mount point"), write(final):
+        pass
     assert names(tmp_path) == ["out"]
 
 

@@ -7,8 +7,6 @@ of its downloaders. What has come is kept beside the file as ``NAME.part``.
 
 from __future__ import annotations
 
-import email.utils
-import errno
 import json
 import logging
 import os
@@ -17,8 +15,9 @@ import shutil
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from tqdm import tqdm
 
 from pipeline import __version__
 from pipeline.errors import DownloadError
-from pipeline.files import require_regular, write_text
+from pipeline.files import FULL, require_regular, write_text
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +35,9 @@ LOCAL_CHUNK = 1 << 20
 FOR_A_WHILE = (408, 425, 429, 500, 502, 503, 504)
 LONGEST_WAIT = 60.0
 """Seconds that are waited before another attempt. A server that asks for more is left alone."""
+OLD = 60.0
+"""Seconds since the last change after which a date tells a file from its successor."""
 MAKE_ROOM = "Make room and run it again: what has been downloaded so far is kept."
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class UnreachableError(DownloadError):
@@ -153,7 +153,9 @@ class Resuming:
             if start == total:
                 return
             with writing(self._notes):
-                write_text(self._notes, json.dumps({"url": url, "validator": _validator(response), "total": total}))
+                write_text(
+                    self._notes, json.dumps({"url": url, "validator": validator(response.headers), "total": total})
+                )
             self.resumed |= start > 0
             need_room(self.part.parent, None if total is None else total - start)
             self._write(_received(response), start, total)
@@ -166,13 +168,12 @@ class Resuming:
     def _begin(self, url: str) -> tuple[int, dict[str, str]]:
         """How much is there that can be gone on from, and the headers that ask for the rest."""
         headers = {"Accept-Encoding": "identity", "User-Agent": f"sightword/{__version__}"}
-        have, notes = self._have(), self._read_notes()
-        validator = notes.get("validator") if notes.get("url") == url else None
-        if not have or not (validator or self.checked):
+        have, noted = self._have(), self._noted(url)
+        if not have or not (noted or self.checked):
             return 0, headers
         headers["Range"] = f"bytes={have}-"
-        if validator:
-            headers["If-Range"] = validator
+        if noted:
+            headers["If-Range"] = noted
         return have, headers
 
     def _agree(self, url: str, response: requests.Response, have: int) -> tuple[int, int | None]:
@@ -184,7 +185,8 @@ class Resuming:
         span = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)", headers.get("Content-Range", ""))
         total = int(span.group(2)) if span and span.group(2) != "*" else None
         if status == 416 and have:
-            if total != have:
+            known = self._read_notes().get("total")
+            if total != have or (known and total != known) or not self._same(url, headers, absent=True):
                 self.discard()
                 raise _CutError("what has come does not fit the file; starting over")
         elif status in FOR_A_WHILE:
@@ -201,7 +203,9 @@ class Resuming:
             raise UnreachableError("there is a web page instead of the file", where=url)
         elif status == 206:
             known = self.size or (self._read_notes().get("total") if have else None)
-            if not have or span is None or span.group(1) != str(have) or (known and total not in (None, known)):
+            fits = have and span is not None and span.group(1) == str(have) and (not known or total in (None, known))
+            # Some servers and proxies ignore If-Range: the rest may be that of another file.
+            if not fits or not self._same(url, headers, absent=self.checked):
                 self.discard()
                 raise _CutError("the rest does not fit what has come; starting over")
         else:
@@ -212,6 +216,23 @@ class Resuming:
             raise UnreachableError(f"the file there has {total} bytes, not {self.size}", where=url)
         # Where the server says no size, the published one tells whether all has come.
         return have, self.size if total is None else total
+
+    def _noted(self, url: str) -> str | None:
+        """The validator of the file that has come in part, where this address sent that part."""
+        notes = self._read_notes()
+        return notes.get("validator") if notes.get("url") == url else None
+
+    def _same(self, url: str, headers: Mapping[str, str], *, absent: bool) -> bool:
+        """Whether an answer speaks of the file that has come in part (RFC 9110, section 15.3.7.3).
+
+        Args:
+            url: the address.
+            headers: of the answer.
+            absent: what to say where the answer names no validator, or none was noted.
+        """
+        noted = self._noted(url)
+        found = headers.get("ETag" if noted and noted.startswith('"') else "Last-Modified")
+        return absent if noted is None or found is None else found == noted
 
     def _copy(self, source: Path) -> None:
         """A file of this machine, such as a mirror on a shared disk."""
@@ -319,10 +340,20 @@ def _received(response: requests.Response) -> Iterable[bytes]:
         raise _CutError(f"the connection was cut{why}") from None
 
 
-def _validator(response: requests.Response) -> str | None:
-    """What tells whether the file is still the same (RFC 9110, section 13.1.5: no weak tag)."""
-    tag = response.headers.get("ETag")
-    return tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified")
+def validator(headers: Mapping[str, str]) -> str | None:
+    """What tells whether the file is still the same, to the byte; None where nothing does (RFC 9110, section 13.1.5).
+
+    A strong ETag does. Without an ETag Last-Modified does, where the file was older than a minute when it was sent: a
+    file may change twice within a second, and clocks differ (section 8.8.2.2).
+    """
+    tag, modified = headers.get("ETag"), headers.get("Last-Modified")
+    if tag is not None:
+        return tag if tag.startswith('"') else None
+    try:
+        age = parsedate_to_datetime(headers.get("Date", "")) - parsedate_to_datetime(modified or "")
+    except (TypeError, ValueError):  # no date, a wrong one, or one without and one with a time zone
+        return None
+    return modified if age.total_seconds() >= OLD else None
 
 
 def _retry_after(value: str) -> float | None:
@@ -330,7 +361,7 @@ def _retry_after(value: str) -> float | None:
     if value.isdecimal():
         return float(value)
     try:
-        date = email.utils.parsedate_to_datetime(value)
+        date = parsedate_to_datetime(value)
         return max(0.0, date.timestamp() - time.time())
     except (ValueError, OverflowError):
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,14 +13,19 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.errors import FeaturesError, FileFormatError
+from pipeline.features.hdf5 import AGAIN, created, opened
 from pipeline.files import Pathish, atomic_file
 
-SCHEMA = 1
+SCHEMA = 2
 SHA256_LENGTH = 64
 ROWS_AT_A_TIME = 1024
+HEADERS = 1 << 14
+"""Bytes of the file besides its tables, at most."""
 
 _TEXTS = ("backbone", "feature_point", "weights", "weights_sha256", "transform", "precision", "origin")
-_AGAIN = "Run the stage features again."
+_TYPES = {"schema": int, **dict.fromkeys(_TEXTS, str), "rows": int, "complete": bool}
+_TABLES = ("features", "image_id", "sha256")
+_REJECTED = "rejected"
 
 Array = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
@@ -111,6 +115,7 @@ def write_features(
     Raises:
         FeaturesError: ids not sorted or not unique, rows missing, repeated or outside,
             or values that are not finite.
+        OSError: what the file system says, of a full disk before the first block is taken.
     """
     count = len(image_ids)
     if len(sha256) != count:
@@ -119,25 +124,27 @@ def write_features(
         raise FeaturesError("picture ids must be sorted, each once", where=path)
     names = [image_id.encode() for image_id in image_ids]
     width = max((len(name) for name in names), default=1)
+    lost = [image_id.encode() for image_id in sorted(rejected)]
+    longest = max((len(name) for name in lost), default=0)
+    room = count * (4 * dimension + width + SHA256_LENGTH) + len(lost) * longest + HEADERS
     seen = np.zeros(count, bool)
-    with atomic_file(path) as temporary, h5py.File(temporary, "w", track_order=True) as file:
+    with atomic_file(path) as temporary, created(temporary, room) as (file, check):
         features = file.create_dataset("features", (count, dimension), "<f4")
         for rows, values in blocks:
             _check_block(rows, values, seen, dimension, path)
             seen[rows] = True
             _write_rows(features, rows, values)
+            check()
         if not seen.all():
             raise FeaturesError(f"{np.count_nonzero(~seen)} of {count} rows were never written", where=path)
-        _write_strings(file, "image_id", names, max(width, 1))
-        _write_strings(file, "sha256", [text.encode() for text in sha256], SHA256_LENGTH)
-        if rejected:
-            lost = [image_id.encode() for image_id in sorted(rejected)]
-            _write_strings(file, "rejected", lost, max(len(name) for name in lost))
+        _write_strings(file, "image_id", names, max(width, 1), path)
+        _write_strings(file, "sha256", [text.encode() for text in sha256], SHA256_LENGTH, path)
+        if lost:
+            _write_strings(file, _REJECTED, lost, longest, path)
         file.attrs["schema"] = SCHEMA
         for key in _TEXTS:
             file.attrs[key] = getattr(origin, key)
         file.attrs["rows"] = count
-        file.attrs["checksum"] = _checksum(file)
         file.attrs["complete"] = True  # last
 
 
@@ -145,25 +152,22 @@ def read_features(path: Pathish) -> FeatureTable:
     """Read and check ``features.h5``.
 
     Raises:
-        FileFormatError: missing, not HDF5, of another schema, not complete, or damaged.
+        FileFormatError: missing, of another schema or program, not complete, damaged or changed.
         FeaturesError: ids not sorted, or values that are not finite.
     """
-    try:
-        with h5py.File(path, "r") as file:
-            _check_file(file, path)
-            features = np.ascontiguousarray(file["features"][:], np.float32)
-            image_ids = [name.decode() for name in file["image_id"][:].tolist()]
-            sha256 = [text.decode() for text in file["sha256"][:].tolist()]
-            rejected = (
-                frozenset(name.decode() for name in file["rejected"][:].tolist()) if "rejected" in file else frozenset()
-            )
-            attributes = {key: _plain(value) for key, value in sorted(file.attrs.items())}
-    except OSError as error:
-        raise _unreadable(path, error) from None
+    with opened(path) as (file, checksum):
+        attributes = {**_read_attributes(file, path), "checksum": checksum}
+        features = _table(file, "features", attributes["rows"], path)
+        image_ids, sha256 = (
+            [text.decode() for text in _table(file, name, attributes["rows"], path).tolist()]
+            for name in ("image_id", "sha256")
+        )
+        lost = _table(file, _REJECTED, None, path).tolist() if _REJECTED in file else []
+        rejected = frozenset(text.decode() for text in lost)
     if any(not one < other for one, other in itertools.pairwise(image_ids)):
-        raise FeaturesError("its picture ids are not sorted, each once", where=path, todo=_AGAIN)
+        raise FeaturesError("its picture ids are not sorted, each once", where=path, todo=AGAIN)
     if not rejected.isdisjoint(image_ids):
-        raise FileFormatError("is damaged: it has rows of pictures it calls rejected", where=path, todo=_AGAIN)
+        raise FileFormatError("is damaged: it has rows of pictures it calls rejected", where=path, todo=AGAIN)
     bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
     if len(bad):
         raise FeaturesError(
@@ -192,46 +196,51 @@ def _write_rows(features: h5py.Dataset, rows: Rows, values: Array) -> None:
         features[rows[start] : rows[start] + (end - start)] = values[start:end]
 
 
-def _write_strings(file: h5py.File, name: str, values: Sequence[bytes], length: int) -> None:
+def _write_strings(file: h5py.File, name: str, values: Sequence[bytes], length: int, path: Pathish) -> None:
     if any(b"\0" in value or len(value) > length for value in values):
-        raise FeaturesError(f"a {name} holds a NUL or is longer than {length} bytes", where=file.filename)
+        raise FeaturesError(f"a {name} holds a NUL or is longer than {length} bytes", where=path)
     kind = h5py.string_dtype("utf-8", length)
     file.create_dataset(name, data=np.array(values, kind), dtype=kind)
 
 
-def _checksum(file: h5py.File) -> str:
-    """sha256 over the little-endian features, then every NUL-padded id, then every sha256."""
-    digest = hashlib.sha256()
-    for start in range(0, len(file["features"]), ROWS_AT_A_TIME):
-        digest.update(file["features"][start : start + ROWS_AT_A_TIME].astype("<f4").tobytes())
-    for name in ("image_id", "sha256"):
-        digest.update(file[name][:].tobytes())
-    return digest.hexdigest()
-
-
-def _check_file(file: h5py.File, path: Pathish) -> None:
-    absent = [name for name in ("features", "image_id", "sha256") if name not in file]
-    absent += [key for key in ("schema", "rows", "checksum", *_TEXTS) if key not in file.attrs]
+def _read_attributes(file: h5py.File, path: Pathish) -> dict[str, Any]:
+    """All root attributes as plain values, those of the format there and of the right types."""
+    attributes = {key: _plain(value) for key, value in sorted(file.attrs.items())}
+    absent = [name for name in _TABLES if name not in file] + [key for key in _TYPES if key not in attributes]
     if absent:
         raise FileFormatError(
-            f"lacks {', '.join(absent)}", where=path, expected="a whole features file of this pipeline", todo=_AGAIN
+            f"lacks {', '.join(absent)}", where=path, expected="a whole features file of this pipeline", todo=AGAIN
         )
-    if not bool(file.attrs.get("complete", False)):
-        raise FileFormatError("was not written to its end", where=path, todo=_AGAIN)
-    if int(file.attrs["schema"]) != SCHEMA:
-        raise FileFormatError(f"has the schema {file.attrs['schema']}", where=path, expected=str(SCHEMA), todo=_AGAIN)
-    rows = int(file.attrs["rows"])
-    shapes = {name: file[name].shape for name in ("features", "image_id", "sha256")}
-    if file["features"].ndim != 2 or any(shape[0] != rows for shape in shapes.values()):
-        raise FileFormatError(f"has {rows} rows by its attribute but the shapes {shapes}", where=path, todo=_AGAIN)
-    if _checksum(file) != file.attrs["checksum"]:
-        raise FileFormatError("is damaged: its checksum does not fit its content", where=path, todo=_AGAIN)
+    for key, kind in _TYPES.items():
+        if type(attributes[key]) is not kind:
+            raise FileFormatError(
+                f"has the attribute {key} of the type {type(attributes[key]).__name__}",
+                where=path,
+                expected=kind.__name__,
+                todo=AGAIN,
+            )
+    if attributes["schema"] != SCHEMA:
+        raise FileFormatError(f"has the schema {attributes['schema']}", where=path, expected=str(SCHEMA), todo=AGAIN)
+    if not attributes["complete"]:
+        raise FileFormatError("was not written to its end", where=path, todo=AGAIN)
+    return attributes
 
 
-def _unreadable(path: Pathish, error: OSError) -> FileFormatError:
-    if isinstance(error, FileNotFoundError):
-        return FileFormatError("does not exist", where=path, todo="Run the stage features first.")
-    return FileFormatError("is not a whole HDF5 file", where=path, todo=_AGAIN)
+def _table(file: h5py.File, name: str, rows: int | None, path: Pathish) -> npt.NDArray[Any]:
+    table = file[name]
+    if isinstance(table, h5py.Dataset):
+        if name == "features":
+            right = table.ndim == 2 and table.dtype == np.dtype("<f4")
+        else:
+            right = table.ndim == 1 and table.dtype.kind == "S"
+        if right and rows in (None, len(table)):
+            read: npt.NDArray[Any] = table[:]
+            return read
+    found = f"{table.dtype} {table.shape}" if isinstance(table, h5py.Dataset) else "no dataset"
+    kind = "float32 (N, D)" if name == "features" else "fixed-length UTF-8 (N,)"
+    if rows is not None:
+        kind += f" of {rows} rows"
+    raise FileFormatError(f"has {name} as {found}", where=path, expected=kind, todo=AGAIN)
 
 
 def _plain(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """The folder of a saved encoder: what is in it, and whether it is all there and unchanged.
 
-``encoder.json``, ``vocabulary.json``, a safetensors file for each member, ``SHA256SUMS`` over the last two in the form
+``encoder.json``, ``vocabulary.json``, a safetensors file for each member, ``SHA256SUMS`` of all these in the form
 of the program ``sha256sum``, and ``modules.json``, by which sentence-transformers finds its way
 (:mod:`pipeline.wrappers.sentence_transformers`).
 """
@@ -24,7 +24,12 @@ from pipeline.model.shape import ComparisonName, SavedShape, Shape, to_json
 SCHEMA = 1
 WRAPPER = "pipeline.wrappers.sentence_transformers.SightwordModule"
 _KNOWN = {"schema", "similarity", "width", "features_width", "renormalise", "model", "members"}
+SUMS = "SHA256SUMS"
 _TODO = "Take the folder whole: run `dvc checkout models/encoder`, or copy it again."
+_MEANT = (
+    "Who means the change writes the sums anew: "
+    "`sha256sum encoder.json vocabulary.json member-*.safetensors > SHA256SUMS`."
+)
 
 
 @dataclass(frozen=True)
@@ -60,8 +65,8 @@ def write_folder(folder: Pathish, saved: Saved) -> None:
             **saved.notes,
         },
     )
-    sums = [f"{sha256_file(place / name)}  {name}\n" for name in sorted([*names, "vocabulary.json"])]
-    write_text(place / "SHA256SUMS", "".join(sums))
+    sums = [f"{sha256_file(place / name)}  {name}\n" for name in sorted([*names, "vocabulary.json", "encoder.json"])]
+    write_text(place / SUMS, "".join(sums))
     write_json(place / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": WRAPPER}])
 
 
@@ -75,6 +80,8 @@ def read_folder(folder: Pathish) -> Saved:
     if not (place / "encoder.json").is_file():
         what = "holds no encoder (encoder.json is missing)" if place.is_dir() else "is no folder of an encoder"
         raise EncoderError(what, where=place, todo="The stage select writes models/encoder.")
+    sums = _sums(place)
+    _check_sums(place, ["encoder.json"], sums)
     about = _description(place)
     try:
         shape = SavedShape.from_json(about["model"])
@@ -90,7 +97,7 @@ def read_folder(folder: Pathish) -> Saved:
         ) from None
     except ValueError as error:
         raise EncoderError(f"is damaged ({error})", where=place / "encoder.json", todo=_TODO) from None
-    _check_sums(place, [*names, "vocabulary.json"])
+    _check_sums(place, [*names, "vocabulary.json"], sums)
     try:
         vocabulary = Vocabulary.load(place / "vocabulary.json")
     except CaptionsError as error:
@@ -137,18 +144,37 @@ def _names(value: object) -> list[str]:
     return value
 
 
-def _check_sums(place: Path, names: list[str]) -> None:
-    """Each of these files is there, and the one that was saved, where the folder tells which that was."""
+def _sums(place: Path) -> dict[str, str]:
+    """The sha256 of each file that is listed."""
+    where = place / SUMS
+    try:
+        text = read_text(where, todo=_TODO)
+    except FileFormatError as error:
+        raise EncoderError(error.what, where=error.where, todo=_TODO) from None
+    lines = [line.split(maxsplit=1) for line in text.splitlines()]
+    return {line[1].lstrip("*"): line[0] for line in lines if len(line) == 2}
+
+
+def _check_sums(place: Path, names: list[str], sums: Mapping[str, str]) -> None:
+    """Each of these files is there, and the one that was saved."""
     for name in names:
-        if not (place / name).is_file():
-            raise EncoderError("is missing", where=place / name, todo=_TODO)
-    if not (place / "SHA256SUMS").is_file():
-        return  # saved before there were any
-    lines = [line.split(maxsplit=1) for line in read_text(place / "SHA256SUMS", todo=_TODO).splitlines()]
-    sums = {line[1].lstrip("*"): line[0] for line in lines if len(line) == 2}
-    for name in names:
-        if sums.get(name) != sha256_file(place / name):
-            raise EncoderError("is not the file that was saved with this encoder", where=place / name, todo=_TODO)
+        where = place / name
+        if not where.is_file():
+            raise EncoderError("is missing", where=where, todo=_TODO)
+        if name not in sums:
+            raise EncoderError(
+                f"does not list {name}: an earlier Sightword wrote the folder, or it was changed",
+                where=place / SUMS,
+                todo=f"{_TODO} An earlier folder is written anew by `dvc repro select`.",
+            )
+        found = sha256_file(where)
+        if found != sums[name]:
+            raise EncoderError(
+                f"is not the file that was saved with this encoder: its sha256 is {found}",
+                where=where,
+                expected=f"{sums[name]}, as {SUMS} says",
+                todo=f"{_TODO} {_MEANT}",
+            )
 
 
 def _check_size(where: Path, shape: Shape, features_width: int) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import safetensors
 import safetensors.torch
+import torch
 
 from pipeline.errors import EncoderError
 from pipeline.files import Pathish, atomic_file
@@ -14,10 +17,27 @@ from pipeline.model.encoders import Encoders
 
 
 def save_weights(path: Pathish, encoders: Encoders) -> None:
-    """Write all weights and buffers; the same values give the same bytes."""
-    state = {name: value.detach().cpu().contiguous() for name, value in encoders.state_dict().items()}
+    """Write all weights and buffers as :func:`write_tensors` does."""
+    write_tensors(path, encoders.state_dict())
+
+
+def write_tensors(path: Pathish, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Write a safetensors file, whole or not at all; the same values give the same bytes.
+
+    Raises:
+        OSError: what the file system says.
+        EncoderError: safetensors cannot write the tensors.
+    """
+    plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     with atomic_file(path) as temporary:
-        safetensors.torch.save_file(state, os.fspath(temporary))
+        try:
+            safetensors.torch.save_file(plain, os.fspath(temporary))
+        except safetensors.SafetensorError as error:
+            # safetensors hides the system's error in its text, as Rust spells one.
+            code = re.search(r"\(os error (\d+)\)", str(error))
+            if code is None:
+                raise EncoderError(f"cannot be written ({error})", where=path) from None
+            raise OSError(int(code[1]), os.strerror(int(code[1])), os.fspath(temporary)) from None
 
 
 def load_weights(path: Pathish, encoders: Encoders) -> None:

@@ -34,7 +34,7 @@ TABLES = (
 """Key, name, the last of :data:`ORDER` it needs, and the file of each table and drawing."""
 FEATURES = ("backbone", "feature_point", "weights", "transform", "precision", "origin", "rows")
 
-_FEATURE_HASHES = {"rows, ids and pictures (checksum in features.h5)": "checksum", "weights": "weights_sha256"}
+_FEATURE_HASHES = {"features.h5 (the checksum in its first bytes)": "checksum", "weights": "weights_sha256"}
 
 
 @dataclass(frozen=True)

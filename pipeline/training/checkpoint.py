@@ -22,7 +22,8 @@ import safetensors.torch
 import torch
 
 from pipeline.errors import FileFormatError
-from pipeline.files import Pathish, atomic_file, canonical_json, read_json, sha256_file, write_json
+from pipeline.files import Pathish, canonical_json, read_json, sha256_file, write_json
+from pipeline.model.saved import write_tensors
 from pipeline.training.code import code_hash
 from pipeline.training.scratch import DAMAGED, take_folder
 
@@ -65,8 +66,7 @@ class Checkpoint:
             OSError: what the file system says.
         """
         path = self.folder / f"state-{progress.epoch:03d}-{progress.batches:06d}.safetensors"
-        with atomic_file(path) as temporary:
-            safetensors.torch.save_file({name: value.cpu().contiguous() for name, value in tensors.items()}, temporary)
+        write_tensors(path, tensors)
         index = {"schema": SCHEMA, "file": path.name, "sha256": sha256_file(path), **asdict(progress)}
         write_json(self.folder / _INDEX, index)
         for other in self.folder.glob("state-*.safetensors"):

@@ -7,6 +7,7 @@ import tarfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -30,8 +31,18 @@ class Site:
         self.plans: dict[str, list[str]] = {}
         self.requests: list[tuple[str, str | None]] = []
         """Each path with its Range."""
+        self.conditions: list[str | None] = []
+        """The If-Range of each request for a file that is there."""
         self.ranges = True
         self.tags = True
+        self.weak = False
+        """Tags are weak ones."""
+        self.modified: float | None = None
+        """The time of the last change, which is told; :attr:`files` that are exchanged must set it."""
+        self.heeds_if_range = True
+        """False for a server or proxy that sends a range of whatever file is there."""
+        self.tells_of_parts = True
+        """Tags and times stand in answers that are parts, too."""
         self.lengths = True
         self.closing = threading.Event()
         self.silent = threading.Event()
@@ -70,6 +81,8 @@ class Site:
         action, _, count = (plan.pop(0) if plan else "").partition(" ")
         if action == "changed":
             self.files[path] = self.files[path][::-1]
+            if self.modified is not None:
+                self.modified += 1
             action = ""
         if action.isdecimal():
             request.send_response(int(action))
@@ -84,9 +97,14 @@ class Site:
             request.send_error(404)
             return
         body = self.files[path]
-        tag = f'"{hash(body)}"'
+        tag = f'{"W/" if self.weak else ""}"{hash(body)}"'
+        validators = {"ETag": tag} if self.tags else {}
+        if self.modified is not None:
+            validators["Last-Modified"] = formatdate(self.modified, usegmt=True)
         start = 0
-        unchanged = request.headers.get("If-Range", tag) == tag
+        condition = request.headers.get("If-Range")
+        self.conditions.append(condition)
+        unchanged = condition is None or not self.heeds_if_range or condition in validators.values()
         if asked and self.ranges and unchanged:
             start = int(asked.removeprefix("bytes=").removesuffix("-"))
         if start >= len(body) > 0:
@@ -100,8 +118,9 @@ class Site:
         request.send_response(206 if start else 200)
         if start:
             request.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
-        if self.tags:
-            request.send_header("ETag", tag)
+        if self.tells_of_parts or not start:
+            for name, value in validators.items():
+                request.send_header(name, value)
         request.send_header("Content-Type", "text/html; charset=utf-8" if action == "page" else "application/zip")
         if self.lengths:
             request.send_header("Content-Length", str(len(body) - start))

@@ -44,23 +44,98 @@ def test_cut_twice_it_asks_for_the_rest_each_time(site, part, patience):
     assert starts[0] + 50000 - transfer.CHUNK < starts[1] <= starts[0] + 50000
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     plan=st.lists(st.sampled_from(["cut 0", "cut 40000", "503", "changed", "shifted", "429 0"]), max_size=5),
     ranges=st.booleans(),
     tags=st.booleans(),
+    weak=st.booleans(),
+    dated=st.booleans(),
+    heeds=st.booleans(),
+    tells=st.booleans(),
     checked=st.booleans(),
 )
-def test_whatever_happens_on_the_way_the_file_is_the_servers_last_one(site, part, plan, ranges, tags, checked):
+def test_whatever_happens_on_the_way_the_file_is_the_servers_last_one(
+    site, part, plan, ranges, tags, weak, dated, heeds, tells, checked
+):
     site.files["a.zip"] = BODY
-    site.plans["a.zip"], site.ranges, site.tags = list(plan), ranges, tags
+    site.plans["a.zip"], site.ranges, site.tags, site.weak = list(plan), ranges, tags, weak
+    site.heeds_if_range, site.tells_of_parts = heeds, tells
+    site.modified = time.time() - 3600 if dated else None
     attempt = Resuming(part, checked=checked, patience=Patience(tries=7, wait=0))
     attempt.discard()
     attempt.fill(site.url("a.zip"))
-    if tags or not checked:
+    told = (tags and not weak) or (dated and not tags)
+    if not checked or (told and (heeds or tells)):
         assert part.read_bytes() == site.files["a.zip"]
     else:  # nothing tells that the file was exchanged on the way; that is what the hash is for
         assert part.stat().st_size == len(BODY)
+
+
+@pytest.mark.parametrize("dated", [False, True])
+def test_a_server_that_ignores_if_range_does_not_make_one_file_of_two(site, part, patience, dated):
+    """The first answer is cut, the file is exchanged, the second answer is the rest of the new one."""
+    site.heeds_if_range = False
+    site.tags, site.modified = not dated, time.time() - 3600 if dated else None
+    site.plans["a.zip"] = ["cut 70000", "changed"]
+    Resuming(part, patience=patience).fill(site.url("a.zip"))
+    assert site.conditions[1] is not None
+    assert part.read_bytes() == BODY[::-1]
+    assert [asked is not None for _, asked in site.requests] == [False, True, False]
+
+
+def test_of_a_shorter_file_nothing_is_taken_for_the_whole(site, part, patience):
+    """It has as many bytes now as have come of the earlier one, which a server that ignores If-Range says."""
+    site.heeds_if_range = False
+    site.plans["a.zip"] = ["cut 70000", "404"]
+    with pytest.raises(UnreachableError):
+        Resuming(part, patience=patience).fill(site.url("a.zip"))
+    site.files["a.zip"] = BODY[::-1][: part.stat().st_size]
+    Resuming(part, patience=patience).fill(site.url("a.zip"))
+    assert part.read_bytes() == site.files["a.zip"]
+
+
+@pytest.mark.parametrize("checked", [False, True])
+def test_a_part_without_its_tag_is_taken_only_where_the_hash_will_tell(site, part, patience, checked):
+    site.tells_of_parts = False
+    site.plans["a.zip"] = ["cut 70000"]
+    Resuming(part, checked=checked, patience=patience).fill(site.url("a.zip"))
+    assert part.read_bytes() == BODY
+    assert len(site.requests) == (2 if checked else 3)
+
+
+CHANGED, A_MINUTE_LATER, A_DAY_LATER = (
+    f"{when} GMT" for when in ("Sat, 21 Nov 2026 10:00:00", "Sat, 21 Nov 2026 10:00:59", "Sun, 22 Nov 2026 10:00:00")
+)
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"ETag": '"a"'}, '"a"'),
+        ({"ETag": '"a"', "Last-Modified": CHANGED, "Date": A_DAY_LATER}, '"a"'),
+        # A date may not stand in If-Range where there is a tag, if only a weak one.
+        ({"ETag": 'W/"a"', "Last-Modified": CHANGED, "Date": A_DAY_LATER}, None),
+        ({"ETag": "a"}, None),
+        ({"Last-Modified": CHANGED, "Date": A_DAY_LATER}, CHANGED),
+        ({"Last-Modified": CHANGED, "Date": A_MINUTE_LATER}, None),
+        ({"Last-Modified": CHANGED, "Date": "Fri, 20 Nov 2026 10:00:00 GMT"}, None),
+        ({"Last-Modified": CHANGED}, None),
+        ({"Last-Modified": "yesterday", "Date": A_MINUTE_LATER}, None),
+        ({"Date": A_MINUTE_LATER}, None),
+    ],
+)  # fmt: skip
+def test_only_what_tells_files_apart_to_the_byte_is_a_validator(headers, expected):
+    assert transfer.validator(headers) == expected
+
+
+def test_a_weak_tag_is_never_sent_and_nothing_is_gone_on_with(site, part, patience):
+    site.weak = True
+    site.plans["a.zip"] = ["cut 70000"]
+    Resuming(part, patience=patience).fill(site.url("a.zip"))
+    assert site.conditions == [None, None]
+    assert site.requests[-1] == ("a.zip", None)
+    assert part.read_bytes() == BODY
 
 
 def test_a_server_without_ranges_sends_it_all_again(site, part, patience):

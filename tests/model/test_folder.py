@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import random
 import subprocess
 
 import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from sums import renew
 
 from pipeline.captions.vocabulary import Vocabulary
 from pipeline.errors import EncoderError
@@ -30,9 +33,12 @@ def folder(tmp_path):
     return tmp_path / "encoder"
 
 
-def change(folder, **entries):
+def change(folder, *, meant=True, **entries):
+    """Other entries of ``encoder.json``, with the sums of who means it."""
     about = json.loads((folder / "encoder.json").read_text())
     (folder / "encoder.json").write_text(json.dumps({**about, **entries}))
+    if meant:
+        renew(folder)
 
 
 def refusal(folder):
@@ -67,24 +73,77 @@ def test_no_folder_at_all(tmp_path):
     assert "holds no encoder (encoder.json is missing)" in refusal(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["vocabulary.json", "member-1.safetensors"])
+@pytest.mark.parametrize("name", ["encoder.json", "vocabulary.json", "member-1.safetensors"])
 def test_one_changed_byte_is_found(folder, name):
     data = bytearray((folder / name).read_bytes())
+    saved = hashlib.sha256(data).hexdigest()
     data[-3] ^= 1
     (folder / name).write_bytes(bytes(data))
-    assert f"{name}: is not the file that was saved with this encoder. Take the folder whole" in refusal(folder)
+    assert refusal(folder) == (
+        f"{folder / name}: is not the file that was saved with this encoder: its sha256 is "
+        f"{hashlib.sha256(data).hexdigest()}; expected {saved}, as SHA256SUMS says. Take the folder whole: "
+        "run `dvc checkout models/encoder`, or copy it again. Who means the change writes the sums anew: "
+        "`sha256sum encoder.json vocabulary.json member-*.safetensors > SHA256SUMS`."
+    )
 
 
-def test_an_encoder_from_before_there_were_sums_is_loaded_and_checked_as_far_as_it_goes(folder):
-    expected = SentenceEncoder.load(folder).encode("a dog")
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"renormalise": True},
+        {"model": {**MODEL.model_dump(), "mask_padding": False}},
+        {"similarity": "order", "model": {**MODEL.model_dump(), "similarity": "order"}},
+        {"features": {"backbone": "other"}},
+    ],
+)
+def test_an_edited_description_is_found_and_may_be_meant(folder, entries):
+    change(folder, **entries, meant=False)
+    assert "encoder.json: is not the file that was saved" in refusal(folder)
+    command = "sha256sum encoder.json vocabulary.json member-*.safetensors > SHA256SUMS"
+    assert f"`{command}`" in refusal(folder)
+    subprocess.run(command, shell=True, cwd=folder, check=True)
+    SentenceEncoder.load(folder)
+
+
+def test_a_folder_without_the_sum_of_a_file_is_not_whole(folder):
+    lines = (folder / "SHA256SUMS").read_text().splitlines(keepends=True)
+    (folder / "SHA256SUMS").write_text("".join(line for line in lines if "encoder.json" not in line))
+    assert "SHA256SUMS: does not list encoder.json: an earlier Sightword wrote the folder" in refusal(folder)
+    (folder / "SHA256SUMS").write_bytes(b"\xff")
+    assert "SHA256SUMS: is not UTF-8 text (byte 0). Take the folder whole" in refusal(folder)
     (folder / "SHA256SUMS").unlink()
-    (folder / "modules.json").unlink()
-    assert np.array_equal(SentenceEncoder.load(folder).encode("a dog"), expected)
-    weights = folder / "member-2.safetensors"
-    weights.write_bytes(weights.read_bytes()[:100])
-    assert "is not a whole safetensors file" in refusal(folder)
-    (folder / "vocabulary.json").write_text("{")
-    assert "vocabulary.json, line 1, column 2: is not valid JSON" in refusal(folder)
+    assert "SHA256SUMS: does not exist. Take the folder whole" in refusal(folder)
+
+
+def state(encoder):
+    arrays = [encoder.encode(["a dog", "the snow ."]), encoder.encode_images(np.eye(3, 7))]
+    return [array.tobytes() for array in arrays], encoder.similarity_name, encoder.notes
+
+
+def load_flipped(folder, count):
+    """With a bit of one file flipped, the folder is refused or loads as the same encoder."""
+    expected, rng = state(SentenceEncoder.load(folder)), random.Random(0)
+    for path in sorted(folder.iterdir()):
+        if path.name == "modules.json":  # for another library: it is not read here
+            continue
+        whole = path.read_bytes()
+        bits = range(8 * len(whole))
+        for bit in bits if count is None or count > len(bits) else rng.sample(bits, count):
+            changed = bytearray(whole)
+            changed[bit // 8] ^= 1 << bit % 8
+            path.write_bytes(changed)
+            with contextlib.suppress(EncoderError):
+                assert state(SentenceEncoder.load(folder)) == expected, (path.name, bit)
+        path.write_bytes(whole)
+
+
+def test_a_flipped_bit_is_never_loaded(folder):
+    load_flipped(folder, 60)
+
+
+@pytest.mark.full
+def test_no_flipped_bit_of_thousands_is_loaded(folder):
+    load_flipped(folder, 3000)
 
 
 def test_the_sums_are_those_of_the_usual_program(folder):
@@ -96,6 +155,8 @@ def test_the_sums_are_those_of_the_usual_program(folder):
 @pytest.mark.parametrize("text", ["", "{", "[1]", '"encoder"'])
 def test_an_encoder_json_that_is_none_is_damaged(folder, text):
     (folder / "encoder.json").write_text(text)
+    assert "encoder.json: is not the file that was saved" in refusal(folder)
+    renew(folder)
     assert "encoder.json" in refusal(folder)
 
 
@@ -124,6 +185,7 @@ def test_a_missing_entry_is_named(folder):
     about = json.loads((folder / "encoder.json").read_text())
     del about["renormalise"]
     (folder / "encoder.json").write_text(json.dumps(about))
+    renew(folder)
     assert "is damaged (it has no renormalise)" in refusal(folder)
 
 
@@ -146,12 +208,12 @@ def test_a_size_that_no_memory_holds_is_refused_before_any_is_taken(folder, entr
 
 
 def rewritten(folder, name, make):
-    """Another value for one tensor of the first member, and no sums to tell."""
+    """Another value for one tensor of the first member, with sums that fit."""
     path = folder / "member-1.safetensors"
     tensors = safetensors.torch.load_file(path)
     tensors[name] = make(tensors[name].clone())
     safetensors.torch.save_file(tensors, path)
-    (folder / "SHA256SUMS").unlink(missing_ok=True)
+    renew(folder)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

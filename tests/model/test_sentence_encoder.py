@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sums import renew
 
 from pipeline.captions.vocabulary import Vocabulary
 from pipeline.errors import EncoderError, SetupError
@@ -92,6 +93,7 @@ def test_a_word_encoder_for_an_order_is_saved_and_loaded_with_its_unit_and_simil
     about = json.loads((tmp_path / "encoder.json").read_text())
     assert about["similarity"] == "order"
     (tmp_path / "encoder.json").write_text(json.dumps({**about, "similarity": "cosine"}))
+    renew(tmp_path)
     with pytest.raises(EncoderError, match="similarity 'cosine', the model has 'order'"):
         SentenceEncoder.load(tmp_path)
 
@@ -103,6 +105,7 @@ def test_an_encoder_from_before_there_was_a_choice_is_loaded_as_what_it_was(enco
         del about["model"][key]
     about["similarity"] = "cosine"
     (tmp_path / "encoder.json").write_text(json.dumps(about))
+    renew(tmp_path)
     loaded = SentenceEncoder.load(tmp_path)
     assert loaded.similarity_name == "cosine"
     assert np.array_equal(loaded.encode(TEXTS), encoder.encode(TEXTS))

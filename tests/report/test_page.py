@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from finished_run import write_encoder, write_run
+from sums import renew
 
 from pipeline.errors import FileFormatError
 from pipeline.report import page
@@ -320,6 +321,7 @@ def test_attention_is_shown_over_characters_and_told_in_words(text: str) -> None
 def test_without_attention_the_section_is_left_out_and_it_says_so(run_folder: Places, tmp_path: Path) -> None:
     write_encoder(run_folder.encoder, pooling="max")
     change(run_folder.encoder / "encoder.json", training={"pooling": "max"})
+    renew(run_folder.encoder)
     words = Page(make(run_folder, tmp_path)).text
     assert "pools by max and not by attention" in words
     assert "Most weight:" not in words

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from search_world import EVIL
+from sums import renew
 
 from pipeline.cli import main
 from pipeline.files import read_json, write_json
@@ -83,6 +84,7 @@ def test_a_split_alone(searcher, capsys):
 def test_what_is_wrong_is_one_message(world, tmp_path, capsys):
     shutil.copytree("models/encoder", tmp_path / "newer")
     write_json(tmp_path / "newer/encoder.json", {**read_json("models/encoder/encoder.json"), "schema": 2})
+    renew(tmp_path / "newer")
     (tmp_path / "text.txt").write_text("no picture")
     for arguments, message in (
         (["models/encoder", ""], "the query is empty"),

@@ -121,13 +121,13 @@ def rows_missing(folder):
     change(folder, features__source="precomputed", features__precomputed="f.h5")
 
 
-def not_complete(folder):
+def changed_features(folder):
     origin = Origin("none", "", "none", "", "{}", "fp32", "extracted")
     block = (np.arange(3), np.ones((3, 4), np.float32))
     path = folder / "data/raw/features/f.h5"
     write_features(path, ["0.png", "1.png", "2.png"], [""] * 3, 4, [block], origin)
     with h5py.File(path, "a") as file:
-        del file.attrs["complete"]
+        file.attrs["backbone"] = "vgg19"
     change(folder, features__source="precomputed", features__precomputed="f.h5")
 
 
@@ -150,7 +150,7 @@ def broken_picture(folder):
         ("features", no_weights, "none.safetensors: the weights' file does not exist"),
         ("features", other_weights, "w.safetensors: has the sha256"),
         ("features", rows_missing, "1 of 3 pictures have no features: 1.png"),
-        ("features", not_complete, "was not written to its end"),
+        ("features", changed_features, "f.h5: is damaged or was changed: the sha256 of its bytes from 512 on is"),
     ],
     ids=lambda value: value.__name__ if callable(value) else None,
 )

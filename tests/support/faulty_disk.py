@@ -168,6 +168,8 @@ class FaultyDisk:
             "open", lambda: _Raw(self, path, mode.replace("b", "")), lambda: io.FileIO(path, mode).close()
         )
         self._descriptors.add(raw.fileno())
+        if options.get("buffering") == 0:
+            return raw
         return io.BufferedRandom(raw) if "+" in mode else io.BufferedWriter(raw)
 
 
