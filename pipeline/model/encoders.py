@@ -85,8 +85,6 @@ class ImageEncoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.linear = nn.Linear(features, settings.width)
         self.similarity = settings.similarity
-        nn.init.xavier_uniform_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
         self.register_buffer("mean", torch.zeros(features))
         self.register_buffer("deviation", torch.ones(features))
 

@@ -26,6 +26,7 @@ from pipeline.training.averaging import Averaging
 from pipeline.training.batches import batches, per_epoch
 from pipeline.training.checkpoint import SECONDS, Checkpoint, Progress
 from pipeline.training.clipping import clip
+from pipeline.training.initialisation import initialise
 from pipeline.training.objective import Objective
 from pipeline.training.schedule import learning_rate
 from pipeline.training.settings import TrainSettings
@@ -148,6 +149,7 @@ class Run:
             dropout_states=settings.dropout_states,
             dropout_features=settings.dropout_features,
         )
+        initialise(self.encoders, settings.initialisation)
         if settings.standardise == "training":
             self.encoders.images.standardise_by(training.features)
         self.objective = Objective(settings).to(device)
@@ -160,7 +162,7 @@ class Run:
         self.history = History()
         self.progress = Progress()
         self.watch = Watch(self.encoders, self.objective)
-        self._steps = per_epoch(training, settings.batch, settings.captions_per_epoch)
+        self._steps = per_epoch(training, settings.batch, settings.captions_per_epoch, settings.last_batch)
 
     def resume(self) -> None:
         """Go on where an earlier process was killed."""
@@ -188,7 +190,7 @@ class Run:
         self.encoders.train()
         order = batches(
             self.training, size=settings.batch, bucket=settings.bucket, seed=settings.seed, epoch=epoch,
-            captions=settings.captions_per_epoch,
+            captions=settings.captions_per_epoch, last_batch=settings.last_batch, shuffle=settings.shuffle,
         )  # fmt: skip
         first = epoch * self._steps
         rates = [learning_rate(settings, first + step, self._steps) for step in range(len(order))]
