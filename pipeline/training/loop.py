@@ -263,6 +263,7 @@ class Run:
         loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no type
         norms = clip(encoders, settings)
         self.optimiser.step()
+        self.objective.limit()
         self.averaging.after_batch(self.progress.epoch)
         self.watch.add(loss.detach(), norms)
         return loss.detach()

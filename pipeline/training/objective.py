@@ -30,6 +30,7 @@ class Objective(nn.Module):
         self.log_scale: nn.Parameter | None = None
         if settings.loss == "infonce":
             self.log_scale = nn.Parameter(torch.tensor(-math.log(settings.temperature)))
+            self.limit()
 
     def forward(self, scores: torch.Tensor, same: torch.Tensor, *, epoch: int) -> torch.Tensor:
         """The loss, a scalar.
@@ -41,10 +42,18 @@ class Objective(nn.Module):
         """
         settings = self.settings
         if self.log_scale is not None:
-            scale = self.log_scale.exp().clamp(max=LARGEST_SCALE)
-            return infonce(scores, same, temperature=1 / scale, reduction=settings.reduction)
+            return infonce(scores, same, temperature=1 / self.log_scale.exp(), reduction=settings.reduction)
         loss = hardest if settings.loss == "hardest" and epoch >= settings.warm_up else hinge
         return loss(scores, same, margin=settings.margin, reduction=settings.reduction)
+
+    @torch.no_grad()
+    def limit(self) -> None:
+        """Bring a learned scale back to :data:`LARGEST_SCALE`; to be called after each step of the optimiser.
+
+        Not within the loss, where a scale above the limit would have no gradient and never come down.
+        """
+        if self.log_scale is not None:
+            self.log_scale.clamp_(max=math.log(LARGEST_SCALE))
 
     def alike(self, pairs: int, *, epoch: int) -> float:
         """The loss of a batch by a model that gives all its pairs one score, and so knows nothing.
