@@ -36,8 +36,7 @@ class Pairs:
 def pair(features: FeatureTable, captions: CaptionTable, split: str) -> Pairs:
     """The pictures of a split that have captions, with their features.
 
-    Captions of pictures that could not be decoded are left out, and the log says how many; so it does of pictures
-    that have features and no caption in any split.
+    Captions of pictures that could not be decoded are left out, and the log says how many.
 
     Raises:
         FeaturesError: captioned pictures have no features (how many, which).
@@ -53,12 +52,6 @@ def pair(features: FeatureTable, captions: CaptionTable, split: str) -> Pairs:
             f"the split {split!r} has no captions left: none of its pictures could be decoded",
             todo="Look into data/resized/rejects.parquet.",
         )
-    strangers = sorted(set(features.image_ids).difference(captions.image_ids))
-    if strangers:
-        log.warning(
-            "%s: %d pictures have features and no caption: %s%s",
-            *(split, len(strangers), ", ".join(strangers[:5]), ", ..." if len(strangers) > 5 else ""),
-        )
     image_ids = sorted(set(part.image_ids))
     row_of = {image_id: row for row, image_id in enumerate(image_ids)}
     return Pairs(
@@ -69,3 +62,13 @@ def pair(features: FeatureTable, captions: CaptionTable, split: str) -> Pairs:
         numbers=np.asarray(part.captions, np.int64),
         image_of_caption=np.asarray([row_of[image_id] for image_id in part.image_ids], np.int64),
     )
+
+
+def report_uncaptioned(features: FeatureTable, captions: CaptionTable) -> None:
+    """Let the log say how many pictures have features and no caption in any split, and name some of them."""
+    uncaptioned = sorted(set(features.image_ids).difference(captions.image_ids))
+    if uncaptioned:
+        log.warning(
+            "%d pictures have features and no caption in any split: %s%s",
+            *(len(uncaptioned), ", ".join(uncaptioned[:5]), ", ..." if len(uncaptioned) > 5 else ""),
+        )

@@ -32,7 +32,7 @@ def work(settings: TrainSettings) -> None:
     from pipeline.features.table import read_features
     from pipeline.files import atomic_folder, sha256_file, write_json
     from pipeline.model.saved import save_weights
-    from pipeline.pairs import pair
+    from pipeline.pairs import pair, report_uncaptioned
     from pipeline.training.checkpoint import open_checkpoint
     from pipeline.training.curves import write_curves
     from pipeline.training.loop import check_sizes, train
@@ -42,6 +42,7 @@ def work(settings: TrainSettings) -> None:
     captions = read_captions(CAPTIONS)
     vocabulary = Vocabulary.load(VOCABULARY)
     check_vocabulary(captions, vocabulary, where=CAPTIONS)
+    report_uncaptioned(features, captions)
     training, dev = pair(features, captions, "train"), pair(features, captions, "dev")
     origin, rejected = features.attributes, len(features.rejected)
     del features, captions  # of COCO a gigabyte

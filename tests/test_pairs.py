@@ -6,7 +6,7 @@ import pytest
 from pipeline.captions.table import CaptionTable
 from pipeline.errors import CaptionsError, FeaturesError
 from pipeline.features.table import FeatureTable
-from pipeline.pairs import pair
+from pipeline.pairs import pair, report_uncaptioned
 
 
 def features(*image_ids):
@@ -44,12 +44,13 @@ def test_captions_of_pictures_that_could_not_be_decoded_are_left_out_and_said(ca
     assert "train: 2 captions of pictures that could not be decoded are left out" in caplog.text
 
 
-def test_pictures_with_features_and_no_caption_are_counted_and_named(caplog):
-    pair(features("a", "b", "c"), CAPTIONS, "train")
-    assert not caplog.records
-    found = pair(features("a", "b", "c", *"uvwxyz"), CAPTIONS, "train")
-    assert found.image_ids == ["a", "b"]
-    assert "train: 6 pictures have features and no caption: u, v, w, x, y, ..." in caplog.text
+def test_pictures_with_features_and_no_caption_in_any_split_are_counted_and_named(caplog):
+    table = features("a", "b", "c", *"uvwxyz")
+    assert pair(table, CAPTIONS, "train").image_ids == ["a", "b"]
+    report_uncaptioned(features("a", "b", "c"), CAPTIONS)
+    assert not caplog.records  # c is of dev
+    report_uncaptioned(table, CAPTIONS)
+    assert caplog.messages == ["6 pictures have features and no caption in any split: u, v, w, x, y, ..."]
 
 
 def test_a_split_whose_pictures_were_all_rejected_is_named():

@@ -44,11 +44,14 @@ class CaptionEncoder(nn.Module):
         self.similarity = settings.similarity
 
     def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Int64 (B, T) padded with 0, and int64 (B,), to float32 unit vectors (B, width)."""
+        """Int64 (B, T) padded with 0, and int64 (B,) of 1 to T, to float32 unit vectors (B, width).
+
+        Where padding is not masked all of it counts, also what is beyond the longest row.
+        """
         if ids.device.type != "cpu":
             states = self.dropout(self.recurrent(self.embedding(ids), lengths))
             return unit(self.pooling(states, lengths), self.similarity)
-        packing = Packing.of(lengths)
+        packing = Packing.of(lengths, ids.shape[1])
         lines = packing.pack(ids)
         layers = [layer for layer in self.recurrent.layers if isinstance(layer, nn.GRU)]
         if self.training or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or not layers:
@@ -85,8 +88,6 @@ class ImageEncoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.linear = nn.Linear(features, settings.width)
         self.similarity = settings.similarity
-        nn.init.xavier_uniform_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
         self.register_buffer("mean", torch.zeros(features))
         self.register_buffer("deviation", torch.ones(features))
 

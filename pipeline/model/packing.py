@@ -18,22 +18,33 @@ class Packing:
     rows: int
     """B."""
     steps: int
-    """T, the longest row."""
+    """T, the width of the padded batch."""
     sizes: list[int]
-    """Rows that are longer than t, for each of the T steps; they fall."""
+    """Rows that are longer than t, for each step t of the longest row; they fall."""
     padding: torch.Tensor
-    """How much padding each row has, from the longest row (none) to the shortest: int64 (B,)."""
+    """How much padding each row has, from the longest row to the shortest: int64 (B,)."""
     order: torch.Tensor
     """Rows from the longest to the shortest: int64 (B,)."""
     lines: torch.Tensor
     """Position ``row * T + step`` in the flat padded batch of each line: int64 (N,)."""
 
     @classmethod
-    def of(cls, lengths: torch.Tensor) -> Packing:
-        """The packing of rows with these lengths, int64 (B,) of at least 1, on the processor."""
+    def of(cls, lengths: torch.Tensor, steps: int | None = None) -> Packing:
+        """The packing of rows, on the processor.
+
+        Args:
+            lengths: int64 (B,), each at least 1.
+            steps: T, the width of the padded batch; the longest row unless given.
+
+        Raises:
+            ValueError: a row is longer than the batch is wide.
+        """
         order = torch.argsort(lengths, descending=True, stable=True)
-        steps = int(lengths.max())
-        longer = lengths[order][None, :] > torch.arange(steps)[:, None]  # (T, B)
+        longest = int(lengths.max())
+        steps = longest if steps is None else steps
+        if longest > steps:
+            raise ValueError(f"a row of length {longest} in a batch of {steps} steps")
+        longer = lengths[order][None, :] > torch.arange(longest)[:, None]  # (longest, B)
         step, place = longer.nonzero(as_tuple=True)
         return cls(
             len(lengths), steps, longer.sum(dim=1).tolist(), steps - lengths[order], order, order[place] * steps + step

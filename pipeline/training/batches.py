@@ -11,48 +11,77 @@ from pipeline.pairs import Pairs
 
 Rows = npt.NDArray[np.int64]
 PerEpoch = Literal["all", "one"]
+LastBatch = Literal["keep", "drop"]
+Shuffle = Literal["pass", "epoch"]
 
 
-def batches(pairs: Pairs, *, size: int, bucket: int, seed: int, epoch: int, captions: PerEpoch = "all") -> list[Rows]:
+def batches(
+    pairs: Pairs,
+    *,
+    size: int,
+    bucket: int,
+    seed: int,
+    epoch: int,
+    captions: PerEpoch = "all",
+    last_batch: LastBatch = "keep",
+    shuffle: Shuffle = "pass",
+) -> list[Rows]:
     """Rows of captions for each minibatch of an epoch.
 
-    Pass i takes caption i of every picture that has so many (five passes on Flickr8k), so
-    no picture is twice in a batch. A pass is cut into batches of nearly equal size, so no
-    caption is left out; only one that is alone in its pass, as the seventh caption of a single
-    picture, has no mismatch to learn from and is no batch. With ``captions="one"`` there is one pass, over one
-    caption of each picture, drawn anew each epoch (order-embeddings).
+    Pass i takes caption i of every picture that has so many (five passes on Flickr8k), so no picture is twice in a
+    batch. A pass is cut into batches of nearly equal size, of two captions at least; so no caption is left out, but
+    for one that is alone in its pass, as the seventh caption of a single picture: it has no mismatch to learn from.
+    With ``captions="one"`` there is one pass, over one caption of each picture, drawn anew each epoch
+    (order-embeddings).
 
     Args:
         pairs: the training split.
-        size: the most captions in a batch.
+        size: the most captions in a batch, at least 2; where it is 2 and a pass has an odd number of captions, one
+            batch has 3.
         bucket: batches of a pass that are sorted by length together, against padding.
         seed: with the epoch it determines the order, on every machine.
         epoch: counted from 0.
         captions: of each picture, in an epoch.
+        last_batch: ``drop``: batches have exactly ``size`` captions, and the rest of a pass is left out.
+        shuffle: ``epoch``: the pictures are shuffled once, and all passes take them in that order.
 
     Returns:
         One int64 array of rows into the captions for each batch.
     """
     random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch])))
     lengths = np.asarray([len(ids) for ids in pairs.ids])
+    shared = random.permutation(len(pairs.image_ids)) if shuffle == "epoch" else None
     found: list[Rows] = []
     for own in _drawn(pairs, random) if captions == "one" else _passes(pairs):
-        rows = random.permutation(own)
-        if len(rows) < 2:
+        rows = random.permutation(own) if shared is None else own[np.argsort(shared[pairs.image_of_caption[own]])]
+        count = _count(len(rows), size, last_batch)
+        if not count:
             continue
-        count = -(-len(rows) // size)
+        cut = np.array_split(rows[: count * size] if last_batch == "drop" else rows, count)
         if bucket > 1:
-            pools = np.array_split(rows, -(-count // bucket))
-            rows = np.concatenate([pool[np.argsort(lengths[pool], kind="stable")] for pool in pools])
-        cut = np.array_split(rows, count)
-        found += [cut[place] for place in random.permutation(count)] if bucket > 1 else cut
+            pools = np.array_split(np.arange(count), -(-count // bucket))
+            cut = [batch for pool in pools for batch in _sorted([cut[place] for place in pool], lengths)]
+            cut = [cut[place] for place in random.permutation(count)]
+        found += cut
     return found
 
 
-def per_epoch(pairs: Pairs, size: int, captions: PerEpoch = "all") -> int:
+def per_epoch(pairs: Pairs, size: int, captions: PerEpoch = "all", last_batch: LastBatch = "keep") -> int:
     """How many batches an epoch has."""
     counts = np.array([len(pairs.image_ids)]) if captions == "one" else np.bincount(_order_of(pairs))
-    return int(sum(-(-int(count) // size) for count in counts if count > 1))
+    return sum(_count(int(count), size, last_batch) for count in counts)
+
+
+def _count(captions: int, size: int, last_batch: LastBatch) -> int:
+    """Batches of a pass: whole ones, or so many that each has two captions or more."""
+    return captions // size if last_batch == "drop" else min(-(-captions // size), captions // 2)
+
+
+def _sorted(pool: list[Rows], lengths: npt.NDArray[np.int64]) -> list[Rows]:
+    """Batches of the same sizes with the same captions, sorted by length."""
+    rows = np.concatenate(pool)
+    rows = rows[np.argsort(lengths[rows], kind="stable")]
+    return np.split(rows, np.cumsum([len(batch) for batch in pool])[:-1])
 
 
 def _passes(pairs: Pairs) -> list[Rows]:

@@ -47,6 +47,8 @@ class Progress:
     """Batches of the next epoch done."""
     history: dict[str, list[Any]] = field(default_factory=dict)
     """The curves of the epochs done."""
+    stuck: int = 0
+    """Epochs in a row, the last one done included, that looked stuck."""
 
 
 class Checkpoint:

@@ -26,10 +26,12 @@ from pipeline.training.averaging import Averaging
 from pipeline.training.batches import batches, per_epoch
 from pipeline.training.checkpoint import SECONDS, Checkpoint, Progress
 from pipeline.training.clipping import clip
+from pipeline.training.initialisation import initialise
 from pipeline.training.objective import Objective
 from pipeline.training.schedule import learning_rate
 from pipeline.training.settings import TrainSettings
 from pipeline.training.state import build_optimiser, restore, state_of
+from pipeline.training.stuck import EPOCHS, at_chance
 from pipeline.training.watch import Plan, Watch
 
 log = logging.getLogger(__name__)
@@ -81,7 +83,7 @@ def train(
 
     Raises:
         TrainingError: there are too few pictures, a loss or gradient is no number, the loss explodes
-            (:mod:`pipeline.training.watch` says when), or training is stuck.
+            (:mod:`pipeline.training.watch` says when), or training is stuck (:mod:`pipeline.training.stuck`).
         CaptionsError: ids that are no tokens.
     """
     check_sizes(settings, training)
@@ -90,7 +92,8 @@ def train(
     run.resume()
     while run.progress.epoch < settings.epochs:
         run.epoch(bar=progress)
-        _validate(run.averaging.result, dev, run.history, run.progress.epoch, settings.similarity)
+        entry = _validate(run.averaging.result, dev, run.history, run.progress.epoch, settings.similarity)
+        run.judge(entry, pictures=len(dev.image_ids))
         if settings.snapshots == "epoch" or run.progress.epoch % settings.cycle == 0:
             keep(run.progress.epoch, run.averaging.result)
         run.save()
@@ -148,6 +151,7 @@ class Run:
             dropout_states=settings.dropout_states,
             dropout_features=settings.dropout_features,
         )
+        initialise(self.encoders, settings.initialisation)
         if settings.standardise == "training":
             self.encoders.images.standardise_by(training.features)
         self.objective = Objective(settings).to(device)
@@ -160,7 +164,8 @@ class Run:
         self.history = History()
         self.progress = Progress()
         self.watch = Watch(self.encoders, self.objective)
-        self._steps = per_epoch(training, settings.batch, settings.captions_per_epoch)
+        self.flat = False  # whether the losses of the epoch just done are those of equal scores
+        self._steps = per_epoch(training, settings.batch, settings.captions_per_epoch, settings.last_batch)
 
     def resume(self) -> None:
         """Go on where an earlier process was killed."""
@@ -188,7 +193,7 @@ class Run:
         self.encoders.train()
         order = batches(
             self.training, size=settings.batch, bucket=settings.bucket, seed=settings.seed, epoch=epoch,
-            captions=settings.captions_per_epoch,
+            captions=settings.captions_per_epoch, last_batch=settings.last_batch, shuffle=settings.shuffle,
         )  # fmt: skip
         first = epoch * self._steps
         rates = [learning_rate(settings, first + step, self._steps) for step in range(len(order))]
@@ -212,10 +217,24 @@ class Run:
                 saved = time.monotonic()
         losses = self.watch.losses
         _record(self.history, losses, plan)
-        if self.objective.stuck(losses, np.array([len(rows) for rows in order]), epoch=epoch):
-            raise _stuck(epoch + 1)
+        self.flat = self.objective.flat(losses, np.array([len(rows) for rows in order]), epoch=epoch)
         self.progress.epoch, self.progress.batches = epoch + 1, 0
         self.averaging.after_epoch(epoch + 1)
+
+    def judge(self, entry: dict[str, Any], *, pictures: int) -> None:
+        """Stop a run that is stuck.
+
+        Args:
+            entry: the retrieval score on dev, after the epoch just done.
+            pictures: those of dev.
+
+        Raises:
+            TrainingError: it is stuck; :mod:`pipeline.training.stuck` says when.
+        """
+        chance = at_chance(entry["caption_to_image"]["mean_rank"], pictures)
+        self.progress.stuck = self.progress.stuck + 1 if self.flat and chance else 0
+        if self.progress.stuck >= EPOCHS:
+            raise _stuck(self.progress.epoch, entry)
 
     def step(self, rows: npt.NDArray[np.int64], rate: float) -> torch.Tensor:
         """One batch; its loss stays on the device, so that nothing here waits for it.
@@ -244,6 +263,7 @@ class Run:
         loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no type
         norms = clip(encoders, settings)
         self.optimiser.step()
+        self.objective.limit()
         self.averaging.after_batch(self.progress.epoch)
         self.watch.add(loss.detach(), norms)
         return loss.detach()
@@ -263,10 +283,13 @@ def _distinct(features: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
     return np.array([seen.setdefault(hashlib.sha256(row.data).digest(), len(seen)) for row in features], np.int64)
 
 
-def _stuck(epoch: int) -> TrainingError:
+def _stuck(epoch: int, entry: dict[str, Any]) -> TrainingError:
     return TrainingError(
-        f"training is stuck: after epoch {epoch} all pairs score alike, each costs twice the margin",
-        todo="The hardest mismatch is known for it: set train.warm_up to an epoch or more, or lower train.rate_max.",
+        f"training is stuck: for {EPOCHS} epochs, up to epoch {epoch}, all pairs of a batch score alike (their loss, "
+        f"summed, is 2 * batch * margin) and dev is no better than chance (mean rank of the right picture "
+        f"{entry['caption_to_image']['mean_rank']:.1f})",
+        todo="The hardest mismatch is known for it: set train.warm_up to an epoch or more, lower train.rate_max, or "
+        "begin with small embeddings (train.initialisation: vsepp).",
     )
 
 
@@ -278,7 +301,9 @@ def _record(history: History, losses: npt.NDArray[np.float64], plan: Plan) -> No
         history.rate.append((done, plan.rates[int(block[-1])]))
 
 
-def _validate(encoders: Encoders, dev: Pairs, history: History, epoch: int, similarity: SimilarityName) -> None:
+def _validate(
+    encoders: Encoders, dev: Pairs, history: History, epoch: int, similarity: SimilarityName
+) -> dict[str, Any]:
     images, captions = embed_images(encoders, dev.features), embed_captions(encoders, dev.ids)
     entry = score(images, captions, dev.image_of_caption, similarity)
     history.recall.append((epoch, entry))
@@ -289,3 +314,4 @@ def _validate(encoders: Encoders, dev: Pairs, history: History, epoch: int, simi
         entry["caption_to_image"]["r10"],
         entry["image_to_caption"]["r10"],
     )
+    return entry

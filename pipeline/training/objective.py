@@ -1,4 +1,4 @@
-"""The objective that the parameters name, with what of it is learned, and a look at whether it moves."""
+"""The objective that the parameters name, with what of it is learned."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from torch import nn
 
 from pipeline.model.losses import hardest, hinge, infonce
 from pipeline.training.settings import TrainSettings
+from pipeline.training.stuck import NEAR
 
 LARGEST_SCALE = 100.0
 """Scores are multiplied by no more than this (CLIP, section 2.5)."""
-STUCK = 0.01
-"""A loss this near, relatively, to that of a collapsed model is stuck."""
 
 
 class Objective(nn.Module):
@@ -31,6 +30,7 @@ class Objective(nn.Module):
         self.log_scale: nn.Parameter | None = None
         if settings.loss == "infonce":
             self.log_scale = nn.Parameter(torch.tensor(-math.log(settings.temperature)))
+            self.limit()
 
     def forward(self, scores: torch.Tensor, same: torch.Tensor, *, epoch: int) -> torch.Tensor:
         """The loss, a scalar.
@@ -42,10 +42,18 @@ class Objective(nn.Module):
         """
         settings = self.settings
         if self.log_scale is not None:
-            scale = self.log_scale.exp().clamp(max=LARGEST_SCALE)
-            return infonce(scores, same, temperature=1 / scale, reduction=settings.reduction)
+            return infonce(scores, same, temperature=1 / self.log_scale.exp(), reduction=settings.reduction)
         loss = hardest if settings.loss == "hardest" and epoch >= settings.warm_up else hinge
         return loss(scores, same, margin=settings.margin, reduction=settings.reduction)
+
+    @torch.no_grad()
+    def limit(self) -> None:
+        """Bring a learned scale back to :data:`LARGEST_SCALE`; to be called after each step of the optimiser.
+
+        Not within the loss, where a scale above the limit would have no gradient and never come down.
+        """
+        if self.log_scale is not None:
+            self.log_scale.clamp_(max=math.log(LARGEST_SCALE))
 
     def alike(self, pairs: int, *, epoch: int) -> float:
         """The loss of a batch by a model that gives all its pairs one score, and so knows nothing.
@@ -65,11 +73,8 @@ class Objective(nn.Module):
         mismatches = pairs * (pairs - 1)
         return 2 * settings.margin * (mismatches if settings.reduction == "sum" else mismatches / pairs**2)
 
-    def stuck(self, losses: npt.NDArray[np.float64], pairs: npt.NDArray[np.int64], *, epoch: int) -> bool:
-        """Whether the losses of an epoch are those of a model which gives all pairs one score.
-
-        With the hardest mismatch each pair then costs twice the margin, and training may stay there for ever. A
-        training that gets on passes by that loss too, but not with all its batches at once.
+    def flat(self, losses: npt.NDArray[np.float64], pairs: npt.NDArray[np.int64], *, epoch: int) -> bool:
+        """Whether an epoch looks for the hardest mismatch and each of its losses is about that of equal scores.
 
         Args:
             losses: one for each batch.
@@ -79,4 +84,4 @@ class Objective(nn.Module):
         if self.settings.loss != "hardest" or epoch < self.settings.warm_up:
             return False
         collapsed = np.array([self.alike(int(number), epoch=epoch) for number in pairs])
-        return bool((np.abs(losses - collapsed) <= STUCK * collapsed).all())
+        return bool((np.abs(losses - collapsed) <= NEAR * collapsed).all())

@@ -9,12 +9,18 @@ from pydantic import Field, model_validator
 from pipeline.model.settings import ModelSettings
 from pipeline.settings import MAX_SEED
 
+InitialisationName = Literal["char_gru", "vsepp", "order_embeddings"]
+
 
 class TrainSettings(ModelSettings):
     """How the encoders are trained; defaults are the published char-GRU on Flickr8k (Merkx & Frank 2019)."""
 
     seed: int = Field(0, ge=0, le=MAX_SEED)
     """Seed of the initial weights and of the order of the batches."""
+    initialisation: InitialisationName = "char_gru"
+    """Whose initial weights: of ``char_gru`` (Merkx & Frank 2019), ``vsepp`` or ``order_embeddings``, each as in its
+    released code. Embeddings of tokens start with the standard deviation 1 in the first and 0.06 in the others, without
+    which ``hardest`` hardly learns."""
     loss: Literal["hinge", "hardest", "infonce"] = "hinge"
     """The objective: ``hinge`` over all mismatched pairs of the minibatch (the published one), ``hardest``
     over the hardest mismatch of each caption and picture (VSE++), or ``infonce`` in both directions (CLIP)."""
@@ -35,8 +41,14 @@ class TrainSettings(ModelSettings):
     weight_decay: float = Field(0.0, ge=0)
     """Decoupled weight decay, a multiple of the learning rate (AdamW); 0 is plain Adam, as published."""
     batch: int = Field(32, ge=2)
-    """Pairs in a minibatch, at most; an epoch's passes are cut into batches of nearly equal size.
-    No picture is twice in a batch: pass i of an epoch takes caption i of every picture."""
+    """Pairs in a minibatch, at most (with 2 and an odd number of captions one batch has 3). No picture is twice in a
+    batch: pass i of an epoch takes caption i of every picture."""
+    last_batch: Literal["keep", "drop"] = "keep"
+    """``drop``: batches have exactly ``batch`` pairs and the rest of a pass is left out (Merkx & Frank's and
+    order-embeddings' released code); ``keep``: it is cut into batches of nearly equal size, and every caption taken."""
+    shuffle: Literal["pass", "epoch"] = "pass"
+    """``epoch``: the pictures are shuffled once an epoch and all its passes take them in that order, so the batches
+    of each pass have the same pictures (Merkx & Frank's released code); ``pass``: each pass is shuffled by itself."""
     bucket: int = Field(1, ge=1)
     """Batches that are sorted by length together, which saves padding; 1 leaves the order to chance, as published."""
     epochs: int = Field(32, ge=1)
@@ -86,6 +98,8 @@ class TrainSettings(ModelSettings):
             raise ValueError(
                 f"warm_up ({self.warm_up}) leaves none of the {self.epochs} epochs for the hardest mismatch"
             )
+        if self.shuffle == "epoch" and self.bucket > 1:
+            raise ValueError(f"shuffle epoch needs bucket 1 (it is {self.bucket}): sorted by length, passes differ")
         if self.clip_scope == "all" and self.clip_images != self.clip_captions:
             raise ValueError(
                 f"clip_scope all has one limit for both sides, but clip_images is {self.clip_images} and "

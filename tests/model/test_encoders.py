@@ -69,13 +69,16 @@ def test_a_batch_gives_the_vectors_and_gradients_of_its_rows_one_by_one():
     assert torch.allclose(found[0][1], found[1][1], atol=1e-6)
 
 
+@pytest.mark.parametrize("spare", [0, 3])
 @pytest.mark.parametrize("masked", [True, False])
 @pytest.mark.parametrize("pooling", ["attention", "max", "mean", "last"])
-def test_packed_rows_give_the_vectors_and_gradients_of_padded_ones(pooling, masked):
-    """On a processor nothing is computed on padding; elsewhere rows are padded."""
+def test_packed_rows_give_the_vectors_and_gradients_of_padded_ones(pooling, masked, spare):
+    """On a processor nothing is computed on padding; elsewhere rows are padded. Both count the same padding, also where
+    the batch is wider than its longest row."""
     torch.manual_seed(0)
     encoder = Encoders(9, 7, SMALL.model_copy(update={"mask_padding": masked, "pooling": pooling})).double().captions
     ids, lengths = pad([np.arange(length) % 7 + 2 for length in (3, 9, 1, 5, 5, 2, 8)])
+    ids = torch.nn.functional.pad(ids, (0, spare))
     padded = encoder.pooling(encoder.recurrent(encoder.embedding(ids), lengths), lengths)
     weight = torch.randn(7, 12)
     found = []

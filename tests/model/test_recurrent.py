@@ -32,7 +32,7 @@ def packed_twin(layer: Recurrent, cell: str) -> nn.Module:
 
 def states_of(layer: Recurrent, way: str, inputs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     """(B, T, states), zero on the padding."""
-    packing = Packing.of(lengths)
+    packing = Packing.of(lengths, inputs.shape[1])
     if way == "padded":
         return packing.unpack(packing.pack(layer(inputs, lengths)))
     return packing.unpack(layer.packed(packing.pack(inputs), packing))
@@ -40,19 +40,20 @@ def states_of(layer: Recurrent, way: str, inputs: torch.Tensor, lengths: torch.T
 
 @pytest.mark.parametrize("way", ["packed", "padded"])
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
-@given(lengths_of_rows, st.booleans(), st.integers(0, 99))
+@given(lengths_of_rows, st.booleans(), st.integers(0, 99), st.sampled_from([0, 0, 1, 4]))
 @settings(max_examples=15, deadline=None)
-def test_states_and_gradients_equal_those_of_pytorch(way, cell, lengths, bidirectional, seed):
+def test_states_and_gradients_equal_those_of_pytorch(way, cell, lengths, bidirectional, seed, spare):
+    """Also where the batch is wider than its longest row."""
     torch.manual_seed(seed)
     layer = Recurrent(WIDTH, HIDDEN, cell, bidirectional=bidirectional).double()
     twin = packed_twin(layer, cell)
     lengths = torch.tensor(lengths)
-    ours = torch.randn(len(lengths), int(lengths.max()), WIDTH, dtype=torch.float64, requires_grad=True)
+    ours = torch.randn(len(lengths), int(lengths.max()) + spare, WIDTH, dtype=torch.float64, requires_grad=True)
     theirs = ours.detach().clone().requires_grad_()
 
     states = states_of(layer, way, ours, lengths)
     packed, _ = twin(pack_padded_sequence(theirs, lengths, batch_first=True, enforce_sorted=False))
-    expected, _ = pad_packed_sequence(packed, batch_first=True)
+    expected, _ = pad_packed_sequence(packed, batch_first=True, total_length=ours.shape[1])
     assert torch.allclose(states, expected, atol=1e-12)
 
     weight = torch.randn(expected.shape, dtype=torch.float64)
@@ -178,3 +179,8 @@ def test_what_the_way_back_needs_is_freed_with_the_states(cell):
     states.sum().backward()
     del states, passes
     assert freed() is None
+
+
+def test_a_row_longer_than_the_batch_is_wide_is_refused():
+    with pytest.raises(ValueError, match="a row of length 4 in a batch of 3 steps"):
+        Packing.of(torch.tensor([2, 4]), 3)

@@ -1,11 +1,20 @@
 """Every caption once an epoch, no picture twice in a batch."""
 
+import dataclasses
+import math
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from pipeline.pairs import Pairs
 from pipeline.training.batches import batches, per_epoch
+from pipeline.training.settings import TrainSettings
+
+COUNTS = st.lists(st.integers(1, 7), min_size=2, max_size=40)
+"""Captions of each picture."""
 
 
 def pairs_with(counts, *, gap=1):
@@ -22,13 +31,7 @@ def pairs_with(counts, *, gap=1):
     )
 
 
-@given(
-    st.lists(st.integers(1, 7), min_size=2, max_size=40),
-    st.integers(2, 12),
-    st.integers(1, 4),
-    st.integers(0, 5),
-    st.integers(1, 3),
-)
+@given(COUNTS, st.integers(2, 12), st.integers(1, 4), st.integers(0, 5), st.integers(1, 3))
 @settings(max_examples=80, deadline=None)
 def test_all_captions_once_and_no_picture_twice(counts, size, bucket, epoch, gap):
     pairs = pairs_with(counts, gap=gap)
@@ -39,8 +42,8 @@ def test_all_captions_once_and_no_picture_twice(counts, size, bucket, epoch, gap
     second, most = sorted(counts)[-2:]
     assert len(left_out) == most - second
     for rows in found:
-        assert len(rows) > 1 or size == 2
-        assert len(rows) <= size
+        assert len(rows) > 1
+        assert len(rows) <= size or (size, len(rows)) == (2, 3)  # one that would be alone joins another two
         assert len(set(pairs.image_of_caption[rows].tolist())) == len(rows)
     assert len(found) == per_epoch(pairs, size)
 
@@ -73,13 +76,86 @@ def test_buckets_save_padding():
     assert padded(10) < 0.8 * padded(1)
 
 
-@given(st.lists(st.integers(1, 7), min_size=2, max_size=40), st.integers(2, 12), st.integers(1, 4), st.integers(0, 5))
+@pytest.mark.parametrize(("pictures", "size", "bucket"), [(1000, 32, 4), (600, 32, 6), (997, 10, 7)])
+def test_a_batch_is_of_one_length_among_those_it_was_sorted_with(pictures, size, bucket):
+    """All lengths differ, so at each length there is one batch of each pool at most."""
+    pairs = pairs_with([1] * pictures)
+    pairs = dataclasses.replace(pairs, ids=[np.ones(1 + row * 7 % pictures, np.int64) for row in range(pictures)])
+    found = batches(pairs, size=size, bucket=bucket, seed=0, epoch=0)
+    lengths = [[len(pairs.ids[row]) for row in rows] for rows in found]
+    pools = math.ceil(math.ceil(pictures / size) / bucket)
+    at_once = [sum(min(own) <= length <= max(own) for own in lengths) for length in range(1, pictures + 1)]
+    assert max(at_once) == pools
+    assert {len(rows) for rows in found} <= {pictures // len(found), -(-pictures // len(found))}
+
+
+@pytest.mark.parametrize("size", [3, 32])
+def test_without_sorting_the_order_is_a_shuffle_of_each_pass_cut_evenly(size):
+    pairs = pairs_with([5] * 70)
+    random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([4, 2])))
+    passes = [random.permutation(np.arange(number, 350, 5)) for number in range(5)]
+    wanted = [rows for own in passes for rows in np.array_split(own, math.ceil(70 / size))]
+    found = batches(pairs, size=size, bucket=1, seed=4, epoch=2)
+    assert [rows.tolist() for rows in found] == [rows.tolist() for rows in wanted]
+
+
+@given(
+    COUNTS, st.integers(2, 12), st.integers(1, 4), st.sampled_from(["pass", "epoch"]), st.sampled_from(["all", "one"])
+)
+@settings(max_examples=80, deadline=None)
+def test_where_the_last_batch_is_dropped_all_have_exactly_their_size(counts, size, bucket, order, captions):
+    pairs = pairs_with(counts)
+    found = batches(
+        pairs, size=size, bucket=bucket, seed=3, epoch=1, captions=captions, last_batch="drop", shuffle=order
+    )
+    assert {len(rows) for rows in found} <= {size}
+    taken = np.concatenate(found).tolist() if found else []
+    assert len(set(taken)) == len(taken)
+    assert all(len(set(pairs.image_of_caption[rows].tolist())) == size for rows in found)
+    passes = [sum(count > number for count in counts) for number in range(7)] if captions == "all" else [len(counts)]
+    assert len(found) == sum(number // size for number in passes) == per_epoch(pairs, size, captions, "drop")
+
+
+@given(COUNTS, st.integers(2, 12), st.sampled_from(["keep", "drop"]), st.integers(0, 3))
+@settings(max_examples=80, deadline=None)
+def test_passes_that_share_their_order_take_the_pictures_alike(counts, size, last, epoch):
+    """Each pass, brute force: the pictures that have so many captions, in the order of one permutation, cut."""
+    pairs = pairs_with(counts)
+    found = batches(pairs, size=size, bucket=1, seed=3, epoch=epoch, last_batch=last, shuffle="epoch")
+    order = np.argsort(
+        np.random.Generator(np.random.PCG64(np.random.SeedSequence([3, epoch]))).permutation(len(counts))
+    )
+    wanted = []
+    for number in range(7):
+        own = [picture for picture in order.tolist() if counts[picture] > number]
+        if last == "drop":
+            wanted += [own[start : start + size] for start in range(0, len(own) - size + 1, size)]
+        elif len(own) > 1:
+            wanted += [cut.tolist() for cut in np.array_split(own, min(math.ceil(len(own) / size), len(own) // 2))]
+    assert [pairs.image_of_caption[rows].tolist() for rows in found] == wanted
+    numbers = [set(pairs.numbers[rows].tolist()) for rows in found]
+    assert all(len(each) == 1 for each in numbers)
+    assert [min(each) for each in numbers] == sorted(min(each) for each in numbers)
+
+
+def test_five_passes_that_share_their_order_have_the_same_batches_of_pictures():
+    """The released code of Merkx & Frank (2019)."""
+    pairs = pairs_with([5] * 70)
+    found = batches(pairs, size=32, bucket=1, seed=0, epoch=0, last_batch="drop", shuffle="epoch")
+    pictures = [pairs.image_of_caption[rows].tolist() for rows in found]
+    assert len(found) == 10
+    assert pictures == pictures[:2] * 5
+    other = batches(pairs, size=32, bucket=1, seed=0, epoch=1, last_batch="drop", shuffle="epoch")
+    assert pairs.image_of_caption[other[0]].tolist() != pictures[0]
+
+
+@given(COUNTS, st.integers(2, 12), st.integers(1, 4), st.integers(0, 5))
 @settings(max_examples=60, deadline=None)
 def test_with_one_caption_an_epoch_every_picture_is_there_exactly_once(counts, size, bucket, epoch):
     pairs = pairs_with(counts)
     found = batches(pairs, size=size, bucket=bucket, seed=3, epoch=epoch, captions="one")
     assert sorted(pairs.image_of_caption[np.concatenate(found)].tolist()) == list(range(len(counts)))
-    assert all(len(rows) <= size for rows in found)
+    assert all(2 <= len(rows) <= max(size, 3) for rows in found)
     assert len(found) == per_epoch(pairs, size, "one")
     again = batches(pairs, size=size, bucket=bucket, seed=3, epoch=epoch, captions="one")
     assert np.concatenate(found).tolist() == np.concatenate(again).tolist()
@@ -97,3 +173,9 @@ def test_with_one_caption_an_epoch_all_captions_have_their_turn():
     share = counts * np.bincount(pairs.image_of_caption)[pairs.image_of_caption] / 400
     assert share.min() > 0.6
     assert share.max() < 1.4
+
+
+def test_passes_that_share_their_order_cannot_be_sorted_by_length():
+    assert TrainSettings(shuffle="epoch").bucket == 1
+    with pytest.raises(ValidationError, match=r"shuffle epoch needs bucket 1 \(it is 4\)"):
+        TrainSettings(shuffle="epoch", bucket=4)

@@ -199,10 +199,10 @@ def test_a_number_that_is_none_tells_the_norms_before(pairs, monkeypatch) -> Non
 
 def test_a_collapsed_model_is_said_and_not_trained_on(pairs) -> None:
     alike = Pairs(**{**pairs.__dict__, "ids": [np.array([3, 4])] * 40})
-    settings = SETTINGS.model_copy(update={"loss": "hardest", "standardise": "none", "dropout_states": 0.0,
+    settings = SETTINGS.model_copy(update={"loss": "hardest", "epochs": 6, "standardise": "none", "dropout_states": 0.0,
                                            "dropout_features": 0.0, "rate_max": 1e-9, "rate_min": 1e-9})  # fmt: skip
     features = np.ones_like(pairs.features) + np.arange(20, dtype=np.float32)[:, None] * 1e-4
-    with pytest.raises(TrainingError, match=r"stuck: after epoch 1 .*train\.warm_up"):
+    with pytest.raises(TrainingError, match=r"stuck: for 5 epochs, up to epoch 5, .*train\.warm_up"):
         run(Pairs(**{**alike.__dict__, "features": features}), None, settings)
 
 

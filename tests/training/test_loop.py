@@ -9,6 +9,7 @@ from pipeline.model.embedding import embed_captions, embed_images
 from pipeline.model.encoders import Encoders
 from pipeline.pairs import Pairs
 from pipeline.retrieval import score
+from pipeline.training.initialisation import initialise
 from pipeline.training.loop import _near, train
 from pipeline.training.schedule import cyclic_rate
 from pipeline.training.settings import TrainSettings
@@ -96,6 +97,8 @@ def test_the_same_parameters_give_the_same_weights_and_another_seed_others(pairs
         {"similarity": "order", "loss": "infonce"},
         {"schedule": "step", "step_epochs": 2},
         {"captions_per_epoch": "one", "epochs": 8},
+        {"initialisation": "vsepp"},
+        {"initialisation": "order_embeddings"},
         {"average": "ema", "average_decay": 0.5},
         {"average": "swa", "cycle": 2},
     ],
@@ -132,7 +135,9 @@ def test_captions_of_another_vocabulary_are_refused_before_any_work(pairs):
 def test_clipping_holds_back_its_own_side_only(pairs, side, weights):
     """Adam hides a gradient's scale, except where the limit brings it below Adam's own epsilon."""
     torch.manual_seed(SETTINGS.seed)
-    start = Encoders(TOKENS, pairs.features.shape[1], SETTINGS).state_dict()
+    encoders = Encoders(TOKENS, pairs.features.shape[1], SETTINGS)
+    initialise(encoders, SETTINGS.initialisation)
+    start = encoders.state_dict()
     clipped, _ = run(SETTINGS.model_copy(update={"epochs": 4, f"clip_{side}": 1e-12}), pairs)
     for name in ("images.linear.weight", "captions.recurrent.onward.weight_hh_l0"):
         moved = (clipped[4][name] - start[name]).abs().max().item()

@@ -1,4 +1,4 @@
-"""When training counts as stuck, and when it only passes by."""
+"""What equal scores cost, and whether the losses of an epoch are that."""
 
 import numpy as np
 import pytest
@@ -15,23 +15,23 @@ def objective(**settings: object) -> Objective:
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
-def test_batches_that_all_cost_twice_the_margin_are_stuck(reduction):
+def test_batches_that_all_cost_twice_the_margin_are_flat(reduction):
     losses = 0.4 * np.array([1.002, 0.999, 1.0]) * (PAIRS if reduction == "sum" else 1)
-    assert objective(reduction=reduction).stuck(losses, PAIRS, epoch=0)
-    assert not objective(reduction=reduction).stuck(0.9 * losses, PAIRS, epoch=0)
+    assert objective(reduction=reduction).flat(losses, PAIRS, epoch=0)
+    assert not objective(reduction=reduction).flat(0.9 * losses, PAIRS, epoch=0)
 
 
-def test_a_training_that_gets_on_passes_by_twice_the_margin():
+def test_losses_that_only_pass_twice_the_margin_are_not_flat():
     losses = np.linspace(0.46, 0.34, 3)
     assert losses.mean() == pytest.approx(0.4)
-    assert not objective(reduction="mean").stuck(losses, PAIRS, epoch=0)
+    assert not objective(reduction="mean").flat(losses, PAIRS, epoch=0)
 
 
-def test_only_the_hardest_mismatch_gets_stuck_and_not_while_it_warms_up():
+def test_only_losses_of_the_hardest_mismatch_are_flat_and_none_while_it_warms_up():
     losses = np.full(3, 0.4)
-    assert not objective(loss="hinge").stuck(losses, PAIRS, epoch=0)
+    assert not objective(loss="hinge").flat(losses, PAIRS, epoch=0)
     warm = objective(reduction="mean", warm_up=2)
-    assert [warm.stuck(losses, PAIRS, epoch=epoch) for epoch in (1, 2)] == [False, True]
+    assert [warm.flat(losses, PAIRS, epoch=epoch) for epoch in (1, 2)] == [False, True]
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])

@@ -116,6 +116,16 @@ def test_its_embeddings_are_the_encoders(change):
     assert np.allclose(np.linalg.norm(model.encode(TEXTS, normalize_embeddings=True), axis=1), 1, atol=1e-6)
 
 
+@pytest.mark.parametrize("change", [{}, {"cell": "lstm", "pooling": "max"}, {"pooling": "last"}])
+@pytest.mark.parametrize("train", [True, False])
+def test_a_batch_may_be_wider_than_its_longest_text(change, train):
+    module = SightwordModule(made(**change)).train(train)
+    features = module.preprocess(TEXTS)
+    wide = {name: torch.nn.functional.pad(values, (0, 5)) for name, values in features.items()}
+    found, expected = (module(given)["sentence_embedding"] for given in (wide, features))
+    assert torch.allclose(found, expected, atol=1e-6)
+
+
 def test_a_prompt_stands_before_each_text():
     model = StandIn(modules=[SightwordModule(made())])
     assert np.array_equal(model.encode(["dog", "a dog"], prompt="a "), model.encode(["a dog", "a a dog"]))

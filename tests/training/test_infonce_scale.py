@@ -1,0 +1,72 @@
+"""The learned scale of InfoNCE never exceeds its limit, and can always come down."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from pipeline.pairs import Pairs
+from pipeline.training.loop import Run
+from pipeline.training.objective import LARGEST_SCALE, Objective
+from pipeline.training.settings import TrainSettings
+
+SAME = torch.eye(4, dtype=torch.bool)
+WRONG = torch.eye(4).roll(1, dims=0)
+"""Scores that are best for a mismatch: the larger their scale, the larger the loss."""
+
+
+def objective(temperature):
+    return Objective(TrainSettings(loss="infonce", temperature=temperature))
+
+
+def scale(asked):
+    return asked.log_scale.exp().item()
+
+
+@pytest.mark.parametrize("temperature", [0.01, 0.001])
+def test_at_the_limit_the_gradient_is_not_zero_and_the_scale_comes_down(temperature):
+    asked = objective(temperature)
+    assert scale(asked) == pytest.approx(LARGEST_SCALE)
+    optimiser = torch.optim.SGD(asked.parameters(), lr=1e-3)
+    found = []
+    for _ in range(3):
+        optimiser.zero_grad()
+        asked(WRONG, SAME, epoch=0).backward()
+        assert asked.log_scale.grad.item() == pytest.approx(scale(asked), rel=1e-4)  # the loss is about the scale
+        optimiser.step()
+        asked.limit()
+        found.append(scale(asked))
+    assert LARGEST_SCALE > found[0] > found[1] > found[2]
+
+
+def test_a_step_beyond_the_limit_ends_at_it():
+    asked = objective(0.07)
+    with torch.no_grad():
+        asked.log_scale.fill_(math.log(150))
+    asked.limit()
+    assert scale(asked) == pytest.approx(LARGEST_SCALE)
+    objective_without = Objective(TrainSettings(loss="hinge"))
+    objective_without.limit()  # has none
+
+
+def test_a_run_brings_a_scale_down_that_is_too_large_for_what_can_be_learned():
+    """Captions that are all the same tell no picture from another: every scale above zero costs more than none."""
+    random = np.random.default_rng(0)
+    pairs = Pairs(
+        image_ids=[f"{place:02d}" for place in range(16)],
+        features=random.normal(size=(16, 5)).astype(np.float32),
+        texts=[""] * 16,
+        ids=[np.array([2, 3])] * 16,
+        numbers=np.zeros(16, np.int64),
+        image_of_caption=np.arange(16),
+    )
+    settings = TrainSettings(
+        embedding=4, hidden=4, attention=3, batch=8, loss="infonce", temperature=0.005, rate_max=0.05, epochs=8,
+        schedule="step", cycle=1, clip_images=None, clip_captions=None,
+    )  # fmt: skip
+    run = Run(settings, pairs, 5, torch.device("cpu"), None)
+    assert scale(run.objective) == pytest.approx(LARGEST_SCALE)
+    for _ in range(3):
+        run.epoch(bar=False)
+    assert scale(run.objective) < 90
