@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from pipeline.devices import OwnRandom
 from pipeline.errors import FeaturesError
 from pipeline.features.backbones import Backbone, FeatureNetwork, build, cut
 from pipeline.features.crops import CROPS
@@ -26,7 +27,7 @@ def skeleton(backbone: Backbone) -> FeatureNetwork:
         with torch.device("meta"):
             return cut(build(backbone, initialise=False), backbone)
     except NotImplementedError:  # RegNet reckons its widths with tensors, which need numbers
-        with torch.random.fork_rng(devices=[]):
+        with OwnRandom():
             return cut(build(backbone, initialise=False), backbone).to("meta")
 
 
