@@ -5,14 +5,23 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from pipeline.errors import SetupError
 from pipeline.machine import Machine
 
 log = logging.getLogger(__name__)
+
+# MKL's vector functions (tanh, exp, log, ..) find the kind of processor at their first call in a process, by two
+# writes without a lock. A second thread that calls one between the two takes kernels of few digits. So the first
+# call is here: this module is imported by all that computes, before a thread is started, and an import has a lock.
+torch.tanh(torch.zeros(1, dtype=torch.float32, device="cpu"))
 
 
 def use(machine: Machine, *, deterministic: bool = True) -> torch.device:
@@ -56,6 +65,11 @@ def choose(name: str) -> torch.device:
     return device
 
 
+def pool(count: int) -> ThreadPoolExecutor:
+    """Threads in which each operation of torch takes one thread."""
+    return ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,))
+
+
 @contextlib.contextmanager
 def threads(count: int) -> Iterator[None]:
     """Torch with another number of threads for its operations on a processor."""
@@ -65,6 +79,59 @@ def threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def shared(block: Callable[[], Iterator[None]]) -> Callable[[], contextlib.AbstractContextManager[None]]:
+    """A context manager for settings of the whole process, in which several threads may be at a time.
+
+    The first to enter runs the block up to its ``yield``, the last to leave the rest: so each has the settings until
+    it leaves, and what they were before comes back.
+    """
+    lock, users, open_block = threading.Lock(), 0, contextlib.ExitStack()
+    manager = contextlib.contextmanager(block)
+
+    @contextlib.contextmanager
+    def within() -> Iterator[None]:
+        nonlocal users
+        with lock:
+            if users == 0:
+                open_block.enter_context(manager())
+            users += 1
+        try:
+            yield
+        finally:
+            with lock:
+                users -= 1
+                if users == 0:
+                    open_block.close()
+
+    return within
+
+
+class OwnRandom(TorchDispatchMode):
+    """Within the block, this thread draws from a generator of its own: the numbers that ``manual_seed`` gives.
+
+    The process's generator is shared by all its threads, so whoever seeds it changes what the others draw, and the
+    others change what is drawn here. For operations on a processor.
+
+    Args:
+        seed: of the generator.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Call the operation, one that draws with this generator."""
+        kwargs = dict(kwargs or {})
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            kwargs["generator"] = self._generator
+            if not any(argument.name == "generator" for argument in func._schema.arguments):
+                func = func.overloadpacket.generator  # such as rand, which has a form of its own for it
+        return func(*args, **kwargs)
 
 
 def move(values: torch.Tensor, device: torch.device) -> torch.Tensor:

@@ -293,7 +293,7 @@ def _serve(arguments: argparse.Namespace) -> int:
                 [f"--host {host}: whoever reaches this machine sees the pictures and captions; no password is asked."]
             )
         stop = threading.Event()
-        reader = threading.Thread(target=searcher.read_captions, kwargs={"stop": stop}, daemon=True)
+        reader = threading.Thread(target=searcher.keep_reading, args=[stop], daemon=True)
 
         def ready() -> None:
             print(f"{serving.address(listening)}  (Ctrl-C ends)", flush=True)

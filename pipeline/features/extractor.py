@@ -8,7 +8,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from pipeline import devices
 from pipeline.errors import FeaturesError
 from pipeline.features.backbones import FeatureNetwork
 from pipeline.features.crops import CROPS, normalise, write_crops
@@ -104,7 +105,7 @@ class Extractor:
         begun, busy = time.perf_counter(), 0.0
         with (
             self._steady(),
-            ThreadPoolExecutor(self._threads, initializer=torch.set_num_threads, initargs=(1,)) as pool,
+            devices.pool(self._threads) as workers,
         ):
             try:
                 while True:
@@ -112,7 +113,7 @@ class Extractor:
                     call = list(itertools.islice(source, self._pictures))
                     self.clock.read += time.perf_counter() - started
                     if call:
-                        running.append(pool.submit(self._timed, call))
+                        running.append(workers.submit(self._timed, call))
                     while running and (not call or len(running) >= self._threads + CALLS_AHEAD):
                         features, seconds = running.popleft().result()
                         busy += seconds
@@ -162,22 +163,24 @@ class Extractor:
 
     @contextlib.contextmanager
     def _steady(self) -> Iterator[None]:
-        """One thread an operation, full float32 products (no TF32), kernels that repeat; then all as it was."""
-        threads, products = torch.get_num_threads(), torch.get_float32_matmul_precision()
-        strict, warn_only = (
-            torch.are_deterministic_algorithms_enabled(),
-            torch.is_deterministic_algorithms_warn_only_enabled(),
-        )
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
-        flags = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
-        try:
-            with flags:
-                torch.set_float32_matmul_precision("highest")
-                torch.use_deterministic_algorithms(True)
-                if self.device.type == "cpu":
-                    torch.set_num_threads(1)
-                yield
-        finally:
-            torch.set_num_threads(threads)
-            torch.set_float32_matmul_precision(products)
-            torch.use_deterministic_algorithms(strict, warn_only=warn_only)
+        """Exact products, and on a processor one thread an operation; then all as it was."""
+        with _exactly(), devices.threads(1) if self.device.type == "cpu" else contextlib.nullcontext():
+            yield
+
+
+@devices.shared
+def _exactly() -> Iterator[None]:
+    """Full float32 products (no TF32), and kernels that repeat."""
+    products = torch.get_float32_matmul_precision()
+    strict = torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
+    flags = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
+    try:
+        with flags:
+            torch.set_float32_matmul_precision("highest")
+            torch.use_deterministic_algorithms(True)
+            yield
+    finally:
+        torch.set_float32_matmul_precision(products)
+        torch.use_deterministic_algorithms(strict, warn_only=warn_only)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import logging
 import operator
-import threading
+from functools import partial
+from typing import Any
 
 import torch
 from torch import fx, nn
@@ -21,7 +22,7 @@ from pipeline.features.settings import Precision
 log = logging.getLogger(__name__)
 
 _CUTS = (nn.functional.relu, torch.relu, torch.relu_)
-_TRACING = threading.Lock()  # torch.fx patches modules while it traces
+_FUSIBLE = (nn.Conv2d, nn.BatchNorm2d)
 
 
 class FusedConvolution(nn.Module):
@@ -81,6 +82,47 @@ class FullConvolution(nn.Module):
             return found
 
 
+class _Tracer(fx.Tracer):
+    """Follows what a network calls, by changing modules of this network only.
+
+    ``fx.symbolic_trace`` replaces methods of ``nn.Module`` while it traces, so that a network which another
+    thread runs meanwhile fails.
+    """
+
+    def follow(self, network: nn.Module) -> fx.Graph:
+        """The graph of the network's calls.
+
+        Raises:
+            TraceError: its way depends on its input.
+        """
+        self.root, self.graph, self.tensor_attrs = network, fx.Graph(tracer_cls=type(self)), {}
+        images = self.create_proxy("placeholder", "images", (), {})
+        notes: list[tuple[nn.Module, str, Any]] = []
+        for name, module in network.named_modules():
+            if name and self._is_end(module):
+                notes.append((module, "forward", partial(self._note, name)))
+                continue
+            for parameter, _ in module.named_parameters(prefix=name, recurse=False):
+                proxy = self.create_proxy("get_attr", parameter, (), {})
+                notes.append((module, parameter.rpartition(".")[2], proxy))
+        try:
+            for module, attribute, note in notes:
+                vars(module)[attribute] = note  # goes before its class's, and before parameters
+            found = network(images)
+            self.create_node("output", "output", (self.create_arg(found),), {})
+        finally:
+            for module, attribute, _ in notes:
+                vars(module).pop(attribute, None)
+        return self.graph
+
+    def _note(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        return self.create_proxy("call_module", name, args, kwargs)
+
+    def _is_end(self, module: nn.Module) -> bool:
+        """Whether a module is one call in the graph: a layer of torch's, or one with nothing in it to fold or fuse."""
+        return self.is_leaf_module(module, "") or not any(isinstance(part, _FUSIBLE) for part in module.modules())
+
+
 def ready(network: nn.Module, *, precision: Precision, device: torch.device) -> nn.Module:
     """Fold, fuse and move a network; the one given is used up.
 
@@ -130,9 +172,8 @@ def fuses(precision: Precision) -> bool:
 def _trace(network: nn.Module) -> fx.GraphModule | None:
     """The network as a graph; None where its way depends on its input. All of torchvision's classifiers have one."""
     try:
-        with _TRACING:
-            return fx.symbolic_trace(network)
-    except fx.proxy.TraceError as error:
+        return fx.GraphModule(network, _Tracer().follow(network))
+    except (fx.proxy.TraceError, TypeError) as error:  # a shape that is no number yet is a TypeError
         log.warning("%s cannot be traced (%s): its features take longer", type(network).__name__, error)
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from pipeline.devices import OwnRandom
 from pipeline.errors import FeaturesError
 from pipeline.features.backbones import Backbone, FeatureNetwork, build, cut
 from pipeline.features.crops import CROPS
@@ -26,8 +28,14 @@ def skeleton(backbone: Backbone) -> FeatureNetwork:
         with torch.device("meta"):
             return cut(build(backbone, initialise=False), backbone)
     except NotImplementedError:  # RegNet reckons its widths with tensors, which need numbers
-        with torch.random.fork_rng(devices=[]):
+        with OwnRandom():
             return cut(build(backbone, initialise=False), backbone).to("meta")
+
+
+class _NoModules(contextlib.nullcontext[None]):
+    """In place of torch's tracker, which hooks itself to the modules of all threads: only the whole counts here."""
+
+    parents = frozenset({"Global"})
 
 
 def flops_a_picture(network: FeatureNetwork, transform: Transform) -> int:
@@ -41,8 +49,10 @@ def flops_a_picture(network: FeatureNetwork, transform: Transform) -> int:
         FeaturesError: the network does not take them.
     """
     crops = torch.zeros((1, 3, transform.crop, transform.crop), device="meta")
+    counter = FlopCounterMode(display=False)
+    counter.mod_tracker = _NoModules()  # type: ignore[assignment]  # a stand-in with what is used of it
     try:
-        with torch.inference_mode(), FlopCounterMode(display=False) as counter:
+        with torch.inference_mode(), counter:
             network(crops)
     except (RuntimeError, AssertionError, ValueError) as error:
         raise FeaturesError(

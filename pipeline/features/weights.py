@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
+from pipeline.devices import OwnRandom
 from pipeline.errors import WeightsError
 from pipeline.features import vision
 from pipeline.features.backbones import Backbone, build
@@ -93,7 +94,7 @@ class Weights:
             return _random(self.backbone, self._seed)[0]
         if self._fetch() != self.sha256:
             raise WeightsError("changed while it was used", where=self._path, todo="Run it once more.")
-        with torch.random.fork_rng(devices=[]):  # building draws numbers that are thrown away
+        with OwnRandom():  # building draws numbers that are thrown away
             network = build(self.backbone, initialise=False)
         _fill(network, self.backbone, _read(self._path), self._path)
         return network
@@ -107,8 +108,7 @@ class Weights:
 
 def _random(backbone: Backbone, seed: int) -> tuple[nn.Module, str]:
     log.warning("random weights: for demonstration (%s, seed %d); nothing was learnt by them", backbone.name, seed)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with OwnRandom(seed):
         network = build(backbone, initialise=True)
     digest = hashlib.sha256()
     for name, tensor in sorted(network.state_dict().items()):

@@ -213,14 +213,15 @@ def _uncommitted(project: Path) -> list[str] | None:
 
 
 def processor() -> str:
-    """The processor's model, as far as the system tells it."""
+    """The processor's name, family and model, as far as the system tells them: some names stand for several kinds."""
     try:
-        for line in _read(Path("/proc/cpuinfo")).splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass  # no Linux
-    return platform.processor() or platform.machine()
+        lines = _read(Path("/proc/cpuinfo")).partition("\n\n")[0].splitlines()  # of the first one
+    except OSError:  # no Linux
+        lines = []
+    found = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    name = found.get("model name") or platform.processor() or platform.machine()
+    kind = [f"{word} {found[key]}" for word, key in (("family", "cpu family"), ("model", "model")) if key in found]
+    return f"{name} ({', '.join(kind)})" if kind else name
 
 
 def _device() -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -11,7 +10,6 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 
 from pipeline.model.packing import Packing
-from pipeline.model.threads import side_by_side
 
 
 class Attention(nn.Module):
@@ -58,10 +56,10 @@ class Attention(nn.Module):
 
 
 class _Attended(torch.autograd.Function):
-    """Softmax-weighted sums over the lines of each row, both halves of the features side by side.
+    """Softmax-weighted sums over the lines of each row, block by block, so that all stays in the cache.
 
-    Arguments: logits (N, D) and states (N, D) of packed lines, their blocks, and where padding
-    takes part its logit (D,), and how much of it each row has, int64 (B,).
+    Sums are float32 at least. Arguments: logits (N, D) and states (N, D) of packed lines, their blocks, and where
+    padding takes part its logit (D,), and how much of it each row has, int64 (B,).
     """
 
     @staticmethod
@@ -73,75 +71,41 @@ class _Attended(torch.autograd.Function):
         outside: torch.Tensor | None,
         counts: torch.Tensor,
     ) -> torch.Tensor:
-        width = logits.shape[1]
-        cuts = [slice(0, width // 2), slice(width // 2, width)]
-        sums = [
-            _Sums(logits[:, cut], states[:, cut], blocks, None if outside is None else outside[cut], counts)
-            for cut in cuts
-        ]
-        pooled = torch.cat(side_by_side([half.forward for half in sums]), dim=1)
-        ctx.halves, ctx.cuts, ctx.shape = sums, cuts, logits.shape
+        dtype = torch.promote_types(logits.dtype, torch.float32)
+        size = (blocks[0].stop, logits.shape[1])
+        largest = torch.full(size, float("-inf"), dtype=logits.dtype)
+        if outside is not None:
+            largest[counts > 0] = outside
+        for block in blocks:
+            part = largest[: block.stop - block.start]
+            torch.maximum(part, logits[block], out=part)
+        largest = largest.to(dtype)
+        summed, weighted = torch.zeros(size, dtype=dtype), torch.zeros(size, dtype=dtype)
+        padding = None
+        if outside is not None:
+            summed += counts[:, None] * torch.exp(outside.to(dtype) - largest)
+            padding = summed.clone()
+        weights = torch.empty(logits.shape, dtype=dtype)
+        for block in blocks:
+            rows = block.stop - block.start
+            part = torch.sub(logits[block].to(dtype), largest[:rows], out=weights[block]).exp_()
+            summed[:rows].add_(part)
+            weighted[:rows].addcmul_(part, states[block].to(dtype))
+        pooled = weighted.div_(summed)
+        ctx.save_for_backward(logits, states, outside, padding, weights, summed, pooled)
+        ctx.blocks = blocks
         return pooled
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, outer: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        d_logits = torch.empty(ctx.shape, dtype=ctx.halves[0].logits.dtype)
-        d_states = torch.empty(ctx.shape, dtype=ctx.halves[0].states.dtype)
-        works = [
-            partial(half.backward, outer[:, cut], d_logits[:, cut], d_states[:, cut])
-            for half, cut in zip(ctx.halves, ctx.cuts, strict=True)
-        ]
-        d_outside = side_by_side(works)
-        return d_logits, d_states, None, None if d_outside[0] is None else torch.cat(d_outside), None
-
-
-class _Sums:
-    """Some features' weighted sums, block by block, so that all stays in the cache; sums in float32 at least."""
-
-    def __init__(
-        self,
-        logits: torch.Tensor,
-        states: torch.Tensor,
-        blocks: Sequence[slice],
-        outside: torch.Tensor | None,
-        counts: torch.Tensor,
-    ) -> None:
-        self.logits, self.states, self.blocks = logits, states, blocks
-        self.outside, self.counts = outside, counts
-
-    def forward(self) -> torch.Tensor:
-        """The sums: (B, D)."""
-        dtype = torch.promote_types(self.logits.dtype, torch.float32)
-        size = (self.blocks[0].stop, self.logits.shape[1])
-        largest = torch.full(size, float("-inf"), dtype=self.logits.dtype)
-        if self.outside is not None:
-            largest[self.counts > 0] = self.outside
-        for block in self.blocks:
-            part = largest[: block.stop - block.start]
-            torch.maximum(part, self.logits[block], out=part)
-        largest = largest.to(dtype)
-        summed, weighted = torch.zeros(size, dtype=dtype), torch.zeros(size, dtype=dtype)
-        if self.outside is not None:
-            summed += self.counts[:, None] * torch.exp(self.outside.to(dtype) - largest)
-            self.padding = summed.clone()
-        self.weights = torch.empty(self.logits.shape, dtype=dtype)
-        for block in self.blocks:
+        logits, states, outside, padding, weights, summed, pooled = ctx.saved_tensors
+        d_logits, d_states = torch.empty_like(logits), torch.empty_like(states)
+        scale = outer / summed
+        for block in ctx.blocks:
             rows = block.stop - block.start
-            part = torch.sub(self.logits[block].to(dtype), largest[:rows], out=self.weights[block]).exp_()
-            summed[:rows].add_(part)
-            weighted[:rows].addcmul_(part, self.states[block].to(dtype))
-        self.summed, self.pooled = summed, weighted.div_(summed)
-        return self.pooled
-
-    def backward(self, outer: torch.Tensor, d_logits: torch.Tensor, d_states: torch.Tensor) -> torch.Tensor | None:
-        """Fill the gradients (N, D) of logits and states; return that of the padding's logit (D,)."""
-        scale = outer / self.summed
-        for block in self.blocks:
-            rows = block.stop - block.start
-            part = self.weights[block] * scale[:rows]
+            part = weights[block] * scale[:rows]
             d_states[block] = part
-            torch.mul(part, self.states[block] - self.pooled[:rows], out=d_logits[block])
-        if self.outside is None:
-            return None
-        return -(self.padding * scale * self.pooled).sum(0).to(self.outside.dtype)
+            torch.mul(part, states[block] - pooled[:rows], out=d_logits[block])
+        d_outside = None if outside is None else -(padding * scale * pooled).sum(0).to(outside.dtype)
+        return d_logits, d_states, None, d_outside, None

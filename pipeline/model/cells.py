@@ -19,6 +19,9 @@ from torch.nn import functional as F
 
 Product = Callable[[torch.Tensor], torch.Tensor]
 
+ONE_DNN = ("_reorder_linear_weight", "_linear_pointwise", "_is_mkldnn_bf16_supported")
+"""Operators of torch that are called where it has them."""
+
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input
 
@@ -49,6 +52,7 @@ class Pass(ABC):
         self.weights, self.blocks = weights, blocks
         self.hidden = weights.recurrent.shape[1]
         self.rows = max(block.stop - block.start for block in blocks)
+        self.size = self.rows * self.hidden
 
     @abstractmethod
     def forward(self, inputs: torch.Tensor, *, keep: bool) -> torch.Tensor:
@@ -202,5 +206,7 @@ def repeated_product(weight: torch.Tensor, bias: torch.Tensor | None, rows: int)
 def _one_dnn(dtype: torch.dtype) -> bool:
     """Whether oneDNN multiplies this type here; bfloat16 needs a processor that has it, or AVX512."""
     if not mkldnn.is_available():  # type: ignore[no-untyped-call]  # torch's own types lack it
+        return False
+    if not all(hasattr(torch.ops.mkldnn, name) for name in ONE_DNN):  # torch's own: another release may lack them
         return False
     return dtype == torch.float32 or (dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported())

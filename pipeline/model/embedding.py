@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from pipeline.devices import shared
 from pipeline.model.encoders import Encoders, pad
+from pipeline.model.threads import spread
 
 Floats = npt.NDArray[np.float32]
 
@@ -41,14 +42,26 @@ def embed_captions(
     return found if found is not None else np.empty((0, encoders.width), np.float32)
 
 
-def embed_images(encoders: Encoders, features: Floats, *, batch: int = 4096) -> Floats:
-    """Raw features (N, D) to unit vectors float32 (N, width)."""
+def embed_images(encoders: Encoders, features: Floats, *, batch: int = 1024) -> Floats:
+    """Raw features (N, D) to unit vectors float32 (N, width).
+
+    On a processor batches are computed side by side, each in one thread: what several threads share a product for
+    has other last bits than what one computes.
+    """
     found = np.empty((len(features), encoders.width), np.float32)
+
+    def work(start: int) -> None:
+        rows = slice(start, start + batch)
+        part = torch.from_numpy(np.require(features[rows], np.float32, ["C", "W"]))
+        found[rows] = encoders.images(part.to(encoders.device)).cpu().numpy()
+
+    starts = range(0, len(features), batch)
     with torch.inference_mode(), _evaluating(encoders):
-        for start in range(0, len(features), batch):
-            rows = slice(start, start + batch)
-            part = torch.from_numpy(np.require(features[rows], np.float32, ["C", "W"]))
-            found[rows] = encoders.images(part.to(encoders.device)).cpu().numpy()
+        if encoders.device.type == "cpu":
+            spread(work, starts)
+        else:
+            for start in starts:
+                work(start)
     return found
 
 
@@ -84,36 +97,19 @@ def _evaluating(module: torch.nn.Module) -> Iterator[None]:
         module.train()
 
 
-class _Float32:
+@shared
+def _no_tf32() -> Iterator[None]:
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.allow_tf32 = before
+
+
+def true_float32(device: torch.device) -> contextlib.AbstractContextManager[None]:
     """Recurrent layers in true float32 on a GPU, where cuDNN would round its products to TF32 by default.
 
-    With TF32 an embedding would depend on its batch in the fourth digit. The setting is the whole process's, so
-    it is kept from the first of several threads' calls until the last one ends.
+    With TF32 an embedding would depend on its batch in the fourth digit. On a processor nothing is set.
     """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._users = 0
-        self._before = True
-
-    @contextlib.contextmanager
-    def on(self, device: torch.device) -> Iterator[None]:
-        """Within the block; on a processor nothing is set."""
-        if device.type != "cuda":
-            yield
-            return
-        with self._lock:
-            if self._users == 0:
-                self._before = torch.backends.cudnn.allow_tf32
-                torch.backends.cudnn.allow_tf32 = False
-            self._users += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._users -= 1
-                if self._users == 0:
-                    torch.backends.cudnn.allow_tf32 = self._before
-
-
-true_float32 = _Float32().on
+    return _no_tf32() if device.type == "cuda" else contextlib.nullcontext()

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from pipeline.captions.vocabulary import Vocabulary
+from pipeline.devices import OwnRandom
 from pipeline.errors import CaptionsError, EncoderError, FileFormatError
 from pipeline.files import Pathish, read_json, read_text, sha256_file, write_json, write_text
 from pipeline.model.encoders import Encoders
@@ -105,7 +104,7 @@ def read_folder(folder: Pathish) -> Saved:
     members = []
     for name in names:
         _check_size(place / name, shape, features_width)
-        with torch.random.fork_rng(devices=[]):  # whoever loads keeps their random numbers
+        with OwnRandom():  # whoever loads keeps their random numbers
             member = Encoders(len(vocabulary), features_width, shape)
         load_weights(place / name, member)
         _check_values(place / name, member)

@@ -36,7 +36,8 @@ def gru_states(layers: Sequence[nn.GRU], tokens: torch.Tensor, places: torch.Ten
         [
             partial(_read, layer, tokens, places, order, states[:, number * hidden : (number + 1) * hidden])
             for number, (layer, order) in enumerate(zip(layers, orders, strict=False))
-        ]
+        ],
+        size=packing.rows * hidden,
     )
     return states
 

@@ -96,12 +96,13 @@ class _Directions(torch.autograd.Function):
             for number, blocks in enumerate(directions)
         ]
         ctx.passes = passes
-        return tuple(side_by_side([partial(one.forward, inputs, keep=keep) for one in passes]))
+        return tuple(side_by_side([partial(one.forward, inputs, keep=keep) for one in passes], size=passes[0].size))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *outer: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        found = side_by_side([partial(one.backward, grad) for one, grad in zip(ctx.passes, outer, strict=True)])
+        works = [partial(one.backward, grad) for one, grad in zip(ctx.passes, outer, strict=True)]
+        found = side_by_side(works, size=ctx.passes[0].size)
         inputs = found[0][0] if len(found) == 1 else found[0][0] + found[1][0]
         return inputs, None, None, None, *(weights for _, each in found for weights in each)
 

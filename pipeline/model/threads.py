@@ -2,31 +2,91 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
 import torch
 
-from pipeline.devices import threads
+from pipeline.devices import pool, threads
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+WORTH_A_THREAD = 20_000
+"""Numbers that one step of a work computes, from which a second thread pays: below, the threads spend more time
+on waking each other and on handing over the interpreter's lock than they save."""
 
-def side_by_side(works: Sequence[Callable[[], Result]]) -> list[Result]:
-    """The results of one or two works without gradients, each with half of torch's threads where there are two.
+
+class _Helper:
+    """The second thread, which is kept: a training step needs it four times, and making one takes a millisecond."""
+
+    def __init__(self) -> None:
+        self.turn = threading.Lock()
+        self._pool: ThreadPoolExecutor | None = None
+
+    def beside(self, later: Callable[[], Result], first: Callable[[], Result]) -> list[Result]:
+        """Do one work in the second thread and one in the caller's; the caller holds the :attr:`turn`."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, thread_name_prefix="beside")
+        other = self._pool.submit(later)
+        try:
+            found = first()
+        finally:
+            wait([other])  # a work that fails leaves no thread behind that still writes
+        return [found, other.result()]
+
+
+_helper = _Helper()
+
+
+def _renew() -> None:
+    global _helper
+    _helper = _Helper()
+
+
+os.register_at_fork(after_in_child=_renew)
+
+
+def side_by_side(works: Sequence[Callable[[], Result]], *, size: int) -> list[Result]:
+    """Do one or two works without gradients, each with half of torch's threads where there are two or more.
 
     Small operations gain little from a second thread, which must be woken for each; two
-    works with threads of their own need not wait for each other.
+    works with threads of their own need not wait for each other. Works that are too small even for that, and
+    those of a thread that finds the process's second thread busy, are done one after the other: each with
+    the same number of threads, so with the same bits.
+
+    Args:
+        works: none of which needs another's result.
+        size: numbers that one step of a work computes.
+
+    Returns:
+        The results, in the order of the works.
+
+    Raises:
+        Exception: what a work raises.
     """
     count = torch.get_num_threads()
     if len(works) == 1 or count == 1:
-        return [_without_gradients(work) for work in works]
+        return [_without_gradients(work, count) for work in works]
     half = count // 2
-    with threads(half), ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(count - half,)) as other:
-        later = other.submit(_without_gradients, works[1])
-        return [_without_gradients(works[0]), later.result()]
+
+    def first() -> Result:
+        return _without_gradients(works[0], half)
+
+    def later() -> Result:
+        return _without_gradients(works[1], count - half)
+
+    helper = _helper
+    with threads(half):
+        if size < WORTH_A_THREAD or not helper.turn.acquire(blocking=False):
+            return [first(), later()]
+        try:
+            return helper.beside(later, first)
+        finally:
+            helper.turn.release()
 
 
 def spread(work: Callable[[Item], None], items: Iterable[Item]) -> None:
@@ -40,16 +100,21 @@ def spread(work: Callable[[Item], None], items: Iterable[Item]) -> None:
         with torch.inference_mode():  # a thread's own setting
             work(item)
 
-    count = torch.get_num_threads()
-    if count == 1:
-        for item in items:
-            alone(item)
+    items = list(items)
+    count = min(torch.get_num_threads(), len(items))
+    if count <= 1:
+        with threads(1):
+            for item in items:
+                alone(item)
         return
-    with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        for _ in pool.map(alone, items):
+    with pool(count) as workers:
+        for _ in workers.map(alone, items):
             pass
 
 
-def _without_gradients(work: Callable[[], Result]) -> Result:
-    with torch.no_grad():  # a thread's own setting
+def _without_gradients(work: Callable[[], Result], count: int) -> Result:
+    """Do a work with that many threads; how many there are, and gradients, is a thread's own setting."""
+    if torch.get_num_threads() != count:
+        torch.set_num_threads(count)
+    with torch.no_grad():
         return work()

@@ -7,7 +7,6 @@ are rounded in the same way, and equal ones stand in the order of their rows.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from pipeline.devices import pool
 from pipeline.errors import SearchError
 from pipeline.model.shape import ComparisonName
 
@@ -69,7 +69,7 @@ class Index:
         # The order error sums what the lower side exceeds the upper one by: a caption its picture, or the reverse.
         self._query_below = (similarity == "order") == (holds == "pictures")
         self._threads = max(1, threads)
-        self._pool = ThreadPoolExecutor(self._threads, initializer=torch.set_num_threads, initargs=(1,))
+        self._pool = pool(self._threads)
 
     def __len__(self) -> int:
         """The rows that are there already."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -22,6 +23,8 @@ from pipeline.model.sentence_encoder import LONGEST, SentenceEncoder
 from pipeline.search.catalogue import Caption, Catalogue, build
 from pipeline.search.index import Index
 from pipeline.search.query import Query, check_query
+
+log = logging.getLogger(__name__)
 
 MOST = 1000
 """Answers to a query."""
@@ -137,23 +140,45 @@ class Searcher:
         return len(self._captions)
 
     def read_captions(self, tick: Callable[[int], object] = int, *, stop: threading.Event | None = None) -> None:
-        """Embed the captions, so that pictures can find them; in a thread of its own, with less right to the cores.
+        """Embed the captions that are not yet, so that pictures can find them.
 
         Args:
             tick: told how many more were read.
             stop: give up when it is set.
         """
         texts = [caption.text for caption in self.catalogue.captions]
-        if threading.current_thread() is not threading.main_thread() and sys.platform == "linux":
-            thread = threading.get_native_id()  # on Linux a priority is a thread's own
-            os.setpriority(os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + 10))
-        for start in range(0, len(texts), _AT_ONCE):
+        for start in range(self.captions_read, len(texts), _AT_ONCE):
             if stop is not None and stop.is_set():
                 return
             part = texts[start : start + _AT_ONCE]
             with devices.threads(self._threads):
                 self._captions.add(self.encoder.encode(part, max_length=LONGEST))
             tick(len(part))
+
+    def keep_reading(self, stop: threading.Event, *, pause: float = 5.0) -> None:
+        """Embed the captions in a thread of its own, with less right to the cores.
+
+        What goes wrong is told, and tried again from where it was: a page without captions would be worse.
+
+        Args:
+            stop: give up when it is set.
+            pause: seconds before the first new try; each further one waits twice as long, an hour at most.
+        """
+        if sys.platform == "linux":
+            thread = threading.get_native_id()  # on Linux a priority is a thread's own
+            os.setpriority(os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + 10))
+        while not stop.is_set():
+            try:
+                self.read_captions(stop=stop)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next try may do, and queries go on
+                log.warning(
+                    "reading the captions failed at %d of %d (%s: %s); trying again in %.0f s",
+                    *(self.captions_read, len(self.catalogue.captions), type(error).__name__, error, pause),
+                )
+                stop.wait(pause)
+                pause = min(2 * pause, 3600.0)
+            else:
+                return
 
     def pictures(self, text: str, top: int) -> PictureAnswer:
         """The pictures most like a sentence.

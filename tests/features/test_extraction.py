@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +119,24 @@ def test_the_number_of_threads_does_not_change_a_bit(sources, backbone) -> None:
         torch.set_num_threads(before)
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])
+
+
+def test_several_threads_may_extract_at_the_same_time(sources) -> None:
+    """Each builds, seeds and traces a network, and sets torch up for it, beside the others and whatever else runs."""
+    paths = [source.path for source in sources[:2]]
+
+    def work(seed: int) -> np.ndarray:
+        return extract(paths, "shufflenet_v2_x0_5", "random", weights_seed=seed, resize=72, crop=64, device="cpu")
+
+    expected = [work(seed) for seed in (0, 1, 2)]
+    state = torch.get_rng_state()
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(work, (0, 1, 2)))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert not torch.are_deterministic_algorithms_enabled()
+    for one, other in zip(found, expected, strict=True):
+        assert np.array_equal(one, other)
+    assert np.abs(found[0] - found[1]).max() > 0
 
 
 def test_a_picture_is_computed_once(tmp_path, sources) -> None:

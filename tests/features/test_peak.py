@@ -29,6 +29,25 @@ def test_the_work_of_published_networks(name, dimension, gflop) -> None:
     assert peak.flops_a_picture(network, transform(crops="ten")) == 10 * one
 
 
+def test_counting_hooks_itself_to_no_module_of_another_thread() -> None:
+    hooked: list[object] = []
+
+    class Looking(torch.nn.Module):
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.conv2d(images, torch.zeros((1, 3, 5, 5), device="meta"))
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("register_module_forward_pre_hook", "register_module_forward_hook"):
+            register = getattr(torch.nn.modules.module, name)
+            patch.setattr(
+                f"torch.utils.module_tracker.{name}",
+                lambda hook, register=register: (hooked.append(hook), register(hook))[1],
+            )
+        network = backbones.FeatureNetwork(Looking(), 1)
+        assert peak.flops_a_picture(network, transform(crop=9)) == 2 * 75 * 25
+    assert hooked == []
+
+
 @pytest.mark.parametrize("name", sorted(backbones._FEATURE_POINTS))
 def test_each_family_has_a_skeleton_and_a_graph(name) -> None:
     """RegNet's cannot be built on torch's meta device like the others."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import stat
+from pathlib import Path
 
 import pytest
 
+from pipeline.lineage import facts
 from pipeline.lineage.facts import Recorder, read_facts
 from pipeline.lineage.lock import read_lock
 from pipeline.machine import Machine
@@ -118,3 +120,13 @@ def test_facts_of_another_run_under_this_name_are_not_believed(tmp_path, caplog)
     (tmp_path / "ab.json").write_text('{"entry": "cd"}')
     assert read_facts("ab", [tmp_path / "none", tmp_path]) is None
     assert "facts of another run" in caplog.text
+
+
+def test_kinds_of_processors_that_share_a_name_are_told_apart(tmp_path, monkeypatch):
+    text = "processor\t: 0\ncpu family\t: 25\nmodel\t\t: {}\nmodel name\t: AMD EPYC\n\nprocessor\t: 1\nmodel\t\t: 99\n"
+    monkeypatch.setattr(facts, "_read", lambda path: text.format(1))
+    one = facts.processor()
+    monkeypatch.setattr(facts, "_read", lambda path: text.format(17))
+    assert (one, facts.processor()) == ("AMD EPYC (family 25, model 1)", "AMD EPYC (family 25, model 17)")
+    monkeypatch.setattr(facts, "_read", lambda path: Path("/no such file").read_text())
+    assert facts.processor()

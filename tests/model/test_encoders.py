@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from pipeline.model.embedding import embed_images
 from pipeline.model.encoders import Encoders, ImageEncoder, pad
 from pipeline.model.settings import ModelSettings
 from pipeline.model.similarity import unit
@@ -53,6 +54,26 @@ def test_for_an_order_both_sides_have_no_signs_and_length_one(similarity):
     assert torch.equal(encoders.images(features), plain.images(features).abs())
     assert (plain.images(features) < 0).any()
     assert torch.allclose(encoders.images(features).norm(dim=1), torch.ones(3))
+
+
+def test_embeddings_of_pictures_have_the_same_bits_with_any_number_of_threads():
+    """One product of many pictures, which MKL would share out among the threads: on some processors to other bits."""
+    torch.manual_seed(0)
+    encoders = Encoders(9, 1024, SMALL.model_copy(update={"hidden": 96}))
+    features = np.random.default_rng(0).normal(size=(300, 1024)).astype(np.float32)
+    counts: list[int] = []
+    encoders.images.register_forward_pre_hook(lambda *_: counts.append(torch.get_num_threads()))
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            found.append([embed_images(encoders, features), embed_images(encoders, features, batch=80)])
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert counts == [1] * 15
+    for several in found[1:]:
+        assert all(np.array_equal(one, other) for one, other in zip(several, found[0], strict=True))
 
 
 def test_a_batch_gives_the_vectors_and_gradients_of_its_rows_one_by_one():

@@ -4,7 +4,9 @@ import os
 import subprocess
 import sys
 import weakref
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,8 +14,10 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from pipeline.model.encoders import CaptionEncoder
 from pipeline.model.packing import Packing
 from pipeline.model.recurrent import Recurrent, reversal
+from pipeline.model.settings import ModelSettings
 
 WIDTH, HIDDEN = 5, 6
 lengths_of_rows = st.lists(st.integers(1, 9), min_size=1, max_size=6)
@@ -107,6 +111,26 @@ def test_bfloat16_works_where_onednn_does_not_know_it():
     """
     environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_a_torch_without_those_operators_trains_and_encodes_the_same(cell, monkeypatch):
+    """They are torch's own, and another release may rename them."""
+    torch.manual_seed(0)
+    encoder = CaptionEncoder(9, ModelSettings(embedding=5, hidden=16, attention=4, cell=cell))
+    rows = [np.random.default_rng(length).integers(1, 9, length) for length in (3, 11, 1, 7)]
+    found = []
+    for one_dnn in (torch.ops.mkldnn, SimpleNamespace(_is_mkldnn_bf16_supported=lambda: True)):
+        monkeypatch.setattr(torch.ops, "mkldnn", one_dnn)
+        encoder.zero_grad()
+        with torch.no_grad():
+            encoded = encoder.embed(rows)
+        encoder.embed(rows)[:, :5].sum().backward()
+        found.append([encoded, *(weight.grad.clone() for weight in encoder.parameters())])
+        with torch.autocast("cpu", torch.bfloat16):
+            encoder.embed(rows).sum().backward()
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
 
 def test_one_and_two_threads_give_the_same_bits():

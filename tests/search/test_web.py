@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from PIL import Image
 from search_world import EVIL, INJECTION, bomb
 
-from pipeline.search.newcomers import MAX_BYTES
+from pipeline.model.sentence_encoder import SentenceEncoder
+from pipeline.search.newcomers import MAX_BYTES, Newcomers
 from pipeline.search.searcher import Searcher
 from pipeline.search.web import Parts, create_app
 
@@ -182,6 +185,49 @@ def test_captions_that_are_still_being_read_are_told(world, newcomers):
     assert (found["read"], found["captions"]) == (0, [])
     fresh.read_captions()
     assert get(client, "/api/progress").get_json() == {"read": found["of"], "of": found["of"]}
+
+
+def test_a_first_upload_beside_queries_and_the_reading_of_captions_changes_none_of_them(world, searcher):
+    """The network of a first upload is built and traced while other threads run theirs."""
+    expected = [[hit.score for hit in searcher.pictures(text, 5).hits] for text in ("a red circle", "a dog")]
+    buffer = io.BytesIO()
+    with Image.open(world.files / "scene-007.png") as image:
+        image.save(buffer, "BMP")
+    for _ in range(3):
+        fresh = Searcher(world.encoder(), world.table(), world.captions())
+        app = create_app(Parts(fresh, None, Newcomers(fresh.attributes, {}), top=5))
+        reader = threading.Thread(target=fresh.keep_reading, args=[threading.Event()])
+        reader.start()
+        with ThreadPoolExecutor(3) as pool:
+            upload = pool.submit(lambda app=app: post(app.test_client(), buffer.getvalue()).status_code)
+            queries = []
+            while not upload.done() or not queries:
+                both = [get(app.test_client(), f"/api/pictures?q={text}") for text in ("a+red+circle", "a+dog")]
+                queries.append([[picture["score"] for picture in found.get_json()["pictures"]] for found in both])
+        reader.join()
+        assert upload.result() == 200
+        assert all(query == expected for query in queries)
+        assert fresh.captions_read == len(fresh.catalogue.captions)
+
+
+def test_an_error_while_captions_are_read_is_told_and_the_reading_goes_on(world, newcomers, monkeypatch, caplog):
+    fresh = Searcher(world.encoder(), world.table(), world.captions())
+    encode, calls = SentenceEncoder.encode, []
+
+    def failing(self, *arguments, **options):
+        calls.append(True)
+        if len(calls) in (2, 3):
+            raise RuntimeError("no luck")
+        return encode(self, *arguments, **options)
+
+    monkeypatch.setattr(SentenceEncoder, "encode", failing)
+    monkeypatch.setattr("pipeline.search.searcher._AT_ONCE", 10)
+    reader = threading.Thread(target=fresh.keep_reading, args=[threading.Event()], kwargs={"pause": 0.01})
+    reader.start()
+    reader.join(30)
+    assert get(create_app(Parts(fresh, None, newcomers)).test_client(), "/api/progress").get_json()["read"] == 25
+    assert "failed at 10 of 25 (RuntimeError: no luck); trying again" in caplog.text
+    assert len(calls) == 5
 
 
 def test_an_unforeseen_fault_shows_nothing_of_the_inside(world, searcher, newcomers, monkeypatch):
