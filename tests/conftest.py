@@ -72,7 +72,7 @@ def _torch_as_it_was() -> Iterator[None]:
     """A stage sets torch up for its whole process; here many share one."""
     yield
     if torch := sys.modules.get("torch"):
-        torch.use_deterministic_algorithms(False)
+        torch.set_deterministic_debug_mode("default")
 
 
 @pytest.hookimpl(wrapper=True)

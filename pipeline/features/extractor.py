@@ -164,20 +164,17 @@ class Extractor:
     def _steady(self) -> Iterator[None]:
         """One thread an operation, full float32 products (no TF32), kernels that repeat; then all as it was."""
         threads, products = torch.get_num_threads(), torch.get_float32_matmul_precision()
-        strict, warn_only = (
-            torch.are_deterministic_algorithms_enabled(),
-            torch.is_deterministic_algorithms_warn_only_enabled(),
-        )
+        strict = torch.get_deterministic_debug_mode()
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
         flags = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
         try:
             with flags:
                 torch.set_float32_matmul_precision("highest")
-                torch.use_deterministic_algorithms(True)
+                torch.set_deterministic_debug_mode("error")  # see `pipeline.devices`
                 if self.device.type == "cpu":
                     torch.set_num_threads(1)
                 yield
         finally:
             torch.set_num_threads(threads)
             torch.set_float32_matmul_precision(products)
-            torch.use_deterministic_algorithms(strict, warn_only=warn_only)
+            torch.set_deterministic_debug_mode(strict)
