@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the stages do, before torch is loaded
+# Test processes share the cores already. A test that is about threads sets their number.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("SIGHTWORD_THREADS", "1")
 
 import pytest
 from hypothesis import settings

@@ -12,8 +12,8 @@ import servers
 from checkout import Checkout
 from small_run import make_small
 
-MARGIN = 0.3
-"""``train.margin`` of the first person's experiment."""
+EXPERIMENT = "retrieval.split=dev"
+"""The first person's experiment, in which two stages run."""
 
 
 class FirstPerson(Checkout):
@@ -21,7 +21,7 @@ class FirstPerson(Checkout):
 
     origin: Path
     first: dict[str, object]
-    wide: dict[str, object]
+    dev: dict[str, object]
 
 
 @pytest.fixture(scope="session")
@@ -61,8 +61,8 @@ def person_a(repository: Path, tmp_path_factory, remotes) -> FirstPerson:
     a.first = people.results(a)
     a.run("git", "add", "-A")
     a.run("git", "commit", "-qm", "a small run")
-    a.run("dvc", "exp", "run", "-n", "wide", "-S", f"train.margin={MARGIN}")
-    a.wide = people.results(a)
+    a.run("dvc", "exp", "run", "-n", "dev", "-S", EXPERIMENT)
+    a.dev = people.results(a)
     a.run("git", "checkout", "-q", ".")
     a.run("dvc", "checkout", "-q")
     a.origin = folder / "origin.git"
