@@ -46,6 +46,7 @@ class Checkout:
             "GIT_COMMITTER_NAME": "test",
             "GIT_COMMITTER_EMAIL": "test@example.org",
         }
+        self.environment.pop("PYTHONDONTWRITEBYTECODE", None)  # the code is new here: once is enough to compile it
         self.run("git", "init", "-q")
         self.run("git", "add", "-A")
         self.run("git", "commit", "-qm", "start")
