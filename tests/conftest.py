@@ -19,6 +19,7 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from browser import Browser
+    from small_run import SmallRun
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # In the background of a shell: whatever is started here would not hear Ctrl-C, which some tests press.
@@ -50,6 +51,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def repository() -> Path:
     return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def small_run(tmp_path_factory) -> SmallRun:
+    """The sample on a few pictures, run once for all processes of the tests."""
+    from small_run import SmallRun
+
+    own = tmp_path_factory.getbasetemp()
+    return SmallRun(REPOSITORY, (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "small-run")
 
 
 @pytest.fixture(scope="session")

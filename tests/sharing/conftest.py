@@ -10,7 +10,7 @@ import people
 import pytest
 import servers
 from checkout import Checkout
-from small_run import make_small
+from small_run import SmallRun
 
 EXPERIMENT = "retrieval.split=dev"
 """The first person's experiment, in which two stages run."""
@@ -47,20 +47,17 @@ def remotes(ssh_server, tmp_path_factory) -> Iterator[dict[str, dict[str, str]]]
 
 
 @pytest.fixture(scope="session")
-def person_a(repository: Path, tmp_path_factory, remotes) -> FirstPerson:
+def person_a(small_run: SmallRun, tmp_path_factory, remotes) -> FirstPerson:
     """Has run the pipeline, committed the result, and run one experiment; nothing was pushed to the remotes."""
     folder = tmp_path_factory.mktemp("person_a")
-    a = FirstPerson(repository, folder / "clone", folder / "own")
+    a = small_run.copy(folder / "clone", folder / "own", FirstPerson)
     (folder / "home").mkdir()
     a.environment |= {"HOME": str(folder / "home"), "OMP_NUM_THREADS": "1"}
     # Remotes come first: DVC reads them from the commit that an experiment stands on.
     with (a.folder / ".dvc/config").open("a") as config:
         config.writelines(servers.as_config(name, settings) for name, settings in remotes.items())
-    make_small(a)
-    a.run("dvc", "repro")
+    a.run("git", "commit", "-qam", "remotes")
     a.first = people.results(a)
-    a.run("git", "add", "-A")
-    a.run("git", "commit", "-qm", "a small run")
     a.run("dvc", "exp", "run", "-n", "dev", "-S", EXPERIMENT)
     a.dev = people.results(a)
     a.run("git", "checkout", "-q", ".")

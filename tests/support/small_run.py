@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from checkout import Checkout
+import fcntl
+import shutil
+from pathlib import Path
+from typing import TypeVar
+
+from checkout import Checkout, environment
 from ruamel.yaml import YAML
 
-PICTURES = 16
+CheckoutT = TypeVar("CheckoutT", bound=Checkout)
 
 
 def make_small(checkout: Checkout) -> None:
@@ -36,3 +41,35 @@ def make_small(checkout: Checkout) -> None:
         stage["deps"] = [*data, "pipeline", "stages"]
     yaml.dump(pipeline, path)
     (checkout.folder / "dvc.lock").write_text("schema: '2.0'\nstages: {}\n")
+
+
+class SmallRun:
+    """A small run, computed and committed once; each test that wants one works in a copy.
+
+    Args:
+        repository: the project.
+        folder: where it is, or goes: the same for all processes of the tests.
+    """
+
+    def __init__(self, repository: Path, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(exist_ok=True)
+        with (folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be making it
+            if not (folder / "made").exists():
+                for half in ("clone", "store"):
+                    shutil.rmtree(folder / half, ignore_errors=True)
+                checkout = Checkout(repository, folder / "clone", folder / "store")
+                make_small(checkout)
+                checkout.run("dvc", "repro")
+                checkout.run("git", "add", "-A")
+                checkout.run("git", "commit", "-qm", "a small run")
+                (folder / "made").touch()
+
+    def copy(self, folder: Path, store: Path, kind: type[CheckoutT]) -> CheckoutT:
+        """A checkout with the same history, data and cache, and the same caches beside it, all its own."""
+        shutil.copytree(self._folder / "clone", folder, symlinks=True)
+        shutil.copytree(self._folder / "store", store)
+        found = kind.__new__(kind)
+        found.folder, found.environment = folder, environment(store)
+        return found
