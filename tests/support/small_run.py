@@ -14,11 +14,7 @@ CheckoutT = TypeVar("CheckoutT", bound=Checkout)
 
 
 def make_small(checkout: Checkout) -> None:
-    """Write the settings of a run of 16 pictures and one epoch, in a project that has not run yet.
-
-    The stages depend on the folders of the code instead of on each file. DVC reads and writes its two files
-    again and again, and slowly: with 1,100 names of files that takes as long as the stages do.
-    """
+    """Write the settings of a run of 16 pictures and one epoch, in a project that has not run yet."""
     checkout.run("sightword", "recipe", "sample", "--force")
     checkout.change("data/raw/sample/scenes.yaml", pictures__train=8, pictures__dev=4, pictures__test=4)
     checkout.change("data/raw/sample/scenes.yaml", pairs__scenes=60, pairs__details=40)
@@ -33,6 +29,15 @@ def make_small(checkout: Checkout) -> None:
         select__members=1,
         retrieval__top=4,
     )
+    shorten(checkout)
+
+
+def shorten(checkout: Checkout) -> None:
+    """Let stages depend on the folders of the code instead of on each file, and forget earlier runs.
+
+    DVC reads and writes its two files again and again, and slowly: with 1,100 names of files that takes as long as
+    the stages do.
+    """
     yaml = YAML()
     path = checkout.folder / "dvc.yaml"
     pipeline = yaml.load(path)
