@@ -148,6 +148,7 @@ def _repeat_exactly(deterministic: bool) -> None:
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.benchmark = not deterministic
-    torch.use_deterministic_algorithms(deterministic)
+    # Not by `use_deterministic_algorithms`, which says the same to torch and loads its compiler for it: two seconds.
+    torch.set_deterministic_debug_mode("error" if deterministic else "default")
     # Or each new tensor would be filled, which changes nothing where none is read before it is written.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # torch hides it from types

@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the stages do, before torch is loaded
+# Test processes share the cores already. A test that is about threads sets their number.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("SIGHTWORD_THREADS", "1")
 
 import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
     from browser import Browser
+    from small_run import SmallRun
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # In the background of a shell: whatever is started here would not hear Ctrl-C, which some tests press.
@@ -50,6 +54,15 @@ def repository() -> Path:
 
 
 @pytest.fixture(scope="session")
+def small_run(tmp_path_factory) -> SmallRun:
+    """The sample on a few pictures, run once for all processes of the tests."""
+    from small_run import SmallRun
+
+    own = tmp_path_factory.getbasetemp()
+    return SmallRun(REPOSITORY, (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "small-run")
+
+
+@pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder with real photographs, captions and STS files."""
     folder = Path(os.environ.get("SIGHTWORD_TEST_DATA") or REPOSITORY.parent / "shared" / "data")
@@ -72,7 +85,7 @@ def _torch_as_it_was() -> Iterator[None]:
     """A stage sets torch up for its whole process; here many share one."""
     yield
     if torch := sys.modules.get("torch"):
-        torch.use_deterministic_algorithms(False)
+        torch.set_deterministic_debug_mode("default")
 
 
 @pytest.hookimpl(wrapper=True)

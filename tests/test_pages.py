@@ -17,7 +17,6 @@ from blocks import COMMANDS, SHOWN, blocks, pages, to_run
 from checkout import Checkout
 from readers_files import BEFORE, write_senteval
 from ruamel.yaml import YAML
-from small_run import make_small
 
 from pipeline import cli
 from pipeline.lineage.lock import flat
@@ -73,16 +72,14 @@ def targets(repository):
 
 
 @pytest.fixture(scope="module")
-def done(repository, tmp_path_factory) -> Checkout:
+def done(small_run, tmp_path_factory) -> Checkout:
     """The sample on a few pictures, computed and committed; its copies share one cache."""
     folder = tmp_path_factory.mktemp("pages")
-    checkout = Checkout(repository, folder / "sightword", folder / "store")
-    make_small(checkout)
+    checkout = small_run.copy(folder / "sightword", folder / "store", Checkout)
     (checkout.folder / ".git/info/exclude").write_text(".venv\n")
     (checkout.folder / ".venv").symlink_to(Path(sys.executable).parent.parent)
+    (checkout.folder / ".dvc/cache").rename(folder / "cache")
     checkout.run("dvc", "cache", "dir", "--local", str(folder / "cache"))
-    checkout.run("dvc", "repro")  # as `make repro` does
-    checkout.run("git", "commit", "-qam", "run")
     return checkout
 
 

@@ -171,16 +171,14 @@ class Extractor:
 @devices.shared
 def _exactly() -> Iterator[None]:
     """Full float32 products (no TF32), and kernels that repeat."""
-    products = torch.get_float32_matmul_precision()
-    strict = torch.are_deterministic_algorithms_enabled()
-    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    products, strict = torch.get_float32_matmul_precision(), torch.get_deterministic_debug_mode()
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
     flags = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
     try:
         with flags:
             torch.set_float32_matmul_precision("highest")
-            torch.use_deterministic_algorithms(True)
+            torch.set_deterministic_debug_mode("error")  # see `pipeline.devices`
             yield
     finally:
         torch.set_float32_matmul_precision(products)
-        torch.use_deterministic_algorithms(strict, warn_only=warn_only)
+        torch.set_deterministic_debug_mode(strict)

@@ -10,10 +10,10 @@ import people
 import pytest
 import servers
 from checkout import Checkout
-from small_run import make_small
+from small_run import SmallRun
 
-MARGIN = 0.3
-"""``train.margin`` of the first person's experiment."""
+EXPERIMENT = "retrieval.split=dev"
+"""The first person's experiment, in which two stages run."""
 
 
 class FirstPerson(Checkout):
@@ -21,7 +21,7 @@ class FirstPerson(Checkout):
 
     origin: Path
     first: dict[str, object]
-    wide: dict[str, object]
+    dev: dict[str, object]
 
 
 @pytest.fixture(scope="session")
@@ -47,22 +47,19 @@ def remotes(ssh_server, tmp_path_factory) -> Iterator[dict[str, dict[str, str]]]
 
 
 @pytest.fixture(scope="session")
-def person_a(repository: Path, tmp_path_factory, remotes) -> FirstPerson:
+def person_a(small_run: SmallRun, tmp_path_factory, remotes) -> FirstPerson:
     """Has run the pipeline, committed the result, and run one experiment; nothing was pushed to the remotes."""
     folder = tmp_path_factory.mktemp("person_a")
-    a = FirstPerson(repository, folder / "clone", folder / "own")
+    a = small_run.copy(folder / "clone", folder / "own", FirstPerson)
     (folder / "home").mkdir()
     a.environment |= {"HOME": str(folder / "home"), "OMP_NUM_THREADS": "1"}
     # Remotes come first: DVC reads them from the commit that an experiment stands on.
     with (a.folder / ".dvc/config").open("a") as config:
         config.writelines(servers.as_config(name, settings) for name, settings in remotes.items())
-    make_small(a)
-    a.run("dvc", "repro")
+    a.run("git", "commit", "-qam", "remotes")
     a.first = people.results(a)
-    a.run("git", "add", "-A")
-    a.run("git", "commit", "-qm", "a small run")
-    a.run("dvc", "exp", "run", "-n", "wide", "-S", f"train.margin={MARGIN}")
-    a.wide = people.results(a)
+    a.run("dvc", "exp", "run", "-n", "dev", "-S", EXPERIMENT)
+    a.dev = people.results(a)
     a.run("git", "checkout", "-q", ".")
     a.run("dvc", "checkout", "-q")
     a.origin = folder / "origin.git"

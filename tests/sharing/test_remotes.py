@@ -29,12 +29,12 @@ def test_what_one_pushed_another_has_without_computing(person_a, tmp_path, remot
     assert b.locked() == a.locked()
 
     # the experiment: its parameters and metrics come by git, its data and plots from the remote
-    a.run("dvc", "exp", "push", "-r", remote, "origin", "wide")
-    assert "wide" in b.run("dvc", "exp", "list", "origin").stdout
-    b.run("dvc", "exp", "pull", "origin", "wide")
-    b.run("dvc", "exp", "apply", "wide")
-    assert people.results(b) == a.wide
-    assert a.wide != a.first
+    a.run("dvc", "exp", "push", "-r", remote, "origin", "dev")
+    assert "dev" in b.run("dvc", "exp", "list", "origin").stdout
+    b.run("dvc", "exp", "pull", "origin", "dev")
+    b.run("dvc", "exp", "apply", "dev")
+    assert people.results(b) == a.dev
+    assert a.dev != a.first
     assert IDLE in b.run("dvc", "repro").stdout
 
     # the run-cache: the lock file is lost, and what was run is found all the same

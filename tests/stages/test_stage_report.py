@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from finished_run import write_run
+from stage_here import run_here
 
 from pipeline import params
 from pipeline.report import page
@@ -39,7 +40,7 @@ def test_damaged_input_leaves_the_earlier_page(tmp_path: Path, repository: Path)
     (tmp_path / "report").mkdir()
     (tmp_path / "report" / "index.html").write_text("earlier")
     places.top.write_bytes(places.top.read_bytes()[:100])
-    done = start(tmp_path, repository)
+    done = run_here(repository, tmp_path, "report", "--params", str(repository / "recipes" / "sample.yaml"))
     assert done.returncode == 1
     assert done.stderr.startswith("report: data/retrieval/top.parquet: is not a whole Parquet file")
     assert "Traceback" not in done.stderr

@@ -12,6 +12,25 @@ from pathlib import Path
 from ruamel.yaml import YAML
 
 
+def environment(store: Path) -> dict[str, str]:
+    """The variables of commands in a checkout whose caches are in ``store``."""
+    programs = Path(sys.executable).parent
+    found = {
+        **os.environ,
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "DVC_NO_ANALYTICS": "1",
+        "DVC_SITE_CACHE_DIR": str(store / "dvc"),
+        "SIGHTWORD_STORE": str(store / "features"),
+        "SIGHTWORD_SCRATCH": str(store / "scratch"),
+        "GIT_AUTHOR_NAME": "test",
+        "GIT_AUTHOR_EMAIL": "test@example.org",
+        "GIT_COMMITTER_NAME": "test",
+        "GIT_COMMITTER_EMAIL": "test@example.org",
+    }
+    found.pop("PYTHONDONTWRITEBYTECODE", None)  # the code is new there: once is enough to compile it
+    return found
+
+
 class Checkout:
     """A git repository with the tracked files of this one, in which commands can be run.
 
@@ -33,19 +52,7 @@ class Checkout:
             if (source / name).is_file():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(source / name, folder / name)
-        programs = Path(sys.executable).parent
-        self.environment = {
-            **os.environ,
-            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-            "DVC_NO_ANALYTICS": "1",
-            "DVC_SITE_CACHE_DIR": str(store / "dvc"),
-            "SIGHTWORD_STORE": str(store / "features"),
-            "SIGHTWORD_SCRATCH": str(store / "scratch"),
-            "GIT_AUTHOR_NAME": "test",
-            "GIT_AUTHOR_EMAIL": "test@example.org",
-            "GIT_COMMITTER_NAME": "test",
-            "GIT_COMMITTER_EMAIL": "test@example.org",
-        }
+        self.environment = environment(store)
         self.run("git", "init", "-q")
         self.run("git", "add", "-A")
         self.run("git", "commit", "-qm", "start")

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from checkout import Checkout
+import fcntl
+import shutil
+from pathlib import Path
+from typing import TypeVar
 
-PICTURES = 16
+from checkout import Checkout, environment
+from ruamel.yaml import YAML
+
+CheckoutT = TypeVar("CheckoutT", bound=Checkout)
 
 
 def make_small(checkout: Checkout) -> None:
-    """Write the settings of a run of 16 pictures and one epoch."""
+    """Write the settings of a run of 16 pictures and one epoch, in a project that has not run yet."""
     checkout.run("sightword", "recipe", "sample", "--force")
     checkout.change("data/raw/sample/scenes.yaml", pictures__train=8, pictures__dev=4, pictures__test=4)
+    checkout.change("data/raw/sample/scenes.yaml", pairs__scenes=60, pairs__details=40)
+    checkout.change("data/raw/sample/scenes.yaml", pairs__sick={"train": 60, "trial": 20, "test": 40})
     checkout.change(
         "params.yaml",
         features__crops="one",
@@ -21,3 +29,52 @@ def make_small(checkout: Checkout) -> None:
         select__members=1,
         retrieval__top=4,
     )
+    shorten(checkout)
+
+
+def shorten(checkout: Checkout) -> None:
+    """Let stages depend on the folders of the code instead of on each file, and forget earlier runs.
+
+    DVC reads and writes its two files again and again, and slowly: with 1,100 names of files that takes as long as
+    the stages do.
+    """
+    yaml = YAML()
+    path = checkout.folder / "dvc.yaml"
+    pipeline = yaml.load(path)
+    for stage in pipeline["stages"].values():
+        data = [name for name in stage["deps"] if not name.startswith(("pipeline/", "stages/"))]
+        stage["deps"] = [*data, "pipeline", "stages"]
+    yaml.dump(pipeline, path)
+    (checkout.folder / "dvc.lock").write_text("schema: '2.0'\nstages: {}\n")
+
+
+class SmallRun:
+    """A small run, computed and committed once; each test that wants one works in a copy.
+
+    Args:
+        repository: the project.
+        folder: where it is, or goes: the same for all processes of the tests.
+    """
+
+    def __init__(self, repository: Path, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(exist_ok=True)
+        with (folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be making it
+            if not (folder / "made").exists():
+                for half in ("clone", "store"):
+                    shutil.rmtree(folder / half, ignore_errors=True)
+                checkout = Checkout(repository, folder / "clone", folder / "store")
+                make_small(checkout)
+                checkout.run("dvc", "repro")
+                checkout.run("git", "add", "-A")
+                checkout.run("git", "commit", "-qm", "a small run")
+                (folder / "made").touch()
+
+    def copy(self, folder: Path, store: Path, kind: type[CheckoutT]) -> CheckoutT:
+        """A checkout with the same history, data and cache, and the same caches beside it, all its own."""
+        shutil.copytree(self._folder / "clone", folder, symlinks=True)
+        shutil.copytree(self._folder / "store", store)
+        found = kind.__new__(kind)
+        found.folder, found.environment = folder, environment(store)
+        return found

@@ -10,6 +10,7 @@ import time
 import pytest
 from checkout import Checkout
 from ruamel.yaml import YAML
+from small_run import shorten
 
 GRID = """\
 name: g
@@ -34,6 +35,7 @@ def copy(repository, tmp_path):
     for section in ("plots", "artifacts"):
         del pipeline[section]
     yaml.dump(pipeline, found.folder / "dvc.yaml")
+    shorten(found)
     found.run("git", "add", "-A")
     found.run("git", "commit", "-qm", "few pictures")
     (tmp_path / "g.yaml").write_text(GRID)
