@@ -86,7 +86,7 @@ def _lock(project: Path) -> list[Finding]:
     from pipeline.errors import SightwordError
     from pipeline.files import read_text
     from pipeline.lineage import documents
-    from pipeline.lineage.lock import LOCK, read_lock
+    from pipeline.lineage.lock import LOCK, read_lock, tracked_hashes
 
     try:
         read = {name: documents.parse(read_text(project / name), name) for name in ("dvc.yaml", "params.yaml")}
@@ -95,7 +95,9 @@ def _lock(project: Path) -> list[Finding]:
         for name, values in read.items():
             if not isinstance(values, dict):
                 return [Finding("problem", f"{name} has no sections", f"`git checkout -- {name}`.", "lock")]
-        tracked = lockfile.hashes_of({name: read_text(project / name) for name in _dvc_files(project)})
+        tracked: dict[str, str] = {}
+        for name in _dvc_files(project):
+            tracked |= tracked_hashes(read_text(project / name), name)
         reasons = lockfile.stale(status, read["dvc.yaml"], read["params.yaml"], lock, tracked)
     except SightwordError as error:
         place = f"{error.where}: " if error.where else ""

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import PurePosixPath
 from typing import Any
 
 from pipeline.doctor.findings import Note, problem, warning
-from pipeline.lineage import documents
 from pipeline.lineage.lock import Lock, within
 
 Reasons = dict[str, list[Note]]
@@ -36,7 +34,7 @@ def stale(
         pipeline: ``dvc.yaml``.
         params: ``params.yaml``, whose values its paths may name.
         lock: ``dvc.lock``.
-        tracked: from :func:`hashes_of`, the hash of each path that is tracked by a ``.dvc`` file.
+        tracked: the hash of each path that is tracked by a ``.dvc`` file.
 
     Returns:
         By stage the reasons: problems where it would run again, warnings where the lock only says too much;
@@ -70,25 +68,6 @@ def _too_much(reason: str) -> Note:
     return warning(
         reason, "Nothing runs again for it; take it out of dvc.lock by hand, or let the stage's next run do it."
     )
-
-
-def hashes_of(texts: Mapping[str, str]) -> dict[str, str]:
-    """The hash of each path that ``.dvc`` files track.
-
-    Args:
-        texts: the files' texts by their path from the project's folder.
-
-    Raises:
-        LineageError: one is no valid YAML.
-    """
-    found = {}
-    for name, text in texts.items():
-        values = documents.parse(text, name)
-        for out in (values.get("outs") if isinstance(values, Mapping) else None) or ():
-            path = PurePosixPath(name).parent / str(values.get("wdir", ".")) / str(out.get("path", ""))
-            if out.get("md5"):
-                found[path.as_posix()] = str(out["md5"])
-    return found
 
 
 def _of_status(

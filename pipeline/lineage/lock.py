@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -221,6 +222,29 @@ def _build(name: str, stage: Mapping[str, Any]) -> Entry:
 def _artefact(item: Mapping[str, Any]) -> Artefact:
     md5 = item.get("md5") or item.get(item.get("hash", "")) or item.get("etag") or ""
     return Artefact(str(item["path"]), str(md5), item.get("size"), item.get("nfiles"))
+
+
+def tracked_hashes(text: str, name: str) -> dict[str, str]:
+    """The hash of each path that a ``.dvc`` file tracks, by the path from the project's folder.
+
+    Args:
+        text: the file's text.
+        name: the file's path from the project's folder.
+
+    Returns:
+        Empty where the file names no hash, as of an import that was not downloaded, or is not a file of DVC's.
+
+    Raises:
+        LineageError: the text is not valid YAML.
+    """
+    values = documents.parse(text, name)
+    outs = values.get("outs") if isinstance(values, Mapping) else None
+    folder = posixpath.join(posixpath.dirname(name), str(values.get("wdir", "."))) if outs else ""
+    return {
+        posixpath.normpath(posixpath.join(folder, str(out.get("path", "")))): str(out["md5"])
+        for out in (outs if isinstance(outs, list) else ())
+        if isinstance(out, Mapping) and out.get("md5")
+    }
 
 
 def flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
