@@ -159,16 +159,20 @@ def read_lock(text: str, where: object = LOCK) -> Lock:
         where: what to call it in a message.
 
     Raises:
-        LineageError: it has a merge conflict, or is no lock file of DVC 1 or newer.
+        LineageError: it has a merge conflict or a stage twice, or is no lock file of DVC 1 or newer.
     """
     lines = text.splitlines(keepends=True)
     for number, line in enumerate(lines, start=1):
         if _CONFLICT.match(line):
             raise LineageError("has an unresolved merge conflict", where=f"{where}, line {number}", todo=_RESOLVE)
-    blocks = dict(_blocks(lines))
     try:
-        if blocks:
-            return Lock({name: _entry(name, block) for name, block in blocks.items()})
+        entries: dict[str, Entry] = {}
+        for name, block in _blocks(lines):
+            if name in entries:
+                raise LineageError(f"has the stage {name} twice")
+            entries[name] = _entry(name, block)
+        if entries:
+            return Lock(entries)
         found = documents.parse(text, where) or {}
         stages = found.get("stages") or {}
         return Lock({name: _build(name, stage) for name, stage in stages.items()})
@@ -177,7 +181,7 @@ def read_lock(text: str, where: object = LOCK) -> Lock:
             f"is no lock file ({type(error).__name__}: {error})", where=where, expected=f"a {LOCK} that DVC wrote"
         ) from None
     except LineageError as error:
-        raise LineageError(error.what, where=where, todo="Have it back from git, or run `dvc repro`.") from None
+        raise LineageError(error.what, where=where, todo="Have it back from git, then run `dvc repro`.") from None
 
 
 def _blocks(lines: list[str]) -> Iterator[tuple[str, str]]:

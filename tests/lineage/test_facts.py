@@ -43,7 +43,7 @@ def test_the_key_is_that_of_the_entry_in_the_lock(project, here, stage):
 
 
 def test_paths_with_parameters_in_them_and_data_added_to_dvc_count(project, here):
-    project.edit("params.yaml", "first:\n", "first:\n  path: data/raw/own\n")
+    project.edit("params.yaml", "first:\n", "first:\n  path: data/raw/own\n  most: 100_000_000\n  small: 1_0e-3\n")
     project.edit("dvc.yaml", "deps: [data/raw/in.txt,", 'deps: [data/raw/in.txt, "${first.path}",')
     project.write("data/raw/own/a.txt", "a")
     project.do("dvc", "add", "-q", "data/raw/own")
@@ -51,6 +51,7 @@ def test_paths_with_parameters_in_them_and_data_added_to_dvc_count(project, here
     path = Recorder("first", project.folder, here).finish()
     assert path is not None
     assert path.name == f"{keys(project)['first']}.json"
+    assert "first      ok" in project.audit("first", "--brief").stdout
 
 
 @pytest.mark.parametrize(
