@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pipeline.doctor.findings import Note, problem, warning
+from pipeline.doctor.findings import Note, good, problem, warning
+from pipeline.lineage.evidence import FETCH, Evidence
 from pipeline.lineage.lock import Lock, within
 
 Reasons = dict[str, list[Note]]
@@ -58,6 +59,35 @@ def stale(
         if not name.endswith(".dvc") and name.partition("@")[0] in stages and name in lock.entries:
             found.setdefault(name, []).extend(map(_again, _of_status(changes, lock, name, params, made)))
     return {name: list(dict.fromkeys(reasons)) for name, reasons in found.items() if reasons}
+
+
+def doubts(weighed: Mapping[str, Evidence], *, no_records: bool) -> list[Note]:
+    """What the records of runs have against the entries of the lock.
+
+    Args:
+        weighed: what they say of each stage.
+        no_records: whether there are none here, as in a fresh clone: then nothing follows.
+
+    Returns:
+        Problems where a record contradicts, a warning where there are records of other runs only.
+    """
+    if no_records:
+        return [good(f"no run was recorded here, so nothing tells whether the entries of dvc.lock ever ran; {FETCH}")]
+    found = [
+        problem(
+            f"{name}: contradicted: {one.why}",
+            f"If dvc.lock was merged or edited: `dvc repro --force --single-item {name}`. If another machine made the "
+            f"entry: `sightword audit --verify {name}` tells whether it gives these bytes again.",
+        )
+        for name, one in weighed.items()
+        if one.verdict == "contradicted"
+    ]
+    unseen = {name: one.why for name, one in weighed.items() if one.verdict == "never seen to run"}
+    if unseen:
+        named = "; ".join(f"{name} ({why})" if why else name for name, why in unseen.items())
+        todo = f"If others ran it: {FETCH}. If dvc.lock was merged or edited: `sightword audit --verify STAGE`."
+        found.append(warning(f"never seen to run here as dvc.lock says: {named}", todo))
+    return found
 
 
 def _again(reason: str) -> Note:

@@ -65,8 +65,9 @@ class Recorder:
         """
         seconds = time.monotonic() - self._clock
         try:
-            key = _own_key(self._stage, self._project)
-            facts = self._facts(key, seconds, notes or {})
+            ran = _own_entry(self._stage, self._project)
+            key = entry_key(self._stage, **ran)
+            facts = self._facts(key, ran, seconds, notes or {})
             text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
             # An experiment's own folder is deleted after it; DVC names the project it belongs to.
             path = Path(os.environ.get("DVC_ROOT") or self._project) / RUNS / f"{key}.json"
@@ -80,11 +81,12 @@ class Recorder:
             return None
         return path
 
-    def _facts(self, key: str, seconds: float, notes: Mapping[str, Any]) -> dict[str, Any]:
+    def _facts(self, key: str, ran: Mapping[str, Any], seconds: float, notes: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "schema": SCHEMA,
             "stage": self._stage,
             "entry": key,
+            "ran": ran,
             "started": self._began.isoformat(timespec="seconds"),
             "seconds": round(seconds, 1),
             "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
@@ -134,8 +136,8 @@ def read_facts(key: str, folders: Sequence[Path]) -> dict[str, Any] | None:
     return None
 
 
-def _own_key(stage: str, project: Path) -> str:
-    """The key of the entry that DVC is about to write for a stage that has just run."""
+def _own_entry(stage: str, project: Path) -> dict[str, Any]:
+    """What DVC is about to write of a stage that has just run, as the arguments of :func:`entry_key`."""
     params = documents.parse(_read(project / "params.yaml"), "params.yaml")
     ignored = Ignored(project)
     known = _known(project)
@@ -146,11 +148,16 @@ def _own_key(stage: str, project: Path) -> str:
     try:
         described = documents.parse(_read(project / "dvc.yaml"), "dvc.yaml")["stages"][stage]
         sections = {name: params[name] for name in described.get("params", [])}
-        deps, outs = stage_paths(described, params)
+        command, (deps, outs) = described["cmd"], stage_paths(described, params)
     except (KeyError, TypeError) as error:
         raise LineageError(f"does not describe the stage {stage} plainly ({error})", where="dvc.yaml") from None
     by_file = {"params.yaml": sections} if sections else {}
-    return entry_key(stage, described["cmd"], by_file, hashes(deps, known), hashes(outs, {}))
+    return {
+        "command": command if isinstance(command, str) else "\n".join(command),
+        "params": by_file,
+        "deps": hashes(deps, known),
+        "outs": hashes(outs, {}),
+    }
 
 
 def stage_paths(described: Mapping[str, Any], params: Mapping[str, Any]) -> tuple[list[str], list[str]]:

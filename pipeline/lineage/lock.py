@@ -17,7 +17,7 @@ from pipeline.lineage import documents
 LOCK = "dvc.lock"
 _STAGE = re.compile(r"^  (\S.*):$")
 _CONFLICT = re.compile(r"^(<<<<<<<|=======|>>>>>>>)( |$)")
-_RESOLVE = (
+RESOLVE = (
     f"Take one side whole (`git checkout --ours {LOCK}`, or `--theirs`), then run `dvc repro`: what either side has in "
     f"the cache is not computed again. Commit the {LOCK} that it writes."
 )
@@ -164,7 +164,7 @@ def read_lock(text: str, where: object = LOCK) -> Lock:
     lines = text.splitlines(keepends=True)
     for number, line in enumerate(lines, start=1):
         if _CONFLICT.match(line):
-            raise LineageError("has an unresolved merge conflict", where=f"{where}, line {number}", todo=_RESOLVE)
+            raise LineageError("has an unresolved merge conflict", where=f"{where}, line {number}", todo=RESOLVE)
     try:
         entries: dict[str, Entry] = {}
         for name, block in _blocks(lines):
@@ -175,7 +175,7 @@ def read_lock(text: str, where: object = LOCK) -> Lock:
             return Lock(entries)
         found = documents.parse(text, where) or {}
         stages = found.get("stages") or {}
-        return Lock({name: _build(name, stage) for name, stage in stages.items()})
+        return Lock({name: build_entry(name, stage) for name, stage in stages.items()})
     except (KeyError, TypeError, AttributeError) as error:
         raise LineageError(
             f"is no lock file ({type(error).__name__}: {error})", where=where, expected=f"a {LOCK} that DVC wrote"
@@ -207,10 +207,15 @@ def _blocks(lines: list[str]) -> Iterator[tuple[str, str]]:
 @functools.lru_cache(maxsize=4096)
 def _entry(name: str, block: str) -> Entry:
     """Most entries of a history are the same as in the commit before."""
-    return _build(name, documents.parse(block, f"stage {name}"))
+    return build_entry(name, documents.parse(block, f"stage {name}"))
 
 
-def _build(name: str, stage: Mapping[str, Any]) -> Entry:
+def build_entry(name: str, stage: Mapping[str, Any]) -> Entry:
+    """The entry of a stage from what a lock file, or DVC's run-cache, has of it.
+
+    Raises:
+        KeyError, TypeError, AttributeError: that is not what DVC writes.
+    """
     command, params = stage["cmd"], stage.get("params") or {}
     if not all(isinstance(section, Mapping) for section in params.values()):
         raise TypeError(f"the parameters of {name} have no names")

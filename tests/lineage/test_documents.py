@@ -55,8 +55,10 @@ SPELLINGS = """
 """
 
 
-ODD = ["!!str 3", "!!int '3'", "!!int x", "!!float 3", "!!float x", "!!bool x", "2026-99-99", "{a: 1, a: 2}", "{1: a, 1: b}",
-       "{<<: {a: 1, c: 3}, a: 2}", "{<<: [{a: 1}, {b: 2}]}"]  # fmt: skip
+ODD = [
+    *("!!str 3", "!!int '3'", "!!int x", "!!float 3", "!!float x", "!!bool x", "2026-99-99"),
+    *("{a: 1, a: 2}", "{1: a, 1: b}", "{<<: {a: 1, c: 3}, a: 2}", "{<<: [{a: 1}, {b: 2}]}"),
+]
 
 
 @pytest.mark.parametrize("text", [*SPELLINGS.split(), *ODD])
