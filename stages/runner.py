@@ -41,10 +41,15 @@ class Option:
 
 Notes = Mapping[str, Any]
 """What a stage has to say of its run, such as the weights it used: it goes into the run's facts."""
+Cleanup = Callable[[], object]
+"""Deletes what a run that failed would go on from: called once outputs and facts are written."""
 
 
 def run(
-    name: str, settings_class: type[SettingsT], work: Callable[..., Notes | None], options: Sequence[Option] = ()
+    name: str,
+    settings_class: type[SettingsT],
+    work: Callable[..., Notes | Cleanup | None],
+    options: Sequence[Option] = (),
 ) -> None:
     """Run one stage as a program: read its section, do its work, exit.
 
@@ -53,7 +58,8 @@ def run(
     Args:
         name: of the stage.
         settings_class: of its section.
-        work: called with the section's settings, and the options that were given.
+        work: called with the section's settings, and the options that were given; it returns what goes into the facts,
+            or what is to be called once they are written.
         options: those this stage has beside the common ones.
 
     Exit codes: 0 done, 1 a mistake that the message explains, 2 wrong arguments,
@@ -73,9 +79,7 @@ def run(
     try:
         here = machine.current()  # a wrong setting is told before any work
         recorder = Recorder(name, Path.cwd(), here) if os.environ.get("DVC_STAGE") else None
-        notes = work(params.section(arguments.params, settings_class), **given)
-        if recorder is not None:
-            recorder.finish(notes)
+        _finish(name, work(params.section(arguments.params, settings_class), **given), recorder)
     except SightwordError as error:
         _fail(name, str(error), debug=arguments.verbose > 1)
     except OSError as error:
@@ -86,6 +90,21 @@ def run(
     except KeyboardInterrupt:
         log.error("%s: interrupted", name)
         sys.exit(130)
+
+
+def _finish(name: str, result: Notes | Cleanup | None, recorder: Recorder | None) -> None:
+    """Write the facts, then clean up; nothing here fails the run, since DVC would delete its outputs."""
+    notes, clean = (None, result) if callable(result) else (result, None)
+    kept = recorder is None or recorder.finish(notes) is not None
+    if clean is None:
+        return
+    if not kept:
+        log.warning("%s: the checkpoint stays, in case the outputs cannot be kept either", name)
+        return
+    try:
+        clean()
+    except OSError as error:
+        log.warning("%s: the checkpoint cannot be deleted (%s)", name, error)
 
 
 def start_logging(*, verbose: int = 0, quiet: bool = False) -> None:

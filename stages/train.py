@@ -6,12 +6,13 @@ What is half done lives in the folder that ``SIGHTWORD_SCRATCH`` names, so that 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shutil
 from typing import TYPE_CHECKING
 
 from pipeline.training.settings import TrainSettings
-from stages.runner import run
+from stages.runner import Cleanup, run
 
 if TYPE_CHECKING:
     from pipeline.model.encoders import Encoders
@@ -22,7 +23,7 @@ CAPTIONS = "data/captions/captions.parquet"
 VOCABULARY = "data/captions/vocabulary.json"
 
 
-def work(settings: TrainSettings) -> None:
+def work(settings: TrainSettings) -> Cleanup:
     """Train the caption and image encoders, keep snapshots."""
     from pipeline import devices, machine
     from pipeline.captions.table import check_vocabulary, read_captions
@@ -63,7 +64,8 @@ def work(settings: TrainSettings) -> None:
         "threads": here.threads,
         "stage": sha256_file(__file__),
     }
-    with open_checkpoint(here.scratch, inputs) as checkpoint:
+    with contextlib.ExitStack() as stack:
+        checkpoint = stack.enter_context(open_checkpoint(here.scratch, inputs))
 
         def keep(epoch: int, encoders: Encoders) -> None:
             save_weights(checkpoint.folder / file_name(epoch), encoders)
@@ -113,8 +115,9 @@ def work(settings: TrainSettings) -> None:
                 "dev_r10_image_to_caption": last["image_to_caption"]["r10"],
             },
         )
-        checkpoint.done()
-    log.info("train: %d epochs, %d snapshots in models/snapshots", settings.epochs, len(epochs))
+        log.info("train: %d epochs, %d snapshots in models/snapshots", settings.epochs, len(epochs))
+        stack.callback(checkpoint.done)
+        return stack.pop_all().close  # until it is called, no other process takes the checkpoint
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pipeline.cli.command import Commands, add_command
 
 if TYPE_CHECKING:
-    from pipeline.doctor.findings import Finding
+    from pipeline.doctor.findings import Finding, Note
+    from pipeline.lineage.lock import Lock
 
 DOCTOR = """\
 Check machine and project: packages, disk, memory, data, remote, git.
@@ -86,7 +87,7 @@ def _lock(project: Path) -> list[Finding]:
     from pipeline.errors import SightwordError
     from pipeline.files import read_text
     from pipeline.lineage import documents
-    from pipeline.lineage.lock import LOCK, read_lock
+    from pipeline.lineage.lock import LOCK, read_lock, tracked_hashes
 
     try:
         read = {name: documents.parse(read_text(project / name), name) for name in ("dvc.yaml", "params.yaml")}
@@ -95,7 +96,9 @@ def _lock(project: Path) -> list[Finding]:
         for name, values in read.items():
             if not isinstance(values, dict):
                 return [Finding("problem", f"{name} has no sections", f"`git checkout -- {name}`.", "lock")]
-        tracked = lockfile.hashes_of({name: read_text(project / name) for name in _dvc_files(project)})
+        tracked: dict[str, str] = {}
+        for name in _dvc_files(project):
+            tracked |= tracked_hashes(read_text(project / name), name)
         reasons = lockfile.stale(status, read["dvc.yaml"], read["params.yaml"], lock, tracked)
     except SightwordError as error:
         place = f"{error.where}: " if error.where else ""
@@ -104,12 +107,29 @@ def _lock(project: Path) -> list[Finding]:
         Finding(note.state, f"{name}: {note.what}", note.todo, "lock") for name in reasons for note in reasons[name]
     ]
     stale = [finding for finding in found if finding.state == "problem"]
+    weighed = [Finding(note.state, note.what, note.todo, "lock") for note in _evidence(project, lock)]
     if stale:
         todo = "Where the data is: `dvc repro` and `dvc push`, then commit dvc.lock, metrics and plots."
         last = Finding("problem", stale[-1].what, todo, "lock")
-        return [*(finding for finding in found if finding.state != "problem"), *stale[:-1], last]
+        return [*weighed, *(finding for finding in found if finding.state != "problem"), *stale[:-1], last]
+    if any(finding.state == "problem" for finding in weighed):
+        return [*found, *weighed]
     said = f"dvc.lock belongs to the code, the parameters and the commands of all {len(lock.entries)} stages"
-    return [*found, Finding("ok", said, "", "lock")]
+    return [*found, *weighed, Finding("ok", said, "", "lock")]
+
+
+def _evidence(project: Path, lock: Lock) -> list[Note]:
+    """Whether the entries of the lock ever ran."""
+    from pipeline.cli.lineage import facts_folders
+    from pipeline.doctor import lockfile
+    from pipeline.lineage.cache import Cache
+    from pipeline.lineage.evidence import Records
+    from pipeline.lineage.facts import read_facts
+
+    facts = facts_folders(project)
+    records = Records(Cache(project), facts, project)
+    weighed = {name: records.weigh(entry, read_facts(entry.key, facts)) for name, entry in lock.entries.items()}
+    return lockfile.doubts(weighed, no_records=records.empty)
 
 
 def _dvc_files(project: Path) -> list[str]:

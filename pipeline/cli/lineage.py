@@ -18,18 +18,32 @@ WHAT is a metrics file, a key in it (metrics/summary.json:image_r10), any other
 output such as plots/semantics/systems.svg, models/encoder or
 data/features/features.h5, the name of a stage, or a hash of DVC's. For each stage
 it prints the command, parameters, code, data and outputs with their hashes, the
-commit that recorded it, machine and versions of the run, and whether what lies
-here is still the same (ok, changed since, missing). It reads dvc.lock, git and the
-facts of runs, and works without the data; it says what it cannot know.
+commit that recorded it, machine and versions of the run, whether what lies here is
+still the same (ok, changed since, missing), and whether a record of a run vouches
+for it. It reads dvc.lock, git, the facts of runs and DVC's run-cache, and works
+without the data; it says what it cannot know. Exits with 1 where a record of a run
+contradicts dvc.lock.
 
   sightword audit metrics/retrieval.json:test.full.caption_to_image.r10
   sightword audit --history metrics/summary.json:image_r10
   sightword audit --diff main my-experiment
   sightword audit --verify retrieval"""
 
+MERGE = """\
+Merge dvc.lock, for git: whole entries of stages, never parts of two.
+
+git starts it with three files: the common ancestor's, ours, which gets the result,
+and theirs. An entry that both sides changed is a conflict (exit code 1).
+
+  echo 'dvc.lock merge=sightword-lock' >> .gitattributes
+  git config merge.sightword-lock.driver 'sightword merge-lock %O %A %B'"""
+
 
 def add(commands: Commands) -> None:
-    """Add ``audit``."""
+    """Add ``audit`` and ``merge-lock``."""
+    merge = add_command(commands, "merge-lock", MERGE, _merge)
+    for name in ("base", "ours", "theirs"):
+        merge.add_argument(name, metavar=name.upper(), type=Path)
     parser = add_command(commands, "audit", AUDIT, _audit)
     parser.add_argument("what", metavar="WHAT", nargs="?", help="what to tell of; with --diff: only what made this")
     other = parser.add_mutually_exclusive_group()
@@ -54,14 +68,12 @@ def add(commands: Commands) -> None:
 
 
 def _audit(arguments: argparse.Namespace) -> int:
-    from pipeline import machine
     from pipeline.cli import lineage_text as text
     from pipeline.lineage import records
-    from pipeline.lineage.facts import RUNS
 
     _check(arguments)
     project = _project()
-    facts = [project / RUNS, machine.current().store / RUNS]
+    facts = facts_folders(project)
     if arguments.verify:
         return _verify(arguments, project, facts)
     if arguments.history:
@@ -94,7 +106,29 @@ def _audit(arguments: argparse.Namespace) -> int:
         print(f"{arguments.html}: how {result.subject.what} was made")
     else:
         text.print_audit(result, brief=arguments.brief)
-    return 0
+    return 1 if result.stages("contradicted") else 0
+
+
+def _merge(arguments: argparse.Namespace) -> int:
+    import sys
+
+    from pipeline.files import read_text, write_text
+    from pipeline.lineage.lock import LOCK, RESOLVE
+    from pipeline.lineage.merging import merge_locks
+
+    text, conflicts = merge_locks(*(read_text(path) for path in (arguments.base, arguments.ours, arguments.theirs)))
+    write_text(arguments.ours, text)
+    if conflicts:
+        print(f"sightword: {LOCK}: both sides have changed {', '.join(conflicts)}. {RESOLVE}", file=sys.stderr)
+    return 1 if conflicts else 0
+
+
+def facts_folders(project: Path) -> list[Path]:
+    """Where the facts of runs are: in the project, and in the store that a lab shares."""
+    from pipeline import machine
+    from pipeline.lineage.facts import RUNS
+
+    return [project / RUNS, machine.current().store / RUNS]
 
 
 def _check(arguments: argparse.Namespace) -> None:

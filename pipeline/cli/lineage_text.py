@@ -8,6 +8,7 @@ from typing import Any
 
 from pipeline.lineage.chain import Audit, Link, Part
 from pipeline.lineage.difference import WORKSPACE, Difference
+from pipeline.lineage.evidence import Evidence
 from pipeline.lineage.history import History, Point
 from pipeline.lineage.verification import Verification
 
@@ -37,6 +38,9 @@ def print_audit(found: Audit, *, brief: bool) -> None:
         where = f" in {found.revision.name}" if found.revision else ""
         print(f"made by {subject.stage.name}{where}; {_summary(found)}")
     for link in found.links:
+        if brief and link.evidence.verdict != "vouched for" and link.evidence.why:
+            print(f"{link.entry.name}: {_record(link.evidence)}")
+    for link in found.links:
         if brief:
             commit = link.commit.name if link.commit else "no commit"
             print(f"{link.entry.name:10} {link.state:13} {commit:9} {_run(link.run, brief=True)}")
@@ -49,12 +53,21 @@ def print_audit(found: Audit, *, brief: bool) -> None:
 
 
 def _summary(found: Audit) -> str:
-    if found.state == "ok":
+    doubts = {verdict: found.stages(verdict) for verdict in ("contradicted", "never seen to run")}
+    if found.state == "ok" and not any(doubts.values()):
         return "all that made it lies here as it was"
     by_state: dict[str, list[str]] = {}
     for link in found.links:
-        by_state.setdefault(link.state, []).append(link.entry.name)
-    return "; ".join(f"{state}: {', '.join(names)}" for state, names in by_state.items() if state != "ok")
+        if link.state != "ok":
+            by_state.setdefault(link.state, []).append(link.entry.name)
+    told = [f"{state}: {', '.join(names)}" for state, names in (by_state | doubts).items() if names]
+    return "; ".join(told if by_state else ["nothing changed since", *told])
+
+
+def _record(evidence: Evidence) -> str:
+    """What the records of runs say of an entry, in one line."""
+    verdict = evidence.verdict.upper() if evidence.verdict == "contradicted" else evidence.verdict
+    return f"{verdict}: {evidence.why}" if evidence.why else verdict
 
 
 def _print_link(link: Link) -> None:
@@ -66,6 +79,7 @@ def _print_link(link: Link) -> None:
         "recorded", f"{commit.name} {commit.date[:10]} {commit.author}: {commit.subject}" if commit else "in no commit"
     )
     sheet.line("run", _run(link.run))
+    sheet.line("record", _record(link.evidence))
     for name, value in link.weights.items():
         sheet.line("weights", f"{name} {value}")
     for name, value in link.entry.flat_params().items():

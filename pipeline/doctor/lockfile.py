@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import PurePosixPath
 from typing import Any
 
-from pipeline.doctor.findings import Note, problem, warning
-from pipeline.lineage import documents
+from pipeline.doctor.findings import Note, good, problem, warning
+from pipeline.lineage.evidence import FETCH, Evidence
 from pipeline.lineage.lock import Lock, within
 
 Reasons = dict[str, list[Note]]
@@ -36,7 +35,7 @@ def stale(
         pipeline: ``dvc.yaml``.
         params: ``params.yaml``, whose values its paths may name.
         lock: ``dvc.lock``.
-        tracked: from :func:`hashes_of`, the hash of each path that is tracked by a ``.dvc`` file.
+        tracked: the hash of each path that is tracked by a ``.dvc`` file.
 
     Returns:
         By stage the reasons: problems where it would run again, warnings where the lock only says too much;
@@ -62,6 +61,35 @@ def stale(
     return {name: list(dict.fromkeys(reasons)) for name, reasons in found.items() if reasons}
 
 
+def doubts(weighed: Mapping[str, Evidence], *, no_records: bool) -> list[Note]:
+    """What the records of runs have against the entries of the lock.
+
+    Args:
+        weighed: what they say of each stage.
+        no_records: whether there are none here, as in a fresh clone: then nothing follows.
+
+    Returns:
+        Problems where a record contradicts, a warning where there are records of other runs only.
+    """
+    if no_records:
+        return [good(f"no run was recorded here, so nothing tells whether the entries of dvc.lock ever ran; {FETCH}")]
+    found = [
+        problem(
+            f"{name}: contradicted: {one.why}",
+            f"If dvc.lock was merged or edited: `dvc repro --force --single-item {name}`. If another machine made the "
+            f"entry: `sightword audit --verify {name}` tells whether it gives these bytes again.",
+        )
+        for name, one in weighed.items()
+        if one.verdict == "contradicted"
+    ]
+    unseen = {name: one.why for name, one in weighed.items() if one.verdict == "never seen to run"}
+    if unseen:
+        named = "; ".join(f"{name} ({why})" if why else name for name, why in unseen.items())
+        todo = f"If others ran it: {FETCH}. If dvc.lock was merged or edited: `sightword audit --verify STAGE`."
+        found.append(warning(f"never seen to run here as dvc.lock says: {named}", todo))
+    return found
+
+
 def _again(reason: str) -> Note:
     return problem(reason, "")
 
@@ -70,25 +98,6 @@ def _too_much(reason: str) -> Note:
     return warning(
         reason, "Nothing runs again for it; take it out of dvc.lock by hand, or let the stage's next run do it."
     )
-
-
-def hashes_of(texts: Mapping[str, str]) -> dict[str, str]:
-    """The hash of each path that ``.dvc`` files track.
-
-    Args:
-        texts: the files' texts by their path from the project's folder.
-
-    Raises:
-        LineageError: one is no valid YAML.
-    """
-    found = {}
-    for name, text in texts.items():
-        values = documents.parse(text, name)
-        for out in (values.get("outs") if isinstance(values, Mapping) else None) or ():
-            path = PurePosixPath(name).parent / str(values.get("wdir", ".")) / str(out.get("path", ""))
-            if out.get("md5"):
-                found[path.as_posix()] = str(out["md5"])
-    return found
 
 
 def _of_status(

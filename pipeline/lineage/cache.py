@@ -24,7 +24,8 @@ class Cache:
 
     def __init__(self, project: Path | None) -> None:
         # Below the null device nothing is ever found.
-        self.folder = (_configured(project) if project else Path(os.devnull)) / "files" / "md5"
+        whole = _configured(project) if project else Path(os.devnull)
+        self.folder, self.runs = whole / "files" / "md5", whole / "runs"
         self._listings: dict[str, Mapping[str, str]] = {}
 
     def file(self, md5: str) -> Path | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pipeline.errors import LineageError
 from pipeline.lineage import keys
+from pipeline.lineage.evidence import FETCH, Evidence, Records, Verdict
 from pipeline.lineage.facts import read_facts
 from pipeline.lineage.history import lock_of
 from pipeline.lineage.lock import LOCK, Artefact, Entry, Lock, read_lock, within
@@ -55,6 +56,8 @@ class Link:
     """Which recorded this state first; None where none has it."""
     run: dict[str, Any] | None = None
     """The facts of its run; None where they are not known."""
+    evidence: Evidence = field(default_factory=lambda: Evidence("never seen to run"))
+    """Whether a record of a run has these inputs with these outputs."""
     weights: dict[str, str] = field(default_factory=dict)
     """What a feature file says of the network that made it."""
 
@@ -89,6 +92,10 @@ class Audit:
         states = [link.state for link in self.links]
         order: tuple[State, ...] = ("changed since", "missing", "not known")
         return next((state for state in order if state in states), "ok")
+
+    def stages(self, verdict: Verdict) -> list[str]:
+        """The stages whose entries the records of runs give this verdict."""
+        return [link.entry.name for link in self.links if link.evidence.verdict == verdict]
 
 
 def audit(
@@ -152,7 +159,8 @@ def _audit(
     found = Audit(subject, [], revision=commit, unknown=unknown)
     if subject.stage is not None:
         entries = lock.chain(subject.stage.name)
-        found.links = [_link(entry, lock, here, facts) for entry in entries]
+        records = Records(here.cache, facts, project)
+        found.links = [_link(entry, lock, here, facts, records) for entry in entries]
         if repository is not None:
             _recorded(found, repository, commit)
         _look_inside(subject, subject.stage, here)
@@ -190,10 +198,11 @@ def lock_at(repository: Repository, commit: Commit) -> Lock:
     return read_lock(text.decode(errors="replace"), f"{LOCK} of {commit.name}")
 
 
-def _link(entry: Entry, lock: Lock, here: Workspace, facts: Sequence[Path]) -> Link:
+def _link(entry: Entry, lock: Lock, here: Workspace, facts: Sequence[Path], records: Records) -> Link:
     deps = [_part(dep, lock.producer(dep.path), here) for dep in entry.deps]
     outs = [_part(out, entry, here) for out in entry.outs]
     link = Link(entry, deps, outs, here.changed_params(entry), run=read_facts(entry.key, facts))
+    link.evidence = records.weigh(entry, link.run)
     commands = here.commands()
     now = commands.get(entry.name) if commands is not None else None
     if now is not None and now != entry.command:
@@ -342,6 +351,10 @@ def _tell_unknown(found: Audit, here: Workspace, repository: Repository | None) 
     without = [link.entry.name for link in found.links if link.run is None]
     if without:
         unknown.append(f"machine, versions and duration of {', '.join(without)}: no facts of these runs are here")
+    if unseen := found.stages("never seen to run"):
+        unknown.append(
+            f"whether {', '.join(unseen)} ever ran as {LOCK} says: no record of such a run is here ({FETCH})"
+        )
     if repository is not None:
         if repository.shallow:
             unknown.append("this clone is shallow: earlier commits are not known (`git fetch --unshallow`)")

@@ -1,32 +1,43 @@
-"""YAML as DVC means it (version 1.2), read by libyaml.
+"""YAML as DVC reads it, by a fast parser.
 
-A history of hundreds of lock files has to be read in seconds: the parser that keeps comments
-takes ten times as long. PyYAML follows version 1.1, where ``1e-6`` is a text, ``no`` is false and 010 is eight.
+A history of hundreds of lock files has to be read in seconds, and ruamel.yaml, which DVC uses, takes ten times as long
+as libyaml. So libyaml parses here, and ruamel.yaml's own tables decide what a plain word means: ``1e-6`` and
+``100_000_000`` are numbers, ``no`` is a text, 010 is ten.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Hashable
 from typing import Any
 
 import yaml
+from ruamel.yaml import YAML
+from ruamel.yaml.nodes import ScalarNode
+from ruamel.yaml.resolver import implicit_resolvers
 
 from pipeline import yaml_reader
 from pipeline.errors import FileFormatError, LineageError
 
 _BASE: type[yaml.SafeLoader] | type[yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-_FLOAT = r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
-_CORE = (  # section 10.3.2 of the specification; the first that fits counts
-    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
-    ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", list("-+0123456789")),
-    ("float", _FLOAT, list("-+.0123456789")),
-)
+_CORE = "tag:yaml.org,2002:"
+_DVC = YAML(typ="safe", pure=True).constructor
 
 
 class _Loader(_BASE):  # type: ignore[misc, valid-type]  # which of the two it is, is known at run time only
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own way
+    yaml_implicit_resolvers: dict[str, list[tuple[str, Any]]] = {}  # noqa: RUF012 - PyYAML's own way
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
+        """A mapping; a key that stands twice in it is an error, as for DVC."""
+        pairs = list(node.value)
+        found: dict[Hashable, Any] = super().construct_mapping(node, deep=deep)
+        if len(found) < len(pairs) and node.value == pairs:  # where `<<` merges others in, DVC lets it pass
+            seen = set()
+            for key, _ in pairs:
+                name = self.construct_object(key, deep=True)
+                if name in seen:
+                    raise yaml.constructor.ConstructorError(None, None, f"{name} stands twice", key.start_mark)
+                seen.add(name)
+        return found
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:
         """Says the line of a value that does not fit its tag."""
@@ -36,27 +47,34 @@ class _Loader(_BASE):  # type: ignore[misc, valid-type]  # which of the two it i
             raise yaml.constructor.ConstructorError(None, None, yaml_reader.unfit(node), node.start_mark) from None
 
 
-def _whole(loader: Any, node: Any) -> int:
-    text: str = loader.construct_scalar(node)
-    sign, digits = (-1 if text.startswith("-") else 1), text.lstrip("+-")
-    base = {"0o": 8, "0x": 16}.get(digits[:2], 10)
-    return sign * int(digits[2:] if base != 10 else digits, base)
+def _number(kind: str) -> Any:
+    read = getattr(_DVC, f"construct_yaml_{kind}")
+    return lambda loader, node: read(ScalarNode(None, loader.construct_scalar(node)))
 
 
-for _tag, _pattern, _first in _CORE:
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})$"), _first)
-_Loader.add_constructor("tag:yaml.org,2002:int", _whole)
+def _date(_: Any, node: Any) -> str:
+    """A date as a text, since JSON has none."""
+    return str(_DVC.construct_yaml_timestamp(ScalarNode(None, node.value)))
+
+
+for _versions, _tag, _pattern, _first in implicit_resolvers:
+    if (1, 2) in _versions:
+        _Loader.add_implicit_resolver(_tag, _pattern, _first)
+for _kind in ("int", "float"):
+    _Loader.add_constructor(f"{_CORE}{_kind}", _number(_kind))
+_Loader.add_constructor(f"{_CORE}timestamp", _date)
 
 
 def parse(text: str, where: object) -> Any:
-    """The values of a YAML text.
+    """The values of a YAML text: those that DVC reads, and dates as texts.
 
     Args:
         text: the text.
         where: what to call it in a message.
 
     Raises:
-        LineageError: it is no YAML, with line and column, or its values cannot be made in bounded time.
+        LineageError: it is no YAML, has a key twice, or its values cannot be made in bounded time; with line and
+            column.
     """
     try:
         yaml_reader.check(text, where)

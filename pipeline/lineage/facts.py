@@ -7,6 +7,7 @@ Whoever has the same entry, from a colleague's push or from the run-cache, so fi
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import json
 import logging
@@ -27,7 +28,7 @@ from pipeline.errors import LineageError
 from pipeline.files import write_text
 from pipeline.lineage import documents
 from pipeline.lineage.hashing import Ignored, hash_path
-from pipeline.lineage.lock import LOCK, entry_key, read_lock
+from pipeline.lineage.lock import LOCK, entry_key, read_lock, tracked_hashes
 from pipeline.machine import Machine
 from pipeline.shared import write_new
 
@@ -54,7 +55,7 @@ class Recorder:
         self._clock = time.monotonic()
 
     def finish(self, notes: Mapping[str, Any] | None = None) -> Path | None:
-        """Write them, once the outputs are in place; a run is not lost because this fails.
+        """Write the facts, once the outputs are in place. No error leaves this method: the work is done.
 
         Args:
             notes: what the stage itself has to say, such as the weights it used.
@@ -64,8 +65,9 @@ class Recorder:
         """
         seconds = time.monotonic() - self._clock
         try:
-            key = _own_key(self._stage, self._project)
-            facts = self._facts(key, seconds, notes or {})
+            ran = _own_entry(self._stage, self._project)
+            key = entry_key(self._stage, **ran)
+            facts = self._facts(key, ran, seconds, notes or {})
             text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
             # An experiment's own folder is deleted after it; DVC names the project it belongs to.
             path = Path(os.environ.get("DVC_ROOT") or self._project) / RUNS / f"{key}.json"
@@ -73,16 +75,18 @@ class Recorder:
             shared = self._machine.store / RUNS / path.name
             if not shared.exists():  # who made it first stays
                 write_new(shared, text.encode())
-        except (OSError, LineageError, UnicodeDecodeError) as error:
-            log.warning("%s: the facts of this run are not kept (%s)", self._stage, error)
+        except Exception as error:  # noqa: BLE001 - DVC deletes the outputs of a run that fails: hours of work, lost for a note on them
+            said = f"{type(error).__name__}: {error}" if not isinstance(error, OSError | LineageError) else error
+            log.warning("%s: the facts of this run are not kept (%s)", self._stage, said)
             return None
         return path
 
-    def _facts(self, key: str, seconds: float, notes: Mapping[str, Any]) -> dict[str, Any]:
+    def _facts(self, key: str, ran: Mapping[str, Any], seconds: float, notes: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "schema": SCHEMA,
             "stage": self._stage,
             "entry": key,
+            "ran": ran,
             "started": self._began.isoformat(timespec="seconds"),
             "seconds": round(seconds, 1),
             "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
@@ -102,9 +106,11 @@ class Recorder:
 
 
 def packages_here() -> dict[str, str]:
-    """The version of each installed package, by name."""
-    found = importlib.metadata.distributions()
-    return {one.metadata["Name"]: one.version for one in sorted(found, key=lambda one: one.metadata["Name"].lower())}
+    """The version of each installed package, by name; without those whose installation was cut off."""
+    described = [one.metadata for one in importlib.metadata.distributions()]
+    # Their metadata is None or empty, as the version of Python has it.
+    found = {one["Name"]: one["Version"] for one in described if one and "Name" in one and "Version" in one}
+    return dict(sorted(found.items(), key=lambda item: item[0].lower()))
 
 
 def read_facts(key: str, folders: Sequence[Path]) -> dict[str, Any] | None:
@@ -130,8 +136,8 @@ def read_facts(key: str, folders: Sequence[Path]) -> dict[str, Any] | None:
     return None
 
 
-def _own_key(stage: str, project: Path) -> str:
-    """The key of the entry that DVC is about to write for a stage that has just run."""
+def _own_entry(stage: str, project: Path) -> dict[str, Any]:
+    """What DVC is about to write of a stage that has just run, as the arguments of :func:`entry_key`."""
     params = documents.parse(_read(project / "params.yaml"), "params.yaml")
     ignored = Ignored(project)
     known = _known(project)
@@ -142,11 +148,16 @@ def _own_key(stage: str, project: Path) -> str:
     try:
         described = documents.parse(_read(project / "dvc.yaml"), "dvc.yaml")["stages"][stage]
         sections = {name: params[name] for name in described.get("params", [])}
-        deps, outs = stage_paths(described, params)
+        command, (deps, outs) = described["cmd"], stage_paths(described, params)
     except (KeyError, TypeError) as error:
         raise LineageError(f"does not describe the stage {stage} plainly ({error})", where="dvc.yaml") from None
     by_file = {"params.yaml": sections} if sections else {}
-    return entry_key(stage, described["cmd"], by_file, hashes(deps, known), hashes(outs, {}))
+    return {
+        "command": command if isinstance(command, str) else "\n".join(command),
+        "params": by_file,
+        "deps": hashes(deps, known),
+        "outs": hashes(outs, {}),
+    }
 
 
 def stage_paths(described: Mapping[str, Any], params: Mapping[str, Any]) -> tuple[list[str], list[str]]:
@@ -164,17 +175,16 @@ def stage_paths(described: Mapping[str, Any], params: Mapping[str, Any]) -> tupl
 
 
 def _known(project: Path) -> dict[str, str]:
-    """What DVC has just compared: outputs of other stages, and data added to it. It need not be read again."""
+    """The hashes of other stages' outputs and of data added to DVC, which DVC has just compared."""
     found: dict[str, str] = {}
     lock = project / LOCK
     if lock.is_file():
         for entry in read_lock(_read(lock)).entries.values():
             found |= {out.path: out.md5 for out in entry.outs}
     for path in (project / "data" / "raw").rglob("*.dvc"):
-        values = documents.parse(_read(path), path)
-        for out in (values.get("outs") if isinstance(values, Mapping) else None) or []:
-            if "path" in out and "md5" in out:  # an import that was not downloaded has no hash yet
-                found[(path.parent / out["path"]).relative_to(project).as_posix()] = out["md5"]
+        # A file that cannot be read saves no work, and does no harm: what it names is hashed.
+        with contextlib.suppress(OSError, UnicodeDecodeError, LineageError):
+            found |= tracked_hashes(_read(path), path.relative_to(project).as_posix())
     return found
 
 

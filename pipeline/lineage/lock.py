@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from pipeline.lineage import documents
 LOCK = "dvc.lock"
 _STAGE = re.compile(r"^  (\S.*):$")
 _CONFLICT = re.compile(r"^(<<<<<<<|=======|>>>>>>>)( |$)")
-_RESOLVE = (
+RESOLVE = (
     f"Take one side whole (`git checkout --ours {LOCK}`, or `--theirs`), then run `dvc repro`: what either side has in "
     f"the cache is not computed again. Commit the {LOCK} that it writes."
 )
@@ -158,25 +159,29 @@ def read_lock(text: str, where: object = LOCK) -> Lock:
         where: what to call it in a message.
 
     Raises:
-        LineageError: it has a merge conflict, or is no lock file of DVC 1 or newer.
+        LineageError: it has a merge conflict or a stage twice, or is no lock file of DVC 1 or newer.
     """
     lines = text.splitlines(keepends=True)
     for number, line in enumerate(lines, start=1):
         if _CONFLICT.match(line):
-            raise LineageError("has an unresolved merge conflict", where=f"{where}, line {number}", todo=_RESOLVE)
-    blocks = dict(_blocks(lines))
+            raise LineageError("has an unresolved merge conflict", where=f"{where}, line {number}", todo=RESOLVE)
     try:
-        if blocks:
-            return Lock({name: _entry(name, block) for name, block in blocks.items()})
+        entries: dict[str, Entry] = {}
+        for name, block in _blocks(lines):
+            if name in entries:
+                raise LineageError(f"has the stage {name} twice")
+            entries[name] = _entry(name, block)
+        if entries:
+            return Lock(entries)
         found = documents.parse(text, where) or {}
         stages = found.get("stages") or {}
-        return Lock({name: _build(name, stage) for name, stage in stages.items()})
+        return Lock({name: build_entry(name, stage) for name, stage in stages.items()})
     except (KeyError, TypeError, AttributeError) as error:
         raise LineageError(
             f"is no lock file ({type(error).__name__}: {error})", where=where, expected=f"a {LOCK} that DVC wrote"
         ) from None
     except LineageError as error:
-        raise LineageError(error.what, where=where, todo="Have it back from git, or run `dvc repro`.") from None
+        raise LineageError(error.what, where=where, todo="Have it back from git, then run `dvc repro`.") from None
 
 
 def _blocks(lines: list[str]) -> Iterator[tuple[str, str]]:
@@ -202,10 +207,15 @@ def _blocks(lines: list[str]) -> Iterator[tuple[str, str]]:
 @functools.lru_cache(maxsize=4096)
 def _entry(name: str, block: str) -> Entry:
     """Most entries of a history are the same as in the commit before."""
-    return _build(name, documents.parse(block, f"stage {name}"))
+    return build_entry(name, documents.parse(block, f"stage {name}"))
 
 
-def _build(name: str, stage: Mapping[str, Any]) -> Entry:
+def build_entry(name: str, stage: Mapping[str, Any]) -> Entry:
+    """The entry of a stage from what a lock file, or DVC's run-cache, has of it.
+
+    Raises:
+        KeyError, TypeError, AttributeError: that is not what DVC writes.
+    """
     command, params = stage["cmd"], stage.get("params") or {}
     if not all(isinstance(section, Mapping) for section in params.values()):
         raise TypeError(f"the parameters of {name} have no names")
@@ -221,6 +231,29 @@ def _build(name: str, stage: Mapping[str, Any]) -> Entry:
 def _artefact(item: Mapping[str, Any]) -> Artefact:
     md5 = item.get("md5") or item.get(item.get("hash", "")) or item.get("etag") or ""
     return Artefact(str(item["path"]), str(md5), item.get("size"), item.get("nfiles"))
+
+
+def tracked_hashes(text: str, name: str) -> dict[str, str]:
+    """The hash of each path that a ``.dvc`` file tracks, by the path from the project's folder.
+
+    Args:
+        text: the file's text.
+        name: the file's path from the project's folder.
+
+    Returns:
+        Empty where the file names no hash, as of an import that was not downloaded, or is not a file of DVC's.
+
+    Raises:
+        LineageError: the text is not valid YAML.
+    """
+    values = documents.parse(text, name)
+    outs = values.get("outs") if isinstance(values, Mapping) else None
+    folder = posixpath.join(posixpath.dirname(name), str(values.get("wdir", "."))) if outs else ""
+    return {
+        posixpath.normpath(posixpath.join(folder, str(out.get("path", "")))): str(out["md5"])
+        for out in (outs if isinstance(outs, list) else ())
+        if isinstance(out, Mapping) and out.get("md5")
+    }
 
 
 def flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

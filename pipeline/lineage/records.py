@@ -46,6 +46,7 @@ def _link(link: Link) -> dict[str, Any]:
         "commit": _commit(link.commit),
         "entry": link.entry.key,
         "run": link.run,
+        "record": {"verdict": link.evidence.verdict, "why": link.evidence.why or None},
     }
 
 

@@ -45,7 +45,7 @@ def test_the_key_is_that_of_the_entry_in_the_lock(project, here, stage):
 
 
 def test_paths_with_parameters_in_them_and_data_added_to_dvc_count(project, here):
-    project.edit("params.yaml", "first:\n", "first:\n  path: data/raw/own\n")
+    project.edit("params.yaml", "first:\n", "first:\n  path: data/raw/own\n  most: 100_000_000\n  small: 1_0e-3\n")
     project.edit("dvc.yaml", "deps: [data/raw/in.txt,", 'deps: [data/raw/in.txt, "${first.path}",')
     project.write("data/raw/own/a.txt", "a")
     project.do("dvc", "add", "-q", "data/raw/own")
@@ -53,15 +53,49 @@ def test_paths_with_parameters_in_them_and_data_added_to_dvc_count(project, here
     path = Recorder("first", project.folder, here).finish()
     assert path is not None
     assert path.name == f"{keys(project)['first']}.json"
+    assert "first      ok" in project.audit("first", "--brief").stdout
 
 
-@pytest.mark.parametrize("text", ["outs:\n- hash: md5\n  path: later\n", "outs:\n", "", "- 1\n"])
-def test_data_that_dvc_has_no_hash_of_is_no_hindrance(project, here, text):
-    """As of an import that was not downloaded: the stage does not read it."""
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("outs:\n- hash: md5\n  path: later\n", "outs:\n", "", "- 1\n", "3", "outs: 3\n", "outs:\n- 3\n", "outs: [["),
+        *("outs:\n- md5: 12\n", "outs:\n- path: [a]\n  md5: 12\n", "outs:\n- path: a\n  md5: [1]\n"),
+        *("outs:\n- path: /etc/hosts\n  md5: 12\n", "outs:\n- path: ../../../a\n  md5: 12\n", "wdir: 3\nouts:\n- 1\n"),
+        "outs:\n- path: in.txt\n  md5: !!int x\n",
+    ],
+)
+def test_a_dvc_file_that_names_no_hash_does_not_matter(project, here, text):
+    """As of an import that was not downloaded, or one that nobody can read: the file's data is hashed."""
     project.write("data/raw/later.dvc", text)
     path = Recorder("first", project.folder, here).finish()
     assert path is not None
     assert path.name == f"{keys(project)['first']}.json"
+
+
+def test_a_dvc_file_may_name_its_folder(project, here):
+    """DVC hashes what such a file tracks once: a wrong hash there shows that it is taken."""
+    project.write(
+        "data/raw/in.txt.dvc", "wdir: ..\nouts:\n- path: raw/in.txt\n  md5: 0123456789abcdef0123456789abcdef\n"
+    )
+    path = Recorder("first", project.folder, here).finish()
+    assert path is not None
+    assert path.name != f"{keys(project)['first']}.json"
+
+
+def test_an_installation_that_was_cut_off_is_left_out(project, here, tmp_path, monkeypatch):
+    """pip leaves such a folder where it is killed: no METADATA, or one without a name or a version."""
+    for name, text in (("w", None), ("x", ""), ("y", "Name: y\n"), ("z", "Name: z\nVersion: 2\n")):
+        folder = tmp_path / f"packages/{name}-1.0.dist-info"
+        folder.mkdir(parents=True)
+        if text is not None:
+            (folder / "METADATA").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path / "packages"))
+    path = Recorder("second", project.folder, here).finish()
+    assert path is not None
+    packages = json.loads(path.read_text())["packages"]
+    assert packages["numpy"]
+    assert {name: packages.get(name) for name in "wxyz"} == {"w": None, "x": None, "y": None, "z": "2"}
 
 
 def test_what_was_not_committed_is_named(project, here):
@@ -88,7 +122,7 @@ def test_an_experiment_in_a_folder_of_its_own_leaves_its_facts_in_the_project(pr
     assert json.loads(path.read_text())["experiment"] == "wide"
 
 
-@pytest.mark.parametrize("wrong", ["outs", "dvc.yaml", "params.yaml", "store", "a .dvc file"])
+@pytest.mark.parametrize("wrong", ["outs", "dvc.yaml", "params.yaml", "store", "runs", "notes"])
 def test_a_run_is_not_lost_because_its_facts_cannot_be_kept(project, here, caplog, wrong):
     match wrong:
         case "outs":
@@ -98,11 +132,12 @@ def test_a_run_is_not_lost_because_its_facts_cannot_be_kept(project, here, caplo
             project.edit("dvc.yaml", "  second:", "  other:")
         case "params.yaml":
             project.write("params.yaml", "first: [")
-        case "a .dvc file":
-            (project.folder / "data/raw/x.dvc").write_bytes(b"\xff")
+        case "runs":
+            project.write("runs", "a file, not a folder")
         case "store":
             here.store.write_text("a file, not a folder")
-    assert Recorder("second", project.folder, here).finish() is None
+    notes = {"weights": object()} if wrong == "notes" else {}
+    assert Recorder("second", project.folder, here).finish(notes) is None
     assert "the facts of this run are not kept" in caplog.text
 
 

@@ -105,7 +105,7 @@ def test_the_same_inputs_with_other_bytes_are_put_down_to_machine_and_packages(p
     text = (project.folder / "dvc.lock").read_text()
     md5 = read(project, KEY)["stages"][0]["outs"][0]["md5"]
     project.write("dvc.lock", text.replace(md5, "0" * 32))
-    second = read(project, KEY)["stages"][0]["entry"]
+    second = json.loads(project.audit(KEY, "--json").stdout)["stages"][0]["entry"]
     assert "facts of the runs are not known" in read(project, "--diff", "HEAD", "workspace")["because"][0]
     for key, version in ((first, "2.11"), (second, "2.13")):
         facts = {"schema": 1, "entry": key, "host": "lab", "threads": 2, "packages": {"torch": version, "numpy": "2"}}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from dvc.exceptions import DvcException
+from dvc.utils.serialize import parse_yaml
 from ruamel.yaml import YAML
 
 from pipeline.errors import LineageError
@@ -55,6 +57,22 @@ def test_a_merge_conflict_is_told_with_its_line_and_how_to_end_it(repository):
     lines[5:5] = ["<<<<<<< HEAD\n", lines[5], "=======\n", "      md5: 00\n", ">>>>>>> other\n"]
     with pytest.raises(LineageError, match=r"dvc.lock, line 6: has an unresolved merge conflict.*git checkout --ours"):
         read_lock("".join(lines))
+
+
+def test_a_stage_that_stands_twice_is_refused_as_dvc_refuses_it(repository):
+    """As after a merge by hand: which of the two is meant, nobody knows."""
+    text = text_of(repository)
+    first = text[text.index("  corpus:") : text.index("  resize:")]
+    spread = "schema: '2.0'\nstages:\n    a: {cmd: x}\n    a: {cmd: y}\n"
+    for twice, said in (
+        (text + first, "corpus twice"),
+        (text + "stages:\n" + first, "YAML"),
+        (spread, "a stands twice"),
+    ):
+        with pytest.raises(DvcException):
+            parse_yaml(twice, LOCK)
+        with pytest.raises(LineageError, match=rf"dvc.lock: .*{said}.*Have it back from git"):
+            read_lock(twice)
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,7 @@ class TinyProject:
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "DVC_NO_ANALYTICS": "1",
+            "SIGHTWORD_STORE": str(folder.parent / "unused-store"),
             "GIT_AUTHOR_NAME": "Ada",
             "GIT_AUTHOR_EMAIL": "ada@example.org",
             "GIT_COMMITTER_NAME": "Ada",
@@ -122,17 +123,17 @@ class TinyProject:
 
     def do(self, *command: str, ok: bool = True) -> str:
         """Run a command here; what it printed."""
-        done = subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
-        )
+        done = self.run(*command)
         if ok:
             assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
+    def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run a command here, however it ends."""
+        return subprocess.run(
+            command, cwd=self.folder, env=self.environment | environment, capture_output=True, text=True, check=False
+        )
+
     def audit(self, *arguments: str, store: Path | None = None) -> subprocess.CompletedProcess[str]:
         """Run ``sightword audit``."""
-        environment = {**self.environment, **({"SIGHTWORD_STORE": str(store)} if store else {})}
-        return subprocess.run(
-            ["sightword", "audit", *arguments],
-            cwd=self.folder, env=environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        return self.run("sightword", "audit", *arguments, **({"SIGHTWORD_STORE": str(store)} if store else {}))

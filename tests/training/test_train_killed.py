@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -46,7 +47,7 @@ def project(repository, tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def start(project: Path, repository: Path, scratch: Path) -> subprocess.Popen[str]:
+def start(project: Path, repository: Path, scratch: Path, **more: str) -> subprocess.Popen[str]:
     environment = {
         **os.environ,
         "PYTHONPATH": str(repository),
@@ -55,6 +56,7 @@ def start(project: Path, repository: Path, scratch: Path) -> subprocess.Popen[st
         "SIGHTWORD_SCRATCH": str(scratch),
     }
     environment.pop("DVC_STAGE", None)
+    environment |= more
     return subprocess.Popen(
         [sys.executable, "-m", "stages.train"], cwd=project, env=environment, stderr=subprocess.PIPE, text=True
     )
@@ -108,3 +110,35 @@ def test_killed_and_killed_again_it_ends_with_the_same_bytes(project, repository
     said = finish(start(project, repository, scratch))
     assert "goes on after epoch" in said
     assert outputs(project) == wanted
+
+
+def test_the_checkpoint_stays_until_the_facts_are_written(project, repository, tmp_path) -> None:
+    """DVC deletes the outputs of a run that did not end well: then the checkpoint is all that is left."""
+    document = YAML(typ="safe", pure=True).load(Path("params.yaml").read_text())
+    document["train"] |= {"epochs": 2, "cycle": 1}
+    with Path("params.yaml").open("w") as stream:
+        YAML().dump(document, stream)
+    scratch = tmp_path / "scratch"
+    under_dvc = {"DVC_STAGE": "train", "SIGHTWORD_STORE": str(tmp_path / "store")}
+
+    def half_done() -> int:
+        return sum(path.is_dir() for path in (scratch / "train").iterdir())
+
+    os.mkfifo("dvc.yaml")  # whoever writes the facts waits here
+    process = start(project, repository, scratch, **under_dvc)
+    with open("dvc.yaml", "w"):  # opened once the process opens it too
+        process.kill()
+        process.communicate()
+    wanted = outputs(project)
+    assert sum(name.endswith(".safetensors") for name in wanted) == 2
+    assert half_done() == 1
+
+    Path("dvc.yaml").unlink()  # now there are no facts at all
+    for more, left in ((under_dvc, 1), ({}, 0)):
+        for folder in ("models", "metrics", "plots"):
+            shutil.rmtree(folder)
+        said = finish(start(project, repository, scratch, **more))
+        assert "goes on after epoch 2" in said
+        assert ("the facts of this run are not kept" in said) == bool(left)
+        assert outputs(project) == wanted
+        assert half_done() == left
