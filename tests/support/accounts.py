@@ -84,6 +84,7 @@ class Account:
                 "LANG": "C.UTF-8",
                 "DVC_NO_ANALYTICS": "1",
                 "OMP_NUM_THREADS": "1",
+                "SIGHTWORD_THREADS": "1",
                 "OMP_WAIT_POLICY": "PASSIVE",
                 **environment,
             },
