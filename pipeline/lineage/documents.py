@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.resolver import implicit_resolvers
 
@@ -43,7 +44,7 @@ class _Loader(_BASE):  # type: ignore[misc, valid-type]  # which of the two it i
         """Says the line of a value that does not fit its tag."""
         try:
             return super().construct_object(node, deep)
-        except yaml_reader.UNFIT:
+        except (*yaml_reader.UNFIT, YAMLError):  # the numbers and dates are ruamel.yaml's
             raise yaml.constructor.ConstructorError(None, None, yaml_reader.unfit(node), node.start_mark) from None
 
 
