@@ -152,10 +152,9 @@ class Resuming:
             start, total = self._agree(url, response, have)
             if start == total:
                 return
+            tells = (self._noted(url) if start else None) or validator(response.headers)  # a part may name none
             with writing(self._notes):
-                write_text(
-                    self._notes, json.dumps({"url": url, "validator": validator(response.headers), "total": total})
-                )
+                write_text(self._notes, json.dumps({"url": url, "validator": tells, "total": total}))
             self.resumed |= start > 0
             need_room(self.part.parent, None if total is None else total - start)
             self._write(_received(response), start, total)

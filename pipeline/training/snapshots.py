@@ -106,7 +106,9 @@ class Snapshots:
                     todo=todo,
                 )
         if attributes.get("checksum") != self.features.get("checksum"):
-            log.warning("%s: these are not the features that the snapshots were trained on, only of their kind", where)
+            log.warning(
+                "%s: this is not the file that the snapshots were trained on, only features of the same kind", where
+            )
 
 
 def read_snapshots(folder: Pathish) -> Snapshots:

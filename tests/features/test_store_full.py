@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from small_disk import run_on_a_disk
 
 from pipeline.errors import StoreError
 from pipeline.features import store as module
@@ -83,34 +81,9 @@ def fill(disk: Path) -> None:
     sys.stdout.write("done\n")
 
 
-def apart() -> list[str] | None:
-    """A command that runs another with mounts of its own, where that is permitted."""
-    if not shutil.which("unshare") or not shutil.which("mount"):
-        return None
-    for command in (["unshare", "-m"], ["unshare", "-rm"]):
-        tried = subprocess.run(
-            [*command, "mount", "-t", "tmpfs", "tmpfs", "/tmp"], check=False, capture_output=True, timeout=20
-        )
-        if tried.returncode == 0:
-            return command
-    return None
-
-
 @pytest.mark.full
 def test_a_full_disk(tmp_path, repository) -> None:
-    command = apart()
-    if command is None:
-        pytest.skip("a small file system of its own is not permitted here (unshare -m as root, or unshare -rm)")
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    script = f'mount -t tmpfs -o size={DISK} tmpfs "$1" && exec "$2" "$3" "$1"'
-    done = subprocess.run(
-        [*command, "sh", "-c", script, "sh", str(disk), sys.executable, __file__],
-        env={**os.environ, "PYTHONPATH": str(repository)}, check=False, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "done\n"
-    assert list(disk.iterdir()) == []  # it was the other disk that was written
+    run_on_a_disk(repository, tmp_path / "disk", DISK, __file__)
 
 
 if __name__ == "__main__":

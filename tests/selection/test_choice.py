@@ -177,7 +177,7 @@ def test_features_of_another_kind_than_in_training_are_refused(snapshots, caplog
     with pytest.raises(EncoderError, match=r"f.h5: backbone is 'vgg19'; expected 'none', as in training"):
         snapshots.check_features({"backbone": "vgg19"}, 5, where="f.h5")
     snapshots.check_features({"backbone": "none", "checksum": "0"}, 5, where="f.h5")
-    assert "these are not the features that the snapshots were trained on" in caplog.text
+    assert "this is not the file that the snapshots were trained on" in caplog.text
 
 
 def test_a_damaged_index_or_one_of_another_version_is_refused(snapshots):

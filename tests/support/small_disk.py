@@ -1,0 +1,53 @@
+"""A small file system of its own, for a process that sees it alone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def _apart() -> list[str] | None:
+    """A command that runs another with mounts of its own, where that is permitted."""
+    if not shutil.which("unshare") or not shutil.which("mount"):
+        return None
+    for command in (["unshare", "-m"], ["unshare", "-rm"]):
+        tried = subprocess.run(
+            [*command, "mount", "-t", "tmpfs", "tmpfs", "/tmp"], check=False, capture_output=True, timeout=20
+        )
+        if tried.returncode == 0:
+            return command
+    return None
+
+
+def run_on_a_disk(repository: Path, disk: Path, size: int, script: str, *arguments: str) -> None:
+    """Run a Python file with the disk as its first argument; it prints ``done`` when all was as expected.
+
+    The test is skipped where no file system can be mounted.
+    """
+    command = _apart()
+    if command is None:
+        pytest.skip("a small file system of its own is not permitted here (unshare -m as root, or unshare -rm)")
+    disk.mkdir()
+    mount = f'mount -t tmpfs -o size={size} tmpfs "$1" && shift && exec "$@"'
+    done = subprocess.run(
+        [*command, "sh", "-c", mount, "sh", str(disk), sys.executable, script, str(disk), *arguments],
+        env={**os.environ, "PYTHONPATH": f"{repository}:{repository}/tests/support"},
+        check=False, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("done\n")
+    assert list(disk.iterdir()) == []  # it was the other disk that was written
+
+
+def fill(disk: Path, free: int) -> Path:
+    """Leave only so many bytes free; the file that takes the rest."""
+    filler = disk / "filler"
+    filler.unlink(missing_ok=True)
+    with filler.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(disk).free - free)
+    return filler
