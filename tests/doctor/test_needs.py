@@ -65,7 +65,7 @@ def test_the_sizes_of_snapshots_and_checkpoints(tmp_path: Path, monkeypatch, set
 
     monkeypatch.setattr(Checkpoint, "done", look)
     wanted = TrainSettings(epochs=4, cycle=2, batch=4, attention=8, **settings)
-    train.work(wanted)
+    train.work(wanted)()  # as the runner does once the facts are written
     tokens = train_tokens()
     facts = encoder_sizes(wanted, tokens, 300)
     (state,) = [size for name, size in seen.items() if name.startswith("state-")]
