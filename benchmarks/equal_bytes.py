@@ -1,9 +1,9 @@
-"""Whether each stage gives the same bytes again, whatever else the machine does.
+"""Whether each stage gives the same bytes again while other processes load the machine.
 
-Every stage of a project (the sample, unless another is named) is run RUNS times in a temporary copy, for each
-precision it has and with 1 and 2 threads, while busy processes come and go. Of `features` every second run has an
-empty store, the others one that the runs before have filled. Prints how many distinct outputs there were, and ends
-with exit code 1 where a stage had more than one, or other ones with 2 threads than with 1, which only `train` may.
+Every stage of a project (default: the sample) is run RUNS times in a temporary copy, for each precision it has and
+with 1 and 2 threads, while busy processes come and go. Every second run of `features` has a store that earlier runs
+filled, the others have an empty one. Prints the number of distinct outputs. The exit code is 1 where a stage had more
+than one output, or other outputs with 2 threads than with 1, which only `train` may have.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SAFE = YAML(typ="safe", pure=True)
 
 
 def copy_project(project: Path, folder: Path) -> None:
-    """The files that git knows or could know, and links to raw data that DVC has brought."""
+    """Copy all files that git does not ignore, and link the raw data that DVC has brought."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, cwd=project, check=True, capture_output=True).stdout.decode().split("\0")
     for name in filter(None, names):
@@ -46,7 +46,7 @@ def copy_project(project: Path, folder: Path) -> None:
 
 @contextlib.contextmanager
 def changing_load(most: int) -> Iterator[None]:
-    """Up to so many busy processes, of which one comes or goes every few moments."""
+    """Keep up to ``most`` busy processes, of which one starts or ends every few moments."""
     stop, draw = threading.Event(), random.Random(0)
 
     def work() -> None:
@@ -73,7 +73,7 @@ def changing_load(most: int) -> Iterator[None]:
 
 
 def outputs(folder: Path, stage: dict) -> str:
-    """One sha256 of all files that a stage wrote."""
+    """Return one sha256 of all files that a stage wrote."""
     found = hashlib.sha256()
     for item in [*stage.get("outs", []), *stage.get("metrics", [])]:
         place = folder / (item if isinstance(item, str) else next(iter(item)))
@@ -102,7 +102,7 @@ def run(folder: Path, name: str, params: str, threads: int, store: Path) -> None
 
 
 def repeat(folder: Path, name: str, stage: dict, runs: int) -> dict[tuple[str, int], set[str]]:
-    """The distinct outputs of a stage by precision and threads; those of the project's own precision stay."""
+    """Return a stage's distinct outputs by precision and threads; those of the project's own precision are left."""
     values = SAFE.load((folder / "params.yaml").read_text())
     own = values[name].get("precision")
     found: dict[tuple[str, int], set[str]] = {}

@@ -19,8 +19,8 @@ from pipeline.machine import Machine
 log = logging.getLogger(__name__)
 
 # MKL's vector functions (tanh, exp, log, ..) find the kind of processor at their first call in a process, by two
-# writes without a lock. A second thread that calls one between the two takes kernels of few digits. So the first
-# call is here: this module is imported by all that computes, before a thread is started, and an import has a lock.
+# writes without a lock. A second thread that calls one between the two writes gets kernels of few digits. The first
+# call is therefore here: every module that computes imports this one before it starts a thread, and imports are locked.
 torch.tanh(torch.zeros(1, dtype=torch.float32, device="cpu"))
 
 
@@ -82,10 +82,13 @@ def threads(count: int) -> Iterator[None]:
 
 
 def shared(block: Callable[[], Iterator[None]]) -> Callable[[], contextlib.AbstractContextManager[None]]:
-    """A context manager for settings of the whole process, in which several threads may be at a time.
+    """Return a context manager for settings of the whole process that several threads may enter at a time.
 
-    The first to enter runs the block up to its ``yield``, the last to leave the rest: so each has the settings until
-    it leaves, and what they were before comes back.
+    The first thread to enter runs the block up to its ``yield``. The last thread to leave runs the rest. Each thread
+    has the settings until it leaves, and the earlier settings come back.
+
+    Args:
+        block: a generator that sets, yields once, and restores.
     """
     lock, users, open_block = threading.Lock(), 0, contextlib.ExitStack()
     manager = contextlib.contextmanager(block)
@@ -111,8 +114,8 @@ def shared(block: Callable[[], Iterator[None]]) -> Callable[[], contextlib.Abstr
 class OwnRandom(TorchDispatchMode):
     """Within the block, this thread draws from a generator of its own: the numbers that ``manual_seed`` gives.
 
-    The process's generator is shared by all its threads, so whoever seeds it changes what the others draw, and the
-    others change what is drawn here. For operations on a processor.
+    All threads of a process share one generator: a thread that seeds it changes the numbers of the others, and draws
+    of the others change its own. For operations on a processor only.
 
     Args:
         seed: of the generator.
@@ -130,7 +133,7 @@ class OwnRandom(TorchDispatchMode):
         if torch.Tag.nondeterministic_seeded in func.tags:
             kwargs["generator"] = self._generator
             if not any(argument.name == "generator" for argument in func._schema.arguments):
-                func = func.overloadpacket.generator  # such as rand, which has a form of its own for it
+                func = func.overloadpacket.generator  # rand and others have an overload of that name
         return func(*args, **kwargs)
 
 
@@ -148,7 +151,7 @@ def _repeat_exactly(deterministic: bool) -> None:
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.benchmark = not deterministic
-    # Not by `use_deterministic_algorithms`, which says the same to torch and loads its compiler for it: two seconds.
+    # `use_deterministic_algorithms` sets the same, but loads torch's compiler, which takes two seconds.
     torch.set_deterministic_debug_mode("error" if deterministic else "default")
     # Or each new tensor would be filled, which changes nothing where none is read before it is written.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # torch hides it from types

@@ -65,7 +65,7 @@ def pair(features: FeatureTable, captions: CaptionTable, split: str) -> Pairs:
 
 
 def report_uncaptioned(features: FeatureTable, captions: CaptionTable) -> None:
-    """Let the log say how many pictures have features and no caption in any split, and name some of them."""
+    """Log how many pictures have features and no caption in any split, with the ids of some."""
     uncaptioned = sorted(set(features.image_ids).difference(captions.image_ids))
     if uncaptioned:
         log.warning(

@@ -42,7 +42,7 @@ class Option:
 Notes = Mapping[str, Any]
 """What a stage has to say of its run, such as the weights it used: it goes into the run's facts."""
 Cleanup = Callable[[], object]
-"""Deletes what a run that failed would go on from: called once outputs and facts are written."""
+"""Deletes the state from which a failed run would go on; called once outputs and facts are written."""
 
 
 def run(
@@ -58,8 +58,8 @@ def run(
     Args:
         name: of the stage.
         settings_class: of its section.
-        work: called with the section's settings, and the options that were given; it returns what goes into the facts,
-            or what is to be called once they are written.
+        work: called with the section's settings, and the options that were given; returns notes for the facts, or a
+            function to call once the facts are written.
         options: those this stage has beside the common ones.
 
     Exit codes: 0 done, 1 a mistake that the message explains, 2 wrong arguments,
@@ -93,13 +93,13 @@ def run(
 
 
 def _finish(name: str, result: Notes | Cleanup | None, recorder: Recorder | None) -> None:
-    """Write the facts, then clean up; nothing here fails the run, since DVC would delete its outputs."""
+    """Write the facts, then clean up. Nothing here fails the run: DVC would delete the outputs."""
     notes, clean = (None, result) if callable(result) else (result, None)
     kept = recorder is None or recorder.finish(notes) is not None
     if clean is None:
         return
     if not kept:
-        log.warning("%s: the checkpoint stays, in case the outputs cannot be kept either", name)
+        log.warning("%s: the checkpoint is kept, in case DVC cannot keep the outputs either", name)
         return
     try:
         clean()

@@ -91,7 +91,7 @@ def extract(
 
     Raises:
         PictureError: a picture cannot be used; its path and the reason.
-        FeaturesError: no such backbone, a choice that is none, or a picture that is not given by its path.
+        FeaturesError: there is no such backbone or choice, or a picture is not given by its path.
         WeightsError: the weights are missing or not those asked for.
         StoreError: the store cannot be used.
     """
@@ -166,7 +166,7 @@ def _paths(pictures: object) -> list[str]:
 
 
 def _refuse_wrong_types(weights: object, weights_sha256: object, store: object, workers: object) -> None:
-    """What is no parameter of the stage, and so checked by no settings."""
+    """Check the arguments that are no parameters of the stage, which no settings check."""
     if not isinstance(weights, str | os.PathLike):
         raise FeaturesError(f"weights is {weights!r}", expected="a name of torchvision's weights, a path, or random")
     if not isinstance(weights_sha256, str):
@@ -178,12 +178,12 @@ def _refuse_wrong_types(weights: object, weights_sha256: object, store: object, 
 
 
 def _whole(value: object) -> object:
-    """A whole number of NumPy as Python's; anything else as it is, for the settings to refuse."""
+    """Return a whole number of NumPy as Python's, and anything else unchanged: the settings refuse it."""
     return int(value) if isinstance(value, np.integer) else value
 
 
 def _floats(values: object) -> object:
-    """Numbers of any kind as Python's; anything else as it is, for the settings to refuse."""
+    """Return numbers of any kind as Python's, and anything else unchanged: the settings refuse it."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         return values
     found = list(values)

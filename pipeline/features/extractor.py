@@ -103,10 +103,7 @@ class Extractor:
         source = iter(pictures)
         running: deque[Future[tuple[Features, float]]] = deque()
         begun, busy = time.perf_counter(), 0.0
-        with (
-            self._steady(),
-            devices.pool(self._threads) as workers,
-        ):
+        with self._steady(), devices.pool(self._threads) as workers:
             try:
                 while True:
                     started = time.perf_counter()
@@ -163,8 +160,8 @@ class Extractor:
 
     @contextlib.contextmanager
     def _steady(self) -> Iterator[None]:
-        """Exact products, and on a processor one thread an operation; then all as it was."""
-        with _exactly(), devices.threads(1) if self.device.type == "cpu" else contextlib.nullcontext():
+        """Exact products, and one thread an operation; afterwards all settings are as before."""
+        with _exactly(), devices.threads(1):
             yield
 
 

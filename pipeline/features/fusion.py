@@ -83,17 +83,17 @@ class FullConvolution(nn.Module):
 
 
 class _Tracer(fx.Tracer):
-    """Follows what a network calls, by changing modules of this network only.
+    """Trace a network by changing modules of this network only.
 
-    ``fx.symbolic_trace`` replaces methods of ``nn.Module`` while it traces, so that a network which another
-    thread runs meanwhile fails.
+    ``fx.symbolic_trace`` replaces methods of ``nn.Module`` while it traces: a network that another thread runs at
+    that time fails.
     """
 
     def follow(self, network: nn.Module) -> fx.Graph:
-        """The graph of the network's calls.
+        """Return the graph of the network's calls.
 
         Raises:
-            TraceError: its way depends on its input.
+            TraceError: the calls depend on the input.
         """
         self.root, self.graph, self.tensor_attrs = network, fx.Graph(tracer_cls=type(self)), {}
         images = self.create_proxy("placeholder", "images", (), {})
@@ -107,7 +107,7 @@ class _Tracer(fx.Tracer):
                 notes.append((module, parameter.rpartition(".")[2], proxy))
         try:
             for module, attribute, note in notes:
-                vars(module)[attribute] = note  # goes before its class's, and before parameters
+                vars(module)[attribute] = note  # found before the method of the class, and before parameters
             found = network(images)
             self.create_node("output", "output", (self.create_arg(found),), {})
         finally:

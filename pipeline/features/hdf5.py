@@ -1,8 +1,8 @@
 """HDF5 files that name their own checksum, on disks that fail.
 
-HDF5 does not bear what disks do. After a failed write the process may end with a segmentation fault, and one changed
-bit of the metadata may keep the reader in an endless loop. Errors of the disk are therefore kept from HDF5 while a file
-is written, and HDF5 opens a file only when all bytes are as they were written.
+HDF5 does not survive a failing disk. After a failed write the process may end with a segmentation fault, and one
+changed bit of the metadata may send the reader into an endless loop. While a file is written, HDF5 therefore sees no
+error of the disk, and HDF5 opens a file only when all bytes are as they were written.
 
 The first :data:`HEAD` bytes, which HDF5 leaves to the user (the "user block"), hold the SHA-256 of all others.
 """
@@ -36,13 +36,13 @@ T = TypeVar("T")
 
 @contextlib.contextmanager
 def created(path: Pathish, room: int) -> Iterator[tuple[h5py.File, Callable[[], None]]]:
-    """Yield a new HDF5 file, and a function that raises what has gone wrong with the disk so far.
+    """Yield a new HDF5 file, and a function that raises the first error of the disk so far.
 
     A long loop of writes calls the function, so that the loop ends when the disk is full.
 
     Args:
         path: the file, which is replaced.
-        room: bytes that the file will have at most; reserved before anything is written, where the file system can.
+        room: the most bytes that the file can have. They are reserved before any write, where the file system can.
 
     Raises:
         OSError: what the file system says.
@@ -88,7 +88,7 @@ def opened(path: Pathish) -> Iterator[tuple[h5py.File, str]]:
         raise FileFormatError(f"cannot be read ({error.strerror or _line(error)})", where=path) from None
     except MemoryError:
         raise FileFormatError("does not fit in memory", where=path) from None
-    # What another program wrote surfaces as RuntimeError, KeyError, TypeError, ..., as h5py happens to meet it.
+    # For a file of another program h5py raises RuntimeError, KeyError, TypeError and others.
     except Exception as error:  # noqa: BLE001
         raise FileFormatError(f"is damaged ({_line(error)})", where=path, todo=AGAIN) from None
 
@@ -138,7 +138,7 @@ class _Disk(io.RawIOBase):
             raise self._error
 
     def reserve(self, room: int) -> None:
-        """Have the file system keep so many bytes for the file, where that is possible."""
+        """Reserve bytes for the file on the disk, where the file system can."""
         if hasattr(os, "posix_fallocate"):  # macOS has none
             self._do(lambda: self._reserve(room), None)
 
@@ -161,7 +161,7 @@ class _Disk(io.RawIOBase):
         if self._error is None:
             try:
                 return call()
-            # An interruption by the keyboard too must not reach HDF5 from within a write; check() raises it.
+            # Not even KeyboardInterrupt may reach HDF5 from within a write; check() raises it.
             except BaseException as error:  # noqa: BLE001
                 self._error = error
         return instead

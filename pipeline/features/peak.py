@@ -33,7 +33,7 @@ def skeleton(backbone: Backbone) -> FeatureNetwork:
 
 
 class _NoModules(contextlib.nullcontext[None]):
-    """In place of torch's tracker, which hooks itself to the modules of all threads: only the whole counts here."""
+    """Stand in for torch's tracker, which hooks into the modules of all threads; only the total is needed here."""
 
     parents = frozenset({"Global"})
 
@@ -50,7 +50,7 @@ def flops_a_picture(network: FeatureNetwork, transform: Transform) -> int:
     """
     crops = torch.zeros((1, 3, transform.crop, transform.crop), device="meta")
     counter = FlopCounterMode(display=False)
-    counter.mod_tracker = _NoModules()  # type: ignore[assignment]  # a stand-in with what is used of it
+    counter.mod_tracker = _NoModules()  # type: ignore[assignment]  # it has all that the counter uses
     try:
         with torch.inference_mode(), counter:
             network(crops)

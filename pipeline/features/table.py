@@ -20,7 +20,7 @@ SCHEMA = 2
 SHA256_LENGTH = 64
 ROWS_AT_A_TIME = 1024
 HEADERS = 1 << 14
-"""Bytes of the file besides its tables, at most."""
+"""The most bytes that the file has besides its tables."""
 
 _TEXTS = ("backbone", "feature_point", "weights", "weights_sha256", "transform", "precision", "origin")
 _TYPES = {"schema": int, **dict.fromkeys(_TEXTS, str), "rows": int, "complete": bool}
@@ -115,7 +115,7 @@ def write_features(
     Raises:
         FeaturesError: ids not sorted or not unique, rows missing, repeated or outside,
             or values that are not finite.
-        OSError: what the file system says, of a full disk before the first block is taken.
+        OSError: what the file system says; that the disk is full, before the first block is taken.
     """
     count = len(image_ids)
     if len(sha256) != count:
@@ -204,7 +204,7 @@ def _write_strings(file: h5py.File, name: str, values: Sequence[bytes], length: 
 
 
 def _read_attributes(file: h5py.File, path: Pathish) -> dict[str, Any]:
-    """All root attributes as plain values, those of the format there and of the right types."""
+    """Return all root attributes as plain values; those of the format must be there and have the right types."""
     attributes = {key: _plain(value) for key, value in sorted(file.attrs.items())}
     absent = [name for name in _TABLES if name not in file] + [key for key in _TYPES if key not in attributes]
     if absent:

@@ -260,7 +260,7 @@ def _settled(path: Path) -> bool:
 
 
 def _intact(path: Path) -> bool:
-    """Whether a segment has the bytes that were written, which its name tells; a pipe or a circular link has none."""
+    """Whether a segment has the bytes that its name stands for; a pipe or a circular link has none."""
     try:
         require_regular(path)
     except OSError as error:

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 Product = Callable[[torch.Tensor], torch.Tensor]
 
 ONE_DNN = ("_reorder_linear_weight", "_linear_pointwise", "_is_mkldnn_bf16_supported")
-"""Operators of torch that are called where it has them."""
+"""Private operators of torch that are used where this torch has them."""
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input
@@ -207,6 +207,6 @@ def _one_dnn(dtype: torch.dtype) -> bool:
     """Whether oneDNN multiplies this type here; bfloat16 needs a processor that has it, or AVX512."""
     if not mkldnn.is_available():  # type: ignore[no-untyped-call]  # torch's own types lack it
         return False
-    if not all(hasattr(torch.ops.mkldnn, name) for name in ONE_DNN):  # torch's own: another release may lack them
+    if not all(hasattr(torch.ops.mkldnn, name) for name in ONE_DNN):  # another release may lack them
         return False
     return dtype == torch.float32 or (dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported())

@@ -45,8 +45,8 @@ def embed_captions(
 def embed_images(encoders: Encoders, features: Floats, *, batch: int = 1024) -> Floats:
     """Raw features (N, D) to unit vectors float32 (N, width).
 
-    On a processor batches are computed side by side, each in one thread: what several threads share a product for
-    has other last bits than what one computes.
+    On a processor batches are computed side by side, each in one thread. Several threads that share one product
+    would give other last bits.
     """
     found = np.empty((len(features), encoders.width), np.float32)
 

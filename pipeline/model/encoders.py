@@ -46,7 +46,7 @@ class CaptionEncoder(nn.Module):
     def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Int64 (B, T) padded with 0, and int64 (B,) of 1 to T, to float32 unit vectors (B, width).
 
-        Where padding is not masked all of it counts, also what is beyond the longest row.
+        Where padding is not masked, all padding counts, that beyond the longest row included.
         """
         if ids.device.type != "cpu":
             states = self.dropout(self.recurrent(self.embedding(ids), lengths))

@@ -26,7 +26,7 @@ _KNOWN = {"schema", "similarity", "width", "features_width", "renormalise", "mod
 SUMS = "SHA256SUMS"
 _TODO = "Take the folder whole: run `dvc checkout models/encoder`, or copy it again."
 _MEANT = (
-    "Who means the change writes the sums anew: "
+    "If the change is intended, write the sums anew: "
     "`sha256sum encoder.json vocabulary.json member-*.safetensors > SHA256SUMS`."
 )
 
@@ -144,7 +144,7 @@ def _names(value: object) -> list[str]:
 
 
 def _sums(place: Path) -> dict[str, str]:
-    """The sha256 of each file that is listed."""
+    """Return the listed sha256 of each file."""
     where = place / SUMS
     try:
         text = read_text(where, todo=_TODO)
@@ -155,7 +155,7 @@ def _sums(place: Path) -> dict[str, str]:
 
 
 def _check_sums(place: Path, names: list[str], sums: Mapping[str, str]) -> None:
-    """Each of these files is there, and the one that was saved."""
+    """Check that each of these files is there and is the one that was saved."""
     for name in names:
         where = place / name
         if not where.is_file():

@@ -33,7 +33,7 @@ def write_tensors(path: Pathish, tensors: Mapping[str, torch.Tensor]) -> None:
         try:
             safetensors.torch.save_file(plain, os.fspath(temporary))
         except safetensors.SafetensorError as error:
-            # safetensors hides the system's error in its text, as Rust spells one.
+            # The system's error is only in safetensors' message, as Rust spells it.
             code = re.search(r"\(os error (\d+)\)", str(error))
             if code is None:
                 raise EncoderError(f"cannot be written ({error})", where=path) from None

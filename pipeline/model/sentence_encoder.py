@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 LONGEST = 200_000
 """Tokens of the longest sentence that is encoded. With 2,048 numbers a state, 100,000 take 3 GB and two minutes."""
 MAX_LENGTH = 5_000
-"""Tokens that a sentence may have where nobody asks for more: seconds of work. Captions have fewer than 500."""
+"""Tokens that a sentence may have by default: seconds of work. Captions have fewer than 500."""
 
 Vectors = TypeVar("Vectors", Floats, torch.Tensor)
 
@@ -52,8 +52,8 @@ class SentenceEncoder:
     notes: dict[str, Any] = field(default_factory=dict)
     """What it was made from: the training parameters, the features, the epochs of the members."""
     compared_by: ComparisonName | None = None
-    """How captions and pictures are compared; None for what follows from the rest: as the members were trained, and
-    of members trained for the cosine by the dot product where their sum is not brought back to length 1."""
+    """How captions and pictures are compared. None: as the members were trained; but several members that were trained
+    for the cosine are compared by the dot product where their sum is not brought back to length 1."""
 
     def __post_init__(self) -> None:
         for member in self.members:
@@ -191,8 +191,8 @@ class SentenceEncoder:
     def similarity(self, captions: Vectors, images: Vectors) -> Vectors:
         """How alike captions and pictures are; more is more alike.
 
-        The cosine; or for a sum of members that is not brought back to length 1 the dot product
-        (:attr:`similarity_name`); or of an encoder that was trained for an order, minus the penalty of
+        :attr:`similarity_name` says which: the cosine; the dot product, for a sum of members that is not brought back
+        to length 1; or, for an encoder that was trained for an order, minus the penalty of
         :func:`pipeline.model.similarity.order_errors`, which is at most 0 and not symmetric: the caption is what
         should stand above the picture.
 
@@ -225,7 +225,7 @@ class SentenceEncoder:
         return sum(number != UNKNOWN for number in ids) / len(ids) if ids else 0.0
 
     def save(self, folder: Pathish) -> None:
-        """Write all that :meth:`load` needs into ``folder``; :mod:`pipeline.model.folder` tells the files.
+        """Write all that :meth:`load` needs into ``folder``; :mod:`pipeline.model.folder` lists the files.
 
         Raises:
             EncoderError: the folder is no path.
@@ -251,14 +251,14 @@ class SentenceEncoder:
         return cls(members, saved.vocabulary, saved.model, saved.renormalise, saved.notes, saved.similarity)
 
     def _rows(self, texts: Sequence[str], most: int) -> list[tuple[int, ...]]:
-        """The token ids of each text, at most so many."""
+        """Return the token ids of each text; one with more than ``most`` is refused."""
         ids_of: dict[str, tuple[int, ...]] = {}
         strange = []
         for place, text in enumerate(texts):
             if text not in ids_of:
                 ids_of[text] = ids = tuple(self.vocabulary.encode(text))
                 if len(ids) > most:
-                    more = f", or give max_length, which may be {LONGEST:,}: it takes long" if most < LONGEST else ""
+                    more = f", or give max_length, which may be {LONGEST:,} and takes long" if most < LONGEST else ""
                     raise EncoderError(
                         f"sentence {place} has {len(ids):,} tokens", expected=f"at most {most:,}", todo=f"Cut it{more}."
                     )
@@ -289,7 +289,7 @@ class SentenceEncoder:
         """Vectors for a comparison: float32 (.., width)."""
         if isinstance(vectors, torch.Tensor):
             tensor = vectors
-        else:  # torch takes no array that runs backwards, and warns of one that may not be written
+        else:  # torch refuses arrays with negative strides, and warns of read-only ones
             tensor = torch.from_numpy(np.require(_numbers(vectors, name), requirements=["C", "W"]))
         if tensor.ndim not in (1, 2) or tensor.shape[-1] != self.width:
             raise EncoderError(f"{name} have the shape {tuple(tensor.shape)}", expected=f"(.., {self.width})")
@@ -297,7 +297,7 @@ class SentenceEncoder:
 
 
 def _place(folder: object) -> Path:
-    """A path, of what was given as one."""
+    """Check a path that a user gave."""
     if not isinstance(folder, str | os.PathLike):
         raise EncoderError(f"the folder is {type(folder).__name__}", expected="the path of a folder")
     try:

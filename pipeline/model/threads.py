@@ -16,8 +16,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 WORTH_A_THREAD = 20_000
-"""Numbers that one step of a work computes, from which a second thread pays: below, the threads spend more time
-on waking each other and on handing over the interpreter's lock than they save."""
+"""A second thread pays where one step of a work computes at least so many numbers. Below, the threads lose more time
+by waking each other and by handing over the interpreter's lock than they save."""
 
 
 class _Helper:
@@ -35,7 +35,7 @@ class _Helper:
         try:
             found = first()
         finally:
-            wait([other])  # a work that fails leaves no thread behind that still writes
+            wait([other])  # if the first work fails, no thread is left that still writes
         return [found, other.result()]
 
 
@@ -54,9 +54,9 @@ def side_by_side(works: Sequence[Callable[[], Result]], *, size: int) -> list[Re
     """Do one or two works without gradients, each with half of torch's threads where there are two or more.
 
     Small operations gain little from a second thread, which must be woken for each; two
-    works with threads of their own need not wait for each other. Works that are too small even for that, and
-    those of a thread that finds the process's second thread busy, are done one after the other: each with
-    the same number of threads, so with the same bits.
+    works with threads of their own need not wait for each other. Works that are too small even for that are done
+    one after the other, and so are all works while another thread keeps the process's second thread busy: each with
+    the same number of threads as side by side, so with the same bits.
 
     Args:
         works: none of which needs another's result.
@@ -102,18 +102,18 @@ def spread(work: Callable[[Item], None], items: Iterable[Item]) -> None:
 
     items = list(items)
     count = min(torch.get_num_threads(), len(items))
-    if count <= 1:
-        with threads(1):
+    with threads(1):  # the number that a thread of the pool sets is also that of later threads, so it is restored
+        if count <= 1:
             for item in items:
                 alone(item)
-        return
-    with pool(count) as workers:
-        for _ in workers.map(alone, items):
-            pass
+            return
+        with pool(count) as workers:
+            for _ in workers.map(alone, items):
+                pass
 
 
 def _without_gradients(work: Callable[[], Result], count: int) -> Result:
-    """Do a work with that many threads; how many there are, and gradients, is a thread's own setting."""
+    """Do a work with a number of threads and no gradients, both of which are settings of the thread."""
     if torch.get_num_threads() != count:
         torch.set_num_threads(count)
     with torch.no_grad():

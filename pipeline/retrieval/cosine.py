@@ -102,12 +102,12 @@ class Cosine(Similarity):
 
 
 class Side:
-    """The pictures, or the captions, and what their rows are multiplied by.
+    """The pictures, or the captions, and the factors of their rows.
 
     Args:
         embeddings: (n, D).
-        inverse: (n,) the factor of each row, after which none is longer than 1.
-        powers: (n,) the powers of two by which the rows are multiplied before; None for none.
+        inverse: (n,) the factor of each row; with it no row is longer than 1.
+        powers: (n,) the power of two by which each row is multiplied first; None for no such step.
     """
 
     def __init__(

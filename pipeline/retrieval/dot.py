@@ -14,8 +14,8 @@ class Dot(Cosine):
     """Embeddings are taken as they are.
 
     Each side is divided by a power of two that brings its longest row to a length below 1. The division rounds
-    nothing, and a product of such rows errs no more than a cosine does. All pairs have ties of one width: as much as
-    float64 can err for the longest rows.
+    nothing, and a product of such rows errs no more than a cosine does. The width of a tie is the same for all pairs:
+    the largest error of float64 for the longest rows.
 
     Raises:
         ScoringError: rows too long to be multiplied.

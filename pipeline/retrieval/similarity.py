@@ -39,7 +39,7 @@ class Similarity(ABC):
         self.images, self.captions, self.device = images, captions, device
         self.dimensions = images.dimensions
         self.unit = 1.0
-        """How much a score of 1 is in terms of the embeddings as they were given; a power of two."""
+        """What a score of 1 amounts to for the embeddings as given; a power of two."""
 
     def pairs(self, captions: NDArray[np.int64] | None, images: NDArray[np.int64]) -> NDArray[np.float64]:
         """(n,) the exact scores of pairs, told by their rows; None for every caption, one after another."""

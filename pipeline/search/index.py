@@ -24,7 +24,7 @@ Doubles = npt.NDArray[np.float64]
 ROUND = 2.0**-24
 """The share by which float32 rounds at most."""
 _GRID = 2.0**32
-"""Cosines are told apart to within 1 / _GRID, dot products to within that share of the largest there may be."""
+"""Cosines differ where they differ by 1 / _GRID, dot products by that share of the largest possible one."""
 _TILE = 1 << 18
 """Numbers of a tile: a megabyte, which stays in a core's cache."""
 _EXACT_ROWS = 1024
@@ -135,7 +135,7 @@ class Index:
         return Found(chosen[order], scores[order] + 0.0)  # no minus zero
 
     def _size(self, query: Floats) -> float:
-        """What a query is divided by so that its product with a row, times ``_inverse``, is 1 at most."""
+        """Return the divisor of a query after which its product with a row, times ``_inverse``, is at most 1."""
         length = float(np.linalg.norm(query.astype(np.float64)))
         if self._similarity == "dot":  # a power of two: nothing is rounded
             return float(2.0 ** np.frexp(length * self._longest)[1])

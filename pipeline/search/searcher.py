@@ -140,7 +140,7 @@ class Searcher:
         return len(self._captions)
 
     def read_captions(self, tick: Callable[[int], object] = int, *, stop: threading.Event | None = None) -> None:
-        """Embed the captions that are not yet, so that pictures can find them.
+        """Embed the captions that have no embedding yet, so that pictures can find them.
 
         Args:
             tick: told how many more were read.
@@ -156,13 +156,14 @@ class Searcher:
             tick(len(part))
 
     def keep_reading(self, stop: threading.Event, *, pause: float = 5.0) -> None:
-        """Embed the captions in a thread of its own, with less right to the cores.
+        """Embed the captions, in a thread of its own with a lower priority.
 
-        What goes wrong is told, and tried again from where it was: a page without captions would be worse.
+        After an error the log has a warning, and reading goes on from the same caption: the page would have no captions
+        else.
 
         Args:
             stop: give up when it is set.
-            pause: seconds before the first new try; each further one waits twice as long, an hour at most.
+            pause: seconds before the next try; they double with each error, up to an hour.
         """
         if sys.platform == "linux":
             thread = threading.get_native_id()  # on Linux a priority is a thread's own
@@ -170,7 +171,7 @@ class Searcher:
         while not stop.is_set():
             try:
                 self.read_captions(stop=stop)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the next try may do, and queries go on
+            except Exception as error:  # noqa: BLE001 - the next try may succeed, and queries go on meanwhile
                 log.warning(
                     "reading the captions failed at %d of %d (%s: %s); trying again in %.0f s",
                     *(self.captions_read, len(self.catalogue.captions), type(error).__name__, error, pause),

@@ -16,7 +16,7 @@ _THREADS = 8
 _HEADERS = 1 << 20
 """Bytes: even a far too long query comes through, and is told so."""
 _CONNECTIONS = 400
-"""Open at a time; with an upload's temporary file each, still fewer than the 1,024 files a process may have open."""
+"""Connections open at a time. With a temporary file for an upload each, a process has fewer than 1,024 files open."""
 _WAITING, _LOOK = 20, 5
 """Seconds after which a silent connection is closed, and between two looks for such ones."""
 
@@ -71,7 +71,7 @@ def serve(app: Flask, listening: socket.socket, ready: Callable[[], object] = in
     """
     from waitress.server import create_server
 
-    # A page of pictures is more requests than threads, and no more than a note is due to connections that come and go.
+    # waitress warns of each page with more pictures than threads, and of connections that come and go.
     for name in ("waitress", "waitress.queue"):
         logging.getLogger(name).setLevel(logging.ERROR)
     server = create_server(

@@ -22,6 +22,6 @@ class SelectSettings(Settings):
     members: int = Field(2, ge=1)
     """Snapshots in the ensemble, the best ones (the paper: two)."""
     renormalise: bool = False
-    """Bring the sum of the members' embeddings back to length 1, and compare by the cosine. The released code does
-    not (false): it compares by the dot product, in which a sum is the longer, the more its members agree. Of one
-    member both are the same."""
+    """Bring the sum of the members' embeddings back to length 1, and compare captions with pictures by the cosine.
+    ``false``, as in the released code, compares by the dot product: members that agree give a long sum, and a long sum
+    scores higher. With one member both are the same."""

@@ -29,8 +29,8 @@ def batches(
     """Rows of captions for each minibatch of an epoch.
 
     Pass i takes caption i of every picture that has so many (five passes on Flickr8k), so no picture is twice in a
-    batch. A pass is cut into batches of nearly equal size, of two captions at least; so no caption is left out, but
-    for one that is alone in its pass, as the seventh caption of a single picture: it has no mismatch to learn from.
+    batch. A pass is cut into batches of nearly equal size, of two captions at least. No caption is left out, except
+    one that is alone in its pass, such as the seventh caption of a single picture: it has no mismatch to learn from.
     With ``captions="one"`` there is one pass, over one caption of each picture, drawn anew each epoch
     (order-embeddings).
 
@@ -73,12 +73,12 @@ def per_epoch(pairs: Pairs, size: int, captions: PerEpoch = "all", last_batch: L
 
 
 def _count(captions: int, size: int, last_batch: LastBatch) -> int:
-    """Batches of a pass: whole ones, or so many that each has two captions or more."""
+    """Return the number of batches of a pass: whole ones only, or as few as ``size`` allows, each of two or more."""
     return captions // size if last_batch == "drop" else min(-(-captions // size), captions // 2)
 
 
 def _sorted(pool: list[Rows], lengths: npt.NDArray[np.int64]) -> list[Rows]:
-    """Batches of the same sizes with the same captions, sorted by length."""
+    """Sort the captions of some batches by length, and cut them into batches of the same sizes."""
     rows = np.concatenate(pool)
     rows = rows[np.argsort(lengths[rows], kind="stable")]
     return np.split(rows, np.cumsum([len(batch) for batch in pool])[:-1])

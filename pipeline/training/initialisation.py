@@ -17,16 +17,16 @@ LIMIT = 0.1
 def initialise(encoders: Encoders, name: InitialisationName) -> None:
     """Draw the initial weights of new encoders in place, from torch's generator.
 
-    All three recipes start the linear map of the pictures by Xavier's uniform rule. Weights that a recipe does not
-    name keep torch's own start, and the embedding of padding is zero.
+    All three start the linear map of the pictures by Xavier's uniform rule. Weights that are not named below keep
+    torch's own start, and the embedding of padding is zero.
 
     Args:
-        encoders: as they were built, so with torch's own start.
-        name: whose released code is followed. ``char_gru`` (Merkx & Frank 2019): the weights of the attention's hidden
-            layer are orthogonal. ``vsepp`` (Faghri et al. 2018): the embeddings of tokens are uniform in
-            +-:data:`LIMIT`, the biases of the map 0. ``order_embeddings`` (Vendrov et al. 2016): as ``vsepp``; in the
-            recurrent layer the input weights are uniform in +-:data:`LIMIT` too, the recurrent weights of each gate
-            orthogonal, and the biases 0.
+        encoders: as built, with torch's own start.
+        name: the paper whose released code is followed. ``char_gru`` (Merkx & Frank 2019): the weights of the
+            attention's hidden layer are orthogonal. ``vsepp`` (Faghri et al. 2018): the embeddings of tokens are
+            uniform in +-:data:`LIMIT`, the biases of the map 0. ``order_embeddings`` (Vendrov et al. 2016): as
+            ``vsepp``; in the recurrent layer the input weights are uniform in +-:data:`LIMIT` too, the recurrent
+            weights of each gate orthogonal, and the biases 0.
     """
     linear, captions = encoders.images.linear, encoders.captions
     nn.init.xavier_uniform_(linear.weight)

@@ -1,4 +1,4 @@
-"""The objective that the parameters name, with what of it is learned."""
+"""The objective that the parameters name, and its learned scale."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class Objective(nn.Module):
 
     @torch.no_grad()
     def limit(self) -> None:
-        """Bring a learned scale back to :data:`LARGEST_SCALE`; to be called after each step of the optimiser.
+        """Bring a learned scale back to :data:`LARGEST_SCALE`; call this after each step of the optimiser.
 
-        Not within the loss, where a scale above the limit would have no gradient and never come down.
+        A limit within the loss would give a scale above it no gradient: the scale would never come down.
         """
         if self.log_scale is not None:
             self.log_scale.clamp_(max=math.log(LARGEST_SCALE))
@@ -74,7 +74,7 @@ class Objective(nn.Module):
         return 2 * settings.margin * (mismatches if settings.reduction == "sum" else mismatches / pairs**2)
 
     def flat(self, losses: npt.NDArray[np.float64], pairs: npt.NDArray[np.int64], *, epoch: int) -> bool:
-        """Whether an epoch looks for the hardest mismatch and each of its losses is about that of equal scores.
+        """Whether an epoch has the hardest mismatch, and each of its losses is near that of equal scores.
 
         Args:
             losses: one for each batch.

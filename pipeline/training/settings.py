@@ -18,9 +18,9 @@ class TrainSettings(ModelSettings):
     seed: int = Field(0, ge=0, le=MAX_SEED)
     """Seed of the initial weights and of the order of the batches."""
     initialisation: InitialisationName = "char_gru"
-    """Whose initial weights: of ``char_gru`` (Merkx & Frank 2019), ``vsepp`` or ``order_embeddings``, each as in its
-    released code. Embeddings of tokens start with the standard deviation 1 in the first and 0.06 in the others, without
-    which ``hardest`` hardly learns."""
+    """The initial weights, as in the released code of ``char_gru`` (Merkx & Frank 2019), ``vsepp`` or
+    ``order_embeddings``. Embeddings of tokens start with a standard deviation of 1 in the first and of 0.06 in the
+    others; with the larger one ``hardest`` hardly learns."""
     loss: Literal["hinge", "hardest", "infonce"] = "hinge"
     """The objective: ``hinge`` over all mismatched pairs of the minibatch (the published one), ``hardest``
     over the hardest mismatch of each caption and picture (VSE++), or ``infonce`` in both directions (CLIP)."""
@@ -45,7 +45,7 @@ class TrainSettings(ModelSettings):
     batch: pass i of an epoch takes caption i of every picture."""
     last_batch: Literal["keep", "drop"] = "keep"
     """``drop``: batches have exactly ``batch`` pairs and the rest of a pass is left out (Merkx & Frank's and
-    order-embeddings' released code); ``keep``: it is cut into batches of nearly equal size, and every caption taken."""
+    order-embeddings' released code); ``keep``: a pass is cut into batches of nearly equal size, with every caption."""
     shuffle: Literal["pass", "epoch"] = "pass"
     """``epoch``: the pictures are shuffled once an epoch and all its passes take them in that order, so the batches
     of each pass have the same pictures (Merkx & Frank's released code); ``pass``: each pass is shuffled by itself."""

@@ -44,14 +44,14 @@ class SightwordModule(nn.Module):
     forward_kwargs: ClassVar[set[str]] = set()
     modalities: ClassVar[list[str]] = ["text"]
     max_seq_length: int = MAX_LENGTH
-    """Tokens that are read of a text. Once it is set, as ``model.max_seq_length`` of the library, longer texts are cut,
-    with a warning. Until then they are refused, since nobody asked to have them cut. It may be up to 200,000."""
+    """The most tokens of a text, up to 200,000. Longer texts are refused. Once a program sets the number, as
+    ``model.max_seq_length`` of the library, longer texts are cut, with a warning."""
 
     def __init__(self, encoder: SentenceEncoder) -> None:
         super().__init__()
         self.members = nn.ModuleList(encoder.members)
         self.encoder = encoder
-        self._told_of_cutting = 0
+        self._warned_at = 0
 
     def preprocess(self, inputs: Sequence[str], prompt: str | None = None, **_: Any) -> dict[str, torch.Tensor]:
         """N texts to ``input_ids`` int64 (N, T), padded, and ``attention_mask`` (N, T), 1 where a text is.
@@ -74,8 +74,8 @@ class SightwordModule(nn.Module):
                 )
             cut += len(ids_of_text) > most
             rows.append(ids_of_text[:most])
-        if cut and self._told_of_cutting != most:
-            self._told_of_cutting = most
+        if cut and self._warned_at != most:
+            self._warned_at = most
             log.warning("%d of %d texts are cut to their first %d tokens (max_seq_length)", cut, len(rows), most)
         ids, lengths = pad(rows)
         mask = torch.arange(ids.shape[1]) < lengths[:, None]

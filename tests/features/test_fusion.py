@@ -165,8 +165,10 @@ def test_a_network_that_runs_in_another_thread_meanwhile_is_left_alone() -> None
     networks = [lively("shufflenet_v2_x0_5") for _ in range(4)]
     with ThreadPoolExecutor(3) as pool, torch.inference_mode():
         beside = pool.submit(run)
-        made = list(pool.map(lambda network: ready(network, precision="fp32", device=CPU), networks))
-        ended.set()
+        try:
+            made = list(pool.map(lambda network: ready(network, precision="fp32", device=CPU), networks))
+        finally:
+            ended.set()
         assert beside.result() > 0
         found = [network(images) for network in made]
     assert all(torch.equal(found[0], other) for other in found[1:])

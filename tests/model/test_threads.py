@@ -133,3 +133,13 @@ def test_spread_does_each_item_once_with_one_thread_each(count):
     spread(lambda _: 1 / 0, [])
     assert sorted(found) == [(item, 1) for item in range(8)]
     assert torch.get_num_threads() == count
+
+
+def test_spread_leaves_the_number_of_threads_that_later_threads_start_with():
+    found: list[int] = []
+    for items in ([], [1], [1, 2, 3]):
+        spread(lambda _: None, items)
+        later = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
+        later.start()
+        later.join()
+    assert found == [2, 2, 2]

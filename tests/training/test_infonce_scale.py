@@ -50,8 +50,8 @@ def test_a_step_beyond_the_limit_ends_at_it():
     objective_without.limit()  # has none
 
 
-def test_a_run_brings_a_scale_down_that_is_too_large_for_what_can_be_learned():
-    """Captions that are all the same tell no picture from another: every scale above zero costs more than none."""
+def alike(temperature):
+    """A run on captions that are all the same, which tell no picture from another."""
     random = np.random.default_rng(0)
     pairs = Pairs(
         image_ids=[f"{place:02d}" for place in range(16)],
@@ -62,11 +62,24 @@ def test_a_run_brings_a_scale_down_that_is_too_large_for_what_can_be_learned():
         image_of_caption=np.arange(16),
     )
     settings = TrainSettings(
-        embedding=4, hidden=4, attention=3, batch=8, loss="infonce", temperature=0.005, rate_max=0.05, epochs=8,
+        embedding=4, hidden=4, attention=3, batch=8, loss="infonce", temperature=temperature, rate_max=0.05, epochs=8,
         schedule="step", cycle=1, clip_images=None, clip_captions=None,
     )  # fmt: skip
-    run = Run(settings, pairs, 5, torch.device("cpu"), None)
+    return Run(settings, pairs, 5, torch.device("cpu"), None)
+
+
+def test_a_run_brings_a_scale_down_that_is_too_large_for_what_can_be_learned():
+    """Every scale above zero costs more than none."""
+    run = alike(temperature=0.005)
     assert scale(run.objective) == pytest.approx(LARGEST_SCALE)
     for _ in range(3):
         run.epoch(bar=False)
     assert scale(run.objective) < 90
+
+
+def test_each_step_of_a_run_ends_with_a_scale_within_the_limit():
+    run = alike(temperature=0.07)
+    with torch.no_grad():
+        run.objective.log_scale.fill_(math.log(150))
+    run.step(np.arange(8), 1e-6)
+    assert scale(run.objective) == pytest.approx(LARGEST_SCALE)
