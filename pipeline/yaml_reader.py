@@ -1,11 +1,17 @@
-"""YAML that people write: plain values, in bounded time, or one message with line and column.
+"""YAML as DVC reads it: plain values, in bounded time, or one message with line and column.
 
 A file of a few lines may stand for billions of values (aliases of aliases), or for itself, and libyaml's own loader
 crashes on deep nesting. So the events of a text are counted before any value is made of them.
+
+A history of hundreds of lock files has to be read in seconds, and ruamel.yaml, which DVC uses, takes ten times as long
+as libyaml. So libyaml parses, and ruamel.yaml's own tables decide what a plain word means: ``1e-6`` and
+``100_000_000`` are numbers, ``no`` is a text, 010 is ten.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Hashable
 from typing import Any
 
 import yaml
@@ -16,50 +22,85 @@ MOST_COPIES = 100_000
 """Values that the aliases of a file may stand for, all together. A file of parameters has about a hundred values."""
 DEEPEST = 100
 """Levels of lists and mappings within each other."""
-MOST_DIGITS = 4300
-"""Digits of a whole number: Python writes and reads no more."""
 
-_EVENTS: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-UNFIT = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
+_BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_UNFIT = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
 """What constructors of values raise on a tag whose text does not fit it, such as ``!!bool x``."""
 
 
 def parse(text: str, where: object) -> Any:
-    """The values of a YAML 1.2 text, as DVC reads them. A key that stands there twice is refused.
+    """Return the values of a YAML 1.2 text as DVC reads them, but dates as texts, since JSON has none.
 
     Args:
         text: the text.
         where: the file, for messages.
 
     Raises:
-        FileFormatError: it is not valid YAML, nested too deeply, or its aliases stand for too much.
+        FileFormatError: it is not valid YAML, has a key twice, is nested too deeply, or its aliases stand for too much.
     """
-    from ruamel.yaml import YAML
-    from ruamel.yaml.constructor import ConstructorError, SafeConstructor
-    from ruamel.yaml.error import YAMLError
+    _check(text, where)
+    try:
+        return yaml.load(text, Loader=_loader())  # noqa: S506 - made from the safe loader
+    except yaml.YAMLError as error:
+        raise _invalid(error, where) from None
 
-    class Constructor(SafeConstructor):
-        """Says the line of a value that does not fit its tag."""
+
+@functools.cache
+def _loader() -> Any:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+    from ruamel.yaml.nodes import ScalarNode
+    from ruamel.yaml.resolver import implicit_resolvers
+
+    class Loader(_BASE):  # type: ignore[misc]  # which of two classes the base is, is known at run time only
+        yaml_implicit_resolvers: dict[str, list[tuple[str, Any]]] = {}  # noqa: RUF012 - PyYAML's own way
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
+            """Refuse a key that stands twice in a mapping, as DVC does."""
+            pairs = list(node.value)
+            found: dict[Hashable, Any] = super().construct_mapping(node, deep=deep)
+            if len(found) < len(pairs) and node.value == pairs:  # where `<<` merges others in, DVC lets it pass
+                seen = set()
+                for key, _ in pairs:
+                    name = self.construct_object(key, deep=True)
+                    if name in seen:
+                        raise yaml.constructor.ConstructorError(
+                            None, None, f"the key {name} stands twice", key.start_mark
+                        )
+                    seen.add(name)
+            return found
 
         def construct_object(self, node: Any, deep: bool = False) -> Any:
+            """Name the line of a value that does not fit its tag."""
             try:
-                value = super().construct_object(node, deep)
-            except UNFIT:
-                raise ConstructorError(None, None, unfit(node), node.start_mark) from None
-            if isinstance(value, int) and abs(value) >= 10**MOST_DIGITS:
-                raise ConstructorError(None, None, unfit(node), node.start_mark)
-            return value
+                return super().construct_object(node, deep)
+            except (*_UNFIT, YAMLError):  # the numbers and dates are ruamel.yaml's
+                raise yaml.constructor.ConstructorError(None, None, _unfit(node), node.start_mark) from None
 
-    check(text, where)
-    reader = YAML(typ="safe", pure=True)
-    reader.Constructor = Constructor
-    try:
-        return reader.load(text)
-    except YAMLError as error:
-        raise invalid(error, where) from None
+    values = YAML(typ="safe", pure=True).constructor
+
+    def scalar(kind: str, result: Any = lambda value: value) -> None:
+        make = getattr(values, f"construct_yaml_{kind}")
+        Loader.add_constructor(
+            f"tag:yaml.org,2002:{kind}",
+            lambda loader, node: result(make(ScalarNode(None, loader.construct_scalar(node)))),
+        )
+
+    for versions, tag, pattern, first in implicit_resolvers:
+        if (1, 2) in versions:
+            Loader.add_implicit_resolver(tag, pattern, first)
+    scalar("int", _writable)
+    scalar("float")
+    scalar("timestamp", str)
+    return Loader
 
 
-def check(text: str, where: object) -> None:
+def _writable(number: int) -> int:
+    str(number)  # a hexadecimal one may be too long for Python to write it in decimal digits: a ValueError
+    return number
+
+
+def _check(text: str, where: object) -> None:
     """Make sure that a text is YAML whose values can be made in bounded time and memory.
 
     Args:
@@ -73,7 +114,7 @@ def check(text: str, where: object) -> None:
     nested: list[tuple[str | None, int]] = []  # the anchor of each open collection, and the values before it
     count = copies = 0
     try:
-        for event in yaml.parse(text, Loader=_EVENTS):
+        for event in yaml.parse(text, Loader=_BASE):
             if isinstance(event, yaml.CollectionStartEvent):
                 nested.append((event.anchor, count + copies))
                 count += 1
@@ -93,21 +134,25 @@ def check(text: str, where: object) -> None:
                 copies += sizes.get(event.anchor, 0)  # an unknown one is told by whoever makes the values
                 if copies > MOST_COPIES:
                     raise _refused(f"its aliases stand for more than {MOST_COPIES:,} values", where, event)
+            elif isinstance(event, yaml.DocumentStartEvent) and event.version not in (None, (1, 2)):
+                raise _refused(
+                    "asks for another version of YAML than 1.2, in which words mean other values", where, event
+                )
     except yaml.YAMLError as error:
-        raise invalid(error, where) from None
+        raise _invalid(error, where) from None
     except UnicodeEncodeError as error:
         raise FileFormatError(f"is not valid YAML (character {error.start + 1} is no text)", where=where) from None
 
 
-def invalid(error: Exception, where: object) -> FileFormatError:
-    """What an error of PyYAML or ruamel.yaml means to a user."""
+def _invalid(error: Exception, where: object) -> FileFormatError:
+    """What an error of PyYAML means to a user."""
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or str(error).splitlines()[0]
     place = where if mark is None else f"{where}, line {mark.line + 1}, column {mark.column + 1}"
     return FileFormatError(f"is not valid YAML ({problem})", where=place)
 
 
-def unfit(node: Any) -> str:
+def _unfit(node: Any) -> str:
     """That the text of a node does not fit its tag."""
     kind = str(node.tag).rpartition(":")[2]
     text = f" {shown(node.value)}" if isinstance(node.value, str) else ""

@@ -32,6 +32,8 @@ ODD = [
     pytest.param('a: !!bool "x"', "the value 'x' cannot be read as bool", id="bool"),
     pytest.param("a: !!timestamp x", "timestamp", id="timestamp"),
     pytest.param("a: " + "1" * 5000, "1 ... cannot be read as int", id="digits"),
+    pytest.param("a: 0x" + "f" * 5000, "f ... cannot be read as int", id="hexadecimal digits"),
+    pytest.param("%YAML 1.1\n---\na: no", "line 1, column 1: asks for another version of YAML", id="old version"),
     pytest.param("a: \ud83d", "character 4 is no text", id="surrogate"),
     pytest.param("a: \x00", "not allowed", id="nul"),
     pytest.param("a: *b", "found undefined alias", id="unknown alias"),
@@ -51,7 +53,7 @@ def test_both_readers_tell_it_in_one_message(text, said):
 def test_a_date_that_is_none_and_a_key_that_stands_there_twice():
     with pytest.raises(FileFormatError, match=r"line 2, column 4: .*'2020-99-99' cannot be read as timestamp"):
         yaml_reader.parse("a: 1\nb: 2020-99-99", "file.yaml")
-    with pytest.raises(FileFormatError, match=r"line 2, column 1: .*duplicate key"):
+    with pytest.raises(FileFormatError, match=r"line 2, column 1: .*the key a stands twice"):
         yaml_reader.parse("a: 1\na: 2", "file.yaml")
 
 

@@ -37,7 +37,8 @@ _PROGRESSIVE = frozenset([0xC2, 0xC6, 0xCA, 0xCE])
 
 _ADAM7 = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
 """The passes of an interlaced PNG: first column, first row, steps (PNG specification, section 8.2)."""
-_AT_A_TIME = 1 << 20
+_AT_A_TIME = 1 << 14
+"""Bytes that are unpacked at a time, to at most 17 MB."""
 
 
 def missing_in_jpeg(data: bytes) -> str | None:
@@ -85,9 +86,9 @@ def missing_in_png(data: bytes) -> str | None:
         if kind == b"IHDR":
             expected = _png_bytes(body)
         elif kind == b"IDAT":
-            while found < expected and (unpacked := inflater.decompress(body, _AT_A_TIME)):
-                found += len(unpacked)
-                body = inflater.unconsumed_tail
+            for start in range(0, length, _AT_A_TIME):
+                if found < expected:
+                    found += len(inflater.decompress(body[start : start + _AT_A_TIME]))
         elif kind == b"IEND":
             break
     return f"its data end after {100 * found // expected} % of the pixels" if found < expected else None

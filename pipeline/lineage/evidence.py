@@ -100,13 +100,14 @@ class Records:
                 continue
             try:
                 found = (
-                    _from_facts(text)
+                    _from_facts(text, path.stem)
                     if path.suffix == ".json"
                     else build_entry(entry.name, documents.parse(text, path))
                 )
+                record = _Record(self._source(path), _inputs(found), _outs(found))
             except (LineageError, ValueError, KeyError, TypeError, AttributeError):
-                continue  # damaged, or of another version: no evidence
-            yield _Record(self._source(path), _inputs(found), _outs(found))
+                continue  # damaged, edited, or of another version: no evidence
+            yield record
 
     def _source(self, path: Path) -> str:
         shown = path.relative_to(self._project) if path.is_relative_to(self._project) else path
@@ -133,13 +134,21 @@ def _texts(paths: Iterable[Path]) -> list[tuple[Path, str]]:
     return found
 
 
-def _from_facts(text: str) -> Entry:
+def _from_facts(text: str, key: str) -> Entry:
+    """The entry that facts are of.
+
+    Raises:
+        ValueError, KeyError, TypeError, AttributeError: it is not the one with this key.
+    """
     values = json.loads(text)
     ran = values["ran"]
     deps, outs = (
         tuple(Artefact(path, md5, None, None) for path, md5 in ran[kind].items()) for kind in ("deps", "outs")
     )
-    return Entry(values["stage"], ran["command"], ran["params"], deps, outs)
+    entry = Entry(values["stage"], ran["command"], ran["params"], deps, outs)
+    if entry.key != key:
+        raise ValueError("facts of another run")
+    return entry
 
 
 def _inputs(entry: Entry) -> dict[str, Any]:

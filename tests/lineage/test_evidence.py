@@ -145,3 +145,16 @@ def test_damaged_records_are_no_evidence(project, tmp_path):
         path.chmod(0o644)
         path.write_bytes([b"outs: [[", b"\xff", b"cmd: 3\n"][number % 3] + path.read_bytes())
     assert set(verdicts(project).values()) == {"never seen to run"}
+
+
+@pytest.mark.parametrize(
+    "odd", [None, {"params": []}, {"params": {"params.yaml": 3}}, {"outs": {"metrics/third.json": 3}}]
+)
+def test_facts_that_were_edited_are_no_evidence(project, tmp_path, odd):
+    keep_facts(project, tmp_path / "store")
+    shutil.rmtree(project.folder / ".dvc/cache/runs")
+    edit_number(project)
+    for path in (project.folder / "runs").iterdir():
+        facts = json.loads(path.read_text())
+        path.write_text(json.dumps(facts | {"ran": odd and facts["ran"] | odd}))
+    assert set(verdicts(project).values()) == {"vouched for", "never seen to run"}

@@ -35,7 +35,7 @@ def test_the_size_is_told_without_making_the_combinations(tmp_path):
         ("", "has no `blocks`"),
         (
             "blocks:\n  - train.hidden: [8]\n    train.hidden: [16]\n",
-            'line 3, column 5: is not valid YAML .found duplicate key "train.hidden"',
+            "line 3, column 5: is not valid YAML .the key train.hidden stands twice",
         ),
         ("blocks: [\n", "is not valid YAML"),
         ("- 1\n", "has no `blocks`"),
