@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 from checkout import Checkout
+from small_run import few_pairs
 
 from pipeline import params
 
@@ -49,6 +50,7 @@ def test_a_small_sample_runs_is_idle_afterwards_and_reruns_only_what_changed(rep
     checkout = Checkout(repository, tmp_path / "clone", tmp_path / "store")
     checkout.run("sightword", "recipe", "sample", "--force")
     checkout.change("data/raw/sample/scenes.yaml", pictures__train=24, pictures__dev=8, pictures__test=8)
+    few_pairs(checkout)
     checkout.change("params.yaml", train__epochs=2, train__cycle=1, train__hidden=16, train__batch=8)
     first = checkout.run("dvc", "repro")
     assert "random weights: for demonstration" in first.stderr
