@@ -22,6 +22,10 @@ from stages import retrieval
 PICTURES = 12
 
 
+def embedded(sentences):
+    return np.stack([np.roll(np.linspace(1, 0, PICTURES), int(text.split()[-1])) for text in sentences])
+
+
 class StandIn:
     """Encodes captions as the picture they name, with some noise."""
 
@@ -31,8 +35,9 @@ class StandIn:
     def load(cls, folder, *, device):
         return cls()
 
-    def encode(self, sentences, *, batch_size, show_progress_bar):
-        return np.stack([np.roll(np.linspace(1, 0, PICTURES), int(text.split()[-1])) for text in sentences])
+    def encode(self, sentences, *, batch_size, show_progress_bar, max_length):
+        assert max_length == sentence_encoder.LONGEST  # no caption of a corpus is too long
+        return embedded(sentences)
 
     def encode_images(self, features):
         return features
@@ -71,7 +76,7 @@ def test_the_stage_writes_metrics_plots_and_lists(workplace, caplog):
     few = "the split test has 11 pictures, five folds need 5000"
     assert found["test"]["skipped"] == {"five_fold_1k": few}
     rows = [number for number in range(PICTURES) if number != 3]
-    captions = StandIn().encode([f"x {n + k}" for n in rows for k in (0, 1)], batch_size=1, show_progress_bar=False)
+    captions = embedded([f"x {n + k}" for n in rows for k in (0, 1)])
     assert found["test"]["full"] == score(np.eye(PICTURES)[rows], captions, np.repeat(np.arange(11), 2))
     assert f"protocol five_fold_1k left out: {few}" in caplog.text
     assert "retrieval: test, 22 captions x 11 pictures; R@1/5/10" in caplog.records[-1].getMessage()
@@ -128,7 +133,7 @@ def test_five_folds_are_blocks_of_the_corpuss_own_order(workplace, monkeypatch):
     parts = []
     for first in range(0, 8, 2):
         rows = of_test[first : first + 2]
-        captions = StandIn().encode([f"x {n + k}" for n in rows for k in (0, 1)], batch_size=1, show_progress_bar=False)
+        captions = embedded([f"x {n + k}" for n in rows for k in (0, 1)])
         parts.append(score(np.eye(PICTURES)[rows], captions, np.repeat([0, 1], 2)))
     for direction in ("caption_to_image", "image_to_caption"):
         for name in ("r1", "mean_rank", "median_rank"):
