@@ -82,7 +82,7 @@ def test_one_changed_byte_is_found(folder, name):
     assert refusal(folder) == (
         f"{folder / name}: is not the file that was saved with this encoder: its sha256 is "
         f"{hashlib.sha256(data).hexdigest()}; expected {saved}, as SHA256SUMS says. Take the folder whole: "
-        "run `dvc checkout models/encoder`, or copy it again. Who means the change writes the sums anew: "
+        "run `dvc checkout models/encoder`, or copy it again. If the change is intended, write the sums anew: "
         "`sha256sum encoder.json vocabulary.json member-*.safetensors > SHA256SUMS`."
     )
 

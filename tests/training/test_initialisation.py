@@ -9,7 +9,10 @@ from scipy import stats
 
 from pipeline.model.encoders import Encoders
 from pipeline.model.settings import ModelSettings
+from pipeline.pairs import Pairs
 from pipeline.training.initialisation import initialise
+from pipeline.training.loop import Run
+from pipeline.training.settings import TrainSettings
 
 TOKENS, FEATURES, WIDTH, HIDDEN, ATTENTION = 300, 90, 40, 60, 16
 SHAPE = ModelSettings(embedding=WIDTH, hidden=HIDDEN, attention=ATTENTION)
@@ -106,3 +109,14 @@ def test_the_seed_determines_every_weight(name):
 def test_a_network_without_attention_has_a_start_too(name, pooling):
     shape = SHAPE.model_copy(update={"pooling": pooling, "bidirectional": False})
     assert is_uniform(initial(name, shape)["images.linear.weight"], math.sqrt(6 / (FEATURES + HIDDEN)))
+
+
+@pytest.mark.parametrize("name", ["char_gru", "vsepp", "order_embeddings"])
+def test_a_run_starts_from_the_weights_that_its_parameters_name(name):
+    settings = TrainSettings(**SHAPE.model_dump(), seed=3, initialisation=name, batch=2)
+    features = np.zeros((2, FEATURES), np.float32)
+    pairs = Pairs(["a", "b"], features, ["", ""], [np.array([2])] * 2, np.zeros(2, np.int64), np.arange(2))
+    run = Run(settings, pairs, TOKENS, torch.device("cpu"), None)
+    expected = initial(name, seed=3)
+    for key, value in run.encoders.state_dict().items():
+        assert np.array_equal(value.double().numpy(), expected[key]), key
