@@ -281,7 +281,7 @@ def read_json(path: Pathish, *, todo: str | None = None) -> Any:
             f"has half a character, {half[0]}",
             where=_place(path, text, half),
             expected="two such halves for one character, as for an emoji",
-            todo=todo or "It may have been cut off: write the whole character, or take the half out.",
+            todo="The text may have been cut off: write the whole character, or delete the half.",
         )
     return document
 

@@ -35,7 +35,7 @@ def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
 
     Returns:
         The listing; none where there is no folder and none is required. A link that leads nowhere or round in a circle
-        counts as a file: whoever reads it hears of it.
+        counts as a file, and fails when it is read.
 
     Raises:
         CorpusError: there is no such folder although it is required, or it cannot be read.

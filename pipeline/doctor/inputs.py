@@ -51,7 +51,7 @@ def look_at_corpus(situation: Situation) -> Iterator[Note]:
 
 
 def _names(path: Path, shown: str) -> Iterator[Note]:
-    """What the stage corpus passes over, but DVC, which looks at the whole folder before it, stops at."""
+    """Names and links at which DVC stops, though the stage corpus would not."""
     try:
         listing = list_pictures(path, required=True)
     except CorpusError as error:
@@ -60,10 +60,10 @@ def _names(path: Path, shown: str) -> Iterator[Note]:
     assert listing is not None
     if listing.misnamed:
         yield problem(
-            f"{shown}: no UTF-8, so DVC stops at it: {some(sorted(listing.misnamed))}", "Rename or remove it."
+            f"{shown}: DVC stops at a name that is not UTF-8: {some(sorted(listing.misnamed))}", "Rename or remove it."
         )
     if listing.circular:
-        yield problem(f"{shown}: a link in a circle, DVC stops at it: {some(sorted(listing.circular))}", "Remove it.")
+        yield problem(f"{shown}: DVC stops at a circular link: {some(sorted(listing.circular))}", "Remove it.")
 
 
 def _corpus_files(path: Path, settings: Any) -> list[str]:

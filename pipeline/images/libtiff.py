@@ -1,6 +1,6 @@
-"""The errors that libtiff reports while it decodes: collected, where it would write them to standard error.
+"""The errors that libtiff reports while it decodes, collected instead of written to standard error.
 
-libtiff goes on after some of them, as after a bad code word in a fax, and Pillow then takes the picture for whole.
+libtiff continues after some errors, such as a bad code word in a fax, and Pillow then accepts the picture.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Whether a file holds all pixels of its picture, where the decoder would invent the missing ones without a word.
+"""Whether a file has all pixels of its picture; the decoders silently invent missing ones.
 
-Pillow drops the warnings of libjpeg, and stops reading a PNG file where its compressed data end. So a JPEG file is
-decoded once more, small, by simplejpeg, another build of libjpeg-turbo, which tells its first warning; and the bytes
-that a PNG file's data give are counted. Nothing but the verdict is used: all pixels are Pillow's.
+Pillow drops the warnings of libjpeg, and stops reading a PNG file where its compressed data end. So simplejpeg, another
+build of libjpeg-turbo, decodes a JPEG file once more at a small size and reports the first warning, and the unpacked
+bytes of a PNG file are counted. Only the verdict is used: all pixels are Pillow's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Whether the entries of a lock ever ran: each is weighed against the records of runs.
+"""Whether the entries of a lock ever ran, by the records of runs.
 
-A lock file is a text: a merge can join the inputs of one run to the outputs of another, and an editor can change a
+A lock file is plain text: a merge can join the inputs of one run to the outputs of another, and an editor can change a
 hash. Records of runs are the facts (:mod:`pipeline.lineage.facts`) and the files of DVC's run-cache: each has the
 inputs of one run with its outputs.
 """

@@ -57,8 +57,8 @@ def test_names_and_links_that_dvc_stops_at(project) -> None:
     (folder / os.fsdecode(b"more/caf\xe9.png")).touch()
     (folder / "more/round.png").symlink_to("round.png")
     misnamed, circular = (one for one in project.look(look_at_corpus) if one.state == "problem")
-    assert misnamed.what == r"data/raw/sample: no UTF-8, so DVC stops at it: more/caf\xe9.png"
-    assert circular.what == "data/raw/sample: a link in a circle, DVC stops at it: more/round.png"
+    assert misnamed.what == r"data/raw/sample: DVC stops at a name that is not UTF-8: more/caf\xe9.png"
+    assert circular.what == "data/raw/sample: DVC stops at a circular link: more/round.png"
 
 
 def test_which_table_is_meant(project) -> None:
