@@ -12,7 +12,7 @@ import torch
 from pipeline.training import code
 from pipeline.training.checkpoint import open_checkpoint
 
-READING = {"pipeline/params.py", "pipeline/features/origin.py"}
+READING = {"pipeline/params.py", "pipeline/yaml_reader.py", "pipeline/features/origin.py"}
 """Of the stage only: what it finds is among the inputs, or a text for people."""
 
 
