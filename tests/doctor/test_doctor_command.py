@@ -25,7 +25,7 @@ MACHINE = {check.name for check in CHECKS if not check.needs_project}
 
 @pytest.fixture
 def copy(repository: Path, tmp_path: Path) -> Checkout:
-    found = Checkout(repository, tmp_path / "copy", tmp_path / "store")
+    found = Checkout(repository, tmp_path / "copy", tmp_path / "store", forked=False)
     for name in [*found.environment]:
         if name.startswith("SIGHTWORD_") and name not in ("SIGHTWORD_STORE", "SIGHTWORD_SCRATCH"):
             del found.environment[name]

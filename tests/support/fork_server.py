@@ -1,0 +1,168 @@
+"""Starts `python -m`, `dvc` and `sightword` in copies of one process that has loaded the large packages already.
+
+A stage on a few pictures takes half a second, and Python takes three to load torch and pandas before. The process here
+loads no module of this project. A command forks a copy, which has the caller's arguments, variables, working folder
+and open files, and ends when the caller does.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import NoReturn
+
+PACKAGES = (
+    *("dvc.cli", "dvc.repo", "dvc.commands.repro", "dvc.stage.cache", "dvc.output", "h5py", "jinja2", "matplotlib"),
+    *("matplotlib.backends.backend_svg", "numpy", "pandas", "PIL.Image", "pyarrow.parquet", "pydantic", "safetensors"),
+    *("safetensors.torch", "scipy.stats", "simplejpeg", "sklearn.linear_model", "torch._dynamo"),
+    "tqdm",
+)
+FIXED = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "OPENBLAS_NUM_THREADS", "PYTHONHASHSEED")
+"""Variables that packages or Python read as they start: a command with other values gets a Python of its own."""
+
+CLIENT = """#!{python} -SE
+import json, os, signal, socket, sys
+name, arguments = os.path.basename(sys.argv[0]), sys.argv[1:]
+own = [{python!r}, *arguments] if name == "python" else [os.path.join({programs!r}, name), *arguments]
+server = socket.socket(socket.AF_UNIX)
+try:
+    if (name == "python" and arguments[:1] != ["-m"]) or any(os.environ.get(key) != value for key, value in {fixed!r}):
+        raise OSError("needs a Python of its own")
+    server.connect({place!r})
+except OSError:
+    os.execv(own[0], own)
+job = json.dumps([name, arguments, os.getcwd(), dict(os.environ)]).encode()
+socket.send_fds(server, [len(job).to_bytes(4, "big")], [0, 1, 2])
+server.sendall(job)
+child = int.from_bytes(server.recv(4), "big")
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda number, _: os.kill(child, number))
+status = int.from_bytes(server.recv(4), "big")
+if os.WIFSIGNALED(status):
+    signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+    os.kill(os.getpid(), os.WTERMSIG(status))
+sys.exit(os.WEXITSTATUS(status))
+"""
+
+_started: list[Path] = []
+
+
+def programs() -> Path:
+    """Return a folder of programs to put first on PATH; the first call starts the process."""
+    if not _started:
+        temporary = tempfile.TemporaryDirectory(prefix="fork-server-")
+        folder, place = Path(temporary.name) / "bin", str(Path(temporary.name) / "socket")
+        folder.mkdir()
+        real = Path(sys.executable).parent
+        text = CLIENT.format(
+            python=sys.executable,
+            programs=str(real),
+            place=place,
+            fixed=[(name, os.environ.get(name)) for name in FIXED],
+        )
+        for name in ("python", "dvc", "sightword"):
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o755)
+        server = subprocess.Popen([sys.executable, __file__, place], cwd=temporary.name)
+        while not Path(place).exists() and server.poll() is None:
+            time.sleep(0.01)
+        atexit.register(temporary.cleanup)
+        atexit.register(server.kill)
+        _started.append(folder)
+    return _started[0]
+
+
+def main() -> None:
+    """Load the packages, then fork a copy for each command, until killed."""
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(sys.argv[1])
+    listening.listen(16)  # commands that come early wait
+    for name in PACKAGES:
+        importlib.import_module(name)
+    gc.freeze()  # a copy's collections leave the shared memory alone
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the copies
+    while os.getppid() != 1:
+        if not select.select([listening], [], [], 1)[0]:
+            continue
+        connection, _ = listening.accept()
+        if os.fork() == 0:
+            listening.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            serve(connection)
+            return
+        connection.close()
+
+
+def serve(connection: socket.socket) -> None:
+    """Run one command in a copy; the caller gets its number, then how it ended."""
+    size, files, _, _ = socket.recv_fds(connection, 4, 3)
+    text = b""
+    while len(text) < int.from_bytes(size, "big"):
+        text += connection.recv(1 << 20)
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        connection.close()
+        for number, file in enumerate(files):
+            os.dup2(file, number)
+            os.close(file)
+        start(*json.loads(text))
+    for file in files:
+        os.close(file)
+    connection.sendall(child.to_bytes(4, "big"))
+    ended = os.pidfd_open(child)
+    while ended not in select.select([connection.fileno(), ended], [], [])[0]:
+        os.killpg(child, signal.SIGKILL)  # the caller is gone
+    connection.sendall(os.waitpid(child, 0)[1].to_bytes(4, "big"))
+    os._exit(0)
+
+
+def start(name: str, arguments: list[str], folder: str, variables: dict[str, str]) -> NoReturn:
+    """Become the command, and end as it does; what Python would take apart at its end is left to the system."""
+    status: object = 0
+    try:
+        run(name, arguments, folder, variables)
+    except SystemExit as ended:
+        status = ended.code
+    except BaseException:  # noqa: BLE001 - the end of Python itself catches all
+        traceback.print_exc()
+        status = 1
+    threading._shutdown()  # type: ignore[attr-defined]  # untyped; waits for threads, as the end of Python does
+    atexit._run_exitfuncs()
+    if isinstance(status, str):
+        sys.stderr.write(f"{status}\n")
+    sys.stdout.flush()
+    os._exit(status if isinstance(status, int) else int(status is not None))
+
+
+def run(name: str, arguments: list[str], folder: str, variables: dict[str, str]) -> None:
+    """Run the command as Python would."""
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(variables)
+    sys.path[1:1] = filter(None, variables.get("PYTHONPATH", "").split(os.pathsep))
+    if name == "python":
+        sys.path[0], sys.argv = folder, arguments[1:]
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    else:
+        program = Path(sys.executable).parent / name
+        sys.path[0], sys.argv = str(program.parent), [str(program), *arguments]
+        runpy.run_path(str(program), run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()
