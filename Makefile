@@ -46,7 +46,7 @@ check-lock: install ## Check that dvc.lock belongs to code and parameters: no da
 	python -m pipeline.cli doctor --lock
 
 docs: install ## Build the documentation in docs/_build
-	python -c 'import pathlib, pipeline.reference as r; pathlib.Path("docs/parameters.md").write_text(r.page())'
+	python -c 'import pathlib, pipeline.params.reference as r; pathlib.Path("docs/parameters.md").write_text(r.page())'
 	python -m sphinx -q -W --keep-going -b html docs docs/_build
 
 format: install ## Format the code and mend what lint can mend

@@ -31,10 +31,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from pipeline.captions.vocabulary import Vocabulary
-from pipeline.model.encoders import CaptionEncoder, Encoders, pad
-from pipeline.model.sentence_encoder import SentenceEncoder
-from pipeline.model.settings import ModelSettings
+from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.model.encoders import CaptionEncoder, Encoders, pad
+from sightword.model.settings import ModelSettings
 
 BATCH = 256
 ONE_AT_A_TIME = 8

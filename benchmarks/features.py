@@ -34,17 +34,17 @@ import numpy as np
 import torch
 from PIL import Image
 
-from pipeline.features import extract
-from pipeline.features.backbones import cut, find_backbone
-from pipeline.features.extractor import Extractor
-from pipeline.features.fusion import has_bfloat16_units
-from pipeline.features.peak import flops_a_picture, skeleton
-from pipeline.features.settings import IMAGENET_MEAN, IMAGENET_STD
-from pipeline.features.transform import Transform
-from pipeline.features.vision import models, torchvision
-from pipeline.features.weights import Weights
-from pipeline.images.resized import Source, resize_to_array
-from pipeline.images.settings import ResizeSettings
+from sightword.features import extract
+from sightword.features.backbones import cut, find_backbone
+from sightword.features.extractor import Extractor
+from sightword.features.fusion import has_bfloat16_units
+from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
+from sightword.features.transform import Transform
+from sightword.features.utilisation import flops_a_picture, skeleton
+from sightword.features.vision import models, torchvision
+from sightword.features.weights import Weights
+from sightword.images.resized import Source, resize_to_array
+from sightword.images.settings import ResizeSettings
 
 BACKBONE = "resnet152"
 TRANSFORM = Transform(256, "lanczos", False, "ten", 224, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, False)

@@ -26,20 +26,20 @@ import pyarrow as pa
 import torch
 from PIL import Image
 
-from pipeline import devices, machine
-from pipeline.features import extractor
-from pipeline.features.backbones import cut, find_backbone
-from pipeline.features.corpus import ResizedCorpus
-from pipeline.features.fusion import ready
-from pipeline.features.peak import flops_a_picture, peak_flops, skeleton
-from pipeline.features.settings import FeaturesSettings
-from pipeline.features.store import Store
-from pipeline.features.table import read_features
-from pipeline.features.transform import of_settings
-from pipeline.features.weights import Weights
-from pipeline.files import write_table
-from pipeline.images.encoding import encode
-from pipeline.images.shards import ResizedPicture, shard_of, shard_path, write_shard
+from sightword import devices, machine
+from sightword.features import extractor
+from sightword.features.backbones import cut, find_backbone
+from sightword.features.compute import ResizedCorpus
+from sightword.features.fusion import ready
+from sightword.features.settings import FeaturesSettings
+from sightword.features.store import Store
+from sightword.features.table import read_features
+from sightword.features.transform import of_settings
+from sightword.features.utilisation import flops_a_picture, peak_flops, skeleton
+from sightword.features.weights import Weights
+from sightword.files import write_table
+from sightword.images.encoding import encode
+from sightword.images.shards import ResizedPicture, shard_of, shard_path, write_shard
 
 SHARDS = 32
 RESIZED = {"resize": 256, "interpolation": "lanczos", "exif": False}

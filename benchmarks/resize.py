@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from pipeline.images.encoding import encode
-from pipeline.images.resize import resized_size
-from pipeline.images.resized import Source, write_resized
-from pipeline.images.settings import ResizeSettings
+from sightword.images.encoding import encode
+from sightword.images.resize import resized_size
+from sightword.images.resized import Source, write_resized
+from sightword.images.settings import ResizeSettings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SETTINGS = ResizeSettings()

@@ -42,9 +42,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the stages do
 import numpy as np
 import torch
 
-from pipeline.retrieval import order, penalty, score
-from pipeline.retrieval.protocols import entry
-from pipeline.retrieval.ranks import rank
+from sightword.retrieval import order, penalty, score
+from sightword.retrieval.protocols import entry
+from sightword.retrieval.ranks import rank
 
 EACH = 5
 SIMILARITIES = ("cosine", "order")

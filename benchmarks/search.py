@@ -1,7 +1,7 @@
 """Exact search among 100,000 pictures, and how long a sentence takes to encode.
 
 Embeddings are generated, as wide as those of models with 512 states in each direction (1,024) and as published (2,048).
-A query is searched by the index of ``pipeline.search``, which gives the answers of float64; in turns with it the
+A query is searched by the index of ``sightword.search``, which gives the answers of float64; in turns with it the
 plain way: a float32 product of matrix and vector with NumPy, and a full sort. The best ten must be the same. All
 use as many threads as ``--threads`` says. For the order similarity the plain way is NumPy's one expression.
 
@@ -31,14 +31,14 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the stages do
 import numpy as np
 import torch
 
-from pipeline.captions.table import CaptionTable, read_texts, write_captions
-from pipeline.captions.vocabulary import Vocabulary
-from pipeline.features.table import Origin, read_features, write_features
-from pipeline.model.encoders import Encoders
-from pipeline.model.sentence_encoder import SentenceEncoder
-from pipeline.model.settings import ModelSettings
-from pipeline.search.index import Index
-from pipeline.search.searcher import Searcher
+from sightword.captions.table import CaptionTable, read_texts, write_captions
+from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.features.table import Origin, read_features, write_features
+from sightword.model.encoders import Encoders
+from sightword.model.settings import ModelSettings
+from sightword.search.index import Index
+from sightword.search.searcher import Searcher
 
 PICTURES = 100_000
 TOP = 10

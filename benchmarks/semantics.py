@@ -33,14 +33,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from pipeline.captions.vocabulary import Vocabulary
-from pipeline.model.encoders import CaptionEncoder, Encoders, pad
-from pipeline.model.sentence_encoder import SentenceEncoder
-from pipeline.model.settings import ModelSettings
-from pipeline.semantics.datasets import Pairs, RelatednessTask, SimilarityTask, read_task
-from pipeline.semantics.encoding import embed
-from pipeline.semantics.relatedness import cosine
-from pipeline.statistics import pearson
+from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.model.encoders import CaptionEncoder, Encoders, pad
+from sightword.model.settings import ModelSettings
+from sightword.semantics.datasets import Pairs, RelatednessTask, SimilarityTask, read_task
+from sightword.semantics.encoding import embed
+from sightword.semantics.relatedness import cosine
+from sightword.statistics import pearson
 
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSBenchmark", "SICKRelatedness")
 BATCH = 128

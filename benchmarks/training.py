@@ -25,13 +25,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from pipeline.features.fusion import has_bfloat16_units
-from pipeline.features.peak import peak_flops
-from pipeline.model.encoders import Encoders, pad
-from pipeline.model.losses import hinge
-from pipeline.pairs import Pairs
-from pipeline.training.loop import Run
-from pipeline.training.settings import TrainSettings
+from sightword.features.fusion import has_bfloat16_units
+from sightword.features.utilisation import peak_flops
+from sightword.model.encoders import Encoders, pad
+from sightword.model.losses import hinge
+from sightword.pairs import Pairs
+from sightword.training.loop import Run
+from sightword.training.settings import TrainSettings
 
 FEATURES = 2048
 TOKENS = 80

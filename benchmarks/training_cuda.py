@@ -22,14 +22,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from pipeline import devices, machine, params
-from pipeline.captions.table import read_captions
-from pipeline.captions.vocabulary import Vocabulary
-from pipeline.features.table import read_features
-from pipeline.pairs import Pairs, pair
-from pipeline.training.batches import batches
-from pipeline.training.loop import Run, train
-from pipeline.training.settings import TrainSettings
+from pipeline.params import params_file
+from sightword import devices, machine
+from sightword.captions.table import read_captions
+from sightword.captions.vocabulary import Vocabulary
+from sightword.features.table import read_features
+from sightword.pairs import Pairs, pair
+from sightword.training.batches import batches
+from sightword.training.loop import Run, train
+from sightword.training.settings import TrainSettings
 
 PICTURES, CAPTIONS, FEATURES, TOKENS = 6000, 30_000, 1664, 80
 EPOCHS = 32
@@ -77,7 +78,7 @@ def same(one: Run, other: Run) -> bool:
 
 def whole(project: Path, device: torch.device) -> dict[str, Any]:
     """Train what a project's params.yaml says."""
-    settings = params.load(project / "params.yaml")["train"]
+    settings = params_file.load(project / "params.yaml")["train"]
     assert isinstance(settings, TrainSettings)
     features = read_features(project / "data/features/features.h5")
     captions = read_captions(project / "data/captions/captions.parquet")

@@ -7,8 +7,8 @@ from __future__ import annotations
 import logging
 from collections import Counter
 
-from pipeline.captions.settings import CaptionsSettings
-from stages.runner import run
+from sightword.captions.settings import CaptionsSettings
+from stages.__main__ import run
 
 log = logging.getLogger(__name__)
 
@@ -17,10 +17,10 @@ def work(settings: CaptionsSettings) -> None:
     """Normalise the captions and turn them into ids of characters or words."""
     import numpy as np
 
-    from pipeline.captions.encoding import encode_captions
-    from pipeline.captions.table import read_texts, write_captions
-    from pipeline.captions.vocabulary import UNKNOWN
-    from pipeline.files import atomic_folder
+    from sightword.captions.encoding import encode_captions
+    from sightword.captions.table import read_texts, write_captions
+    from sightword.captions.vocabulary import UNKNOWN
+    from sightword.files import atomic_folder
 
     table, vocabulary = encode_captions(read_texts("data/corpus/captions.parquet"), settings)
     with atomic_folder("data/captions") as folder:

@@ -9,13 +9,13 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.corpus.settings import CorpusSettings
-from pipeline.errors import ParamsError
-from pipeline.files import atomic_folder, write_text
-from stages.runner import run
+from sightword.corpus.settings import CorpusSettings
+from sightword.errors import ParamsError
+from sightword.files import atomic_folder, write_text
+from stages.__main__ import run
 
 if TYPE_CHECKING:
-    from pipeline.corpus.records import Corpus
+    from sightword.corpus.records import Corpus
 
 log = logging.getLogger(__name__)
 
@@ -25,17 +25,17 @@ PICTURES = FOLDER / "pictures"
 
 def work(settings: CorpusSettings) -> None:
     """Read a corpus (or draw the sample) into tables of pictures and captions."""
-    from pipeline.corpus.tables import report
+    from sightword.corpus.tables import report
 
     corpus = _sample(settings) if settings.format == "sample" else _published(settings)
     report("corpus", corpus)
 
 
 def _sample(settings: CorpusSettings) -> Corpus:
-    from pipeline.corpus.sample.making import make_sample
-    from pipeline.corpus.sample.sentences import write_senteval
-    from pipeline.corpus.sample.world import load_world
-    from pipeline.corpus.tables import write_tables
+    from sightword.corpus.sample.making import make_sample
+    from sightword.corpus.sample.sentences import write_senteval
+    from sightword.corpus.sample.world import load_world
+    from sightword.corpus.tables import write_tables
 
     if Path(settings.pictures) != PICTURES:
         raise ParamsError(
@@ -51,8 +51,8 @@ def _sample(settings: CorpusSettings) -> Corpus:
 
 
 def _published(settings: CorpusSettings) -> Corpus:
-    from pipeline.corpus.reading import read_corpus
-    from pipeline.corpus.tables import write_tables
+    from sightword.corpus.reading import read_corpus
+    from sightword.corpus.tables import write_tables
 
     corpus = read_corpus(settings)
     with atomic_folder(FOLDER) as folder:

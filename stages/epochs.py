@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import logging
 
-from pipeline.epochs.settings import EpochsSettings
-from stages.runner import run
+from sightword.selection.epochs_settings import EpochsSettings
+from stages.__main__ import run
 
 log = logging.getLogger(__name__)
 
@@ -16,13 +16,13 @@ FEATURES = "data/features/features.h5"
 
 def work(settings: EpochsSettings) -> None:
     """Measure recall on dev and sentence similarity at every kept epoch."""
-    from pipeline import devices, machine
-    from pipeline.captions.table import read_captions
-    from pipeline.epochs.measuring import measure_epochs, rows
-    from pipeline.features.table import read_features
-    from pipeline.files import atomic_folder, write_tsv
-    from pipeline.pairs import pair
-    from pipeline.training.snapshots import read_snapshots
+    from sightword import devices, machine
+    from sightword.captions.table import read_captions
+    from sightword.features.table import read_features
+    from sightword.files import atomic_folder, write_tsv
+    from sightword.pairs import pair
+    from sightword.selection.epochs import measure_epochs, rows
+    from sightword.training.snapshots import read_snapshots
 
     snapshots = read_snapshots("models/snapshots")
     captions, features = read_captions("data/captions/captions.parquet"), read_features(FEATURES)

@@ -9,13 +9,13 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.features.settings import FeaturesSettings
-from stages.runner import Option, run
+from sightword.features.settings import FeaturesSettings
+from stages.__main__ import Option, run
 
 if TYPE_CHECKING:
-    from pipeline.features.corpus import ResizedCorpus
-    from pipeline.features.extraction import Speed
-    from pipeline.features.part import Part
+    from sightword.features.compute import ResizedCorpus
+    from sightword.features.extraction import Speed
+    from sightword.features.partition import Part
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +33,8 @@ PART = Option(
 
 def work(settings: FeaturesSettings, part: str | None = None) -> dict[str, str] | None:
     """Features of each picture from an image network, or precomputed ones, to HDF5."""
-    from pipeline.features.part import parse_part
-    from pipeline.files import atomic_folder, read_table
+    from sightword.features.partition import parse_part
+    from sightword.files import atomic_folder, read_table
 
     mine = None if part is None else parse_part(part)
     image_ids: list[str] = read_table(IMAGES, ["image_id"], todo="Run the stage corpus first.")["image_id"].to_pylist()
@@ -58,7 +58,7 @@ def _weights(path: Path) -> dict[str, str]:
 
 
 def _convert(path: Path, image_ids: list[str], settings: FeaturesSettings) -> None:
-    from pipeline.features.precomputed import convert
+    from sightword.features.precomputed import convert
 
     others = convert(path, image_ids, settings)
     log.info(
@@ -83,7 +83,7 @@ def _extract(path: Path, image_ids: list[str], settings: FeaturesSettings) -> No
 
 
 def _store(image_ids: list[str], settings: FeaturesSettings, part: Part) -> None:
-    from pipeline.errors import FeaturesError
+    from sightword.errors import FeaturesError
 
     if settings.source == "precomputed":
         raise FeaturesError("precomputed features have no parts to compute", where=f"--part {part}")
@@ -100,9 +100,9 @@ def _store(image_ids: list[str], settings: FeaturesSettings, part: Part) -> None
 
 
 def _open(image_ids: list[str], settings: FeaturesSettings) -> ResizedCorpus:
-    from pipeline import devices, machine
-    from pipeline.features.corpus import ResizedCorpus
-    from pipeline.features.store import Store
+    from sightword import devices, machine
+    from sightword.features.compute import ResizedCorpus
+    from sightword.features.store import Store
 
     here = machine.current()
     corpus = ResizedCorpus(

@@ -7,17 +7,17 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from pipeline.report.settings import ReportSettings
-from stages.runner import run
+from sightword.report.settings import ReportSettings
+from stages.__main__ import run
 
 log = logging.getLogger(__name__)
 
 
 def work(settings: ReportSettings) -> None:
     """Make one page with all tables, curves and a gallery."""
-    from pipeline.files import write_json
-    from pipeline.report import page
-    from pipeline.report.inputs import Places
+    from sightword.files import write_json
+    from sightword.report import page
+    from sightword.report.inputs import Places
 
     places = Places(
         dropped=Path("data/corpus/dropped.parquet"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from pipeline.images.settings import ResizeSettings
-from stages.runner import run
+from sightword.images.settings import ResizeSettings
+from stages.__main__ import run
 
 log = logging.getLogger(__name__)
 
@@ -16,8 +16,8 @@ RESIZED = Path("data/resized")
 
 def work(settings: ResizeSettings) -> None:
     """Decode the pictures, scale the smaller side, keep them without loss in a few shards."""
-    from pipeline import machine
-    from pipeline.images.resized import corpus_sources, write_resized
+    from sightword import machine
+    from sightword.images.resized import corpus_sources, write_resized
 
     sources = corpus_sources(IMAGES)
     summary = write_resized(RESIZED, sources, settings, workers=machine.current().workers, progress=True)

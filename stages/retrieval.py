@@ -9,9 +9,9 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import ScoringError
-from pipeline.retrieval.settings import RetrievalSettings
-from stages.runner import run
+from sightword.errors import ScoringError
+from sightword.retrieval.settings import RetrievalSettings
+from stages.__main__ import run
 
 log = logging.getLogger(__name__)
 
@@ -26,16 +26,16 @@ LISTS = Path("data/retrieval")
 
 def work(settings: RetrievalSettings) -> None:
     """Score the chosen encoder by retrieval on the test split."""
-    from pipeline import devices, machine
-    from pipeline.captions.table import read_captions
-    from pipeline.features.table import read_features
-    from pipeline.files import atomic_folder, write_json, write_table, write_tsv
-    from pipeline.model.sentence_encoder import LONGEST, SentenceEncoder
-    from pipeline.pairs import pair
-    from pipeline.retrieval.folds import PICTURES, corpus_order, fold_rows
-    from pipeline.retrieval.protocols import entry, rank_folds
-    from pipeline.retrieval.ranks import rank
-    from pipeline.retrieval.tables import rank_rows, recall_rows, top_table
+    from sightword import devices, machine
+    from sightword.captions.table import read_captions
+    from sightword.encoder.sentence_encoder import LONGEST, SentenceEncoder
+    from sightword.features.table import read_features
+    from sightword.files import atomic_folder, write_json, write_table, write_tsv
+    from sightword.pairs import pair
+    from sightword.retrieval.folds import PICTURES, corpus_order, fold_rows
+    from sightword.retrieval.protocols import entry, rank_folds
+    from sightword.retrieval.ranks import rank
+    from sightword.retrieval.tables import rank_rows, recall_rows, top_table
 
     device = devices.use(machine.current())
     split = pair(read_features(FEATURES), read_captions(CAPTIONS), settings.split)

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import logging
 
-from pipeline.selection.settings import SelectSettings
-from stages.runner import run
+from sightword.selection.settings import SelectSettings
+from stages.__main__ import run
 
 log = logging.getLogger(__name__)
 
@@ -16,15 +16,15 @@ FEATURES = "data/features/features.h5"
 
 def work(settings: SelectSettings) -> None:
     """Choose the snapshots that are best on dev, make the encoder of them."""
-    from pipeline import devices, machine
-    from pipeline.captions.table import read_captions
-    from pipeline.features.origin import describe
-    from pipeline.features.table import read_features
-    from pipeline.files import atomic_folder, write_json, write_text
-    from pipeline.pairs import pair
-    from pipeline.selection.card import Amount, model_card
-    from pipeline.selection.choice import CRITERIA, choose, mean_r10
-    from pipeline.training.snapshots import read_snapshots
+    from sightword import devices, machine
+    from sightword.captions.table import read_captions
+    from sightword.features.origin import describe
+    from sightword.features.table import read_features
+    from sightword.files import atomic_folder, write_json, write_text
+    from sightword.pairs import pair
+    from sightword.selection.choice import CRITERIA, choose, mean_r10
+    from sightword.selection.model_card import Amount, model_card
+    from sightword.training.snapshots import read_snapshots
 
     snapshots = read_snapshots("models/snapshots")
     captions = read_captions("data/captions/captions.parquet")

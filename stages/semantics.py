@@ -8,8 +8,8 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from pipeline.semantics.settings import SemanticsSettings
-from stages.runner import run
+from sightword.semantics.settings import SemanticsSettings
+from stages.__main__ import run
 
 log = logging.getLogger(__name__)
 
@@ -23,13 +23,13 @@ PAIRS = Path("data/semantics")
 
 def work(settings: SemanticsSettings) -> None:
     """Score the chosen encoder against people's judgements of sentence pairs."""
-    from pipeline import devices, machine
-    from pipeline.captions.table import read_captions
-    from pipeline.files import atomic_folder, write_json, write_text
-    from pipeline.model.sentence_encoder import LONGEST, SentenceEncoder
-    from pipeline.semantics import breakdown, figure, tables
-    from pipeline.semantics.evaluation import judge
-    from pipeline.semantics.pair_table import write_pairs
+    from sightword import devices, machine
+    from sightword.captions.table import read_captions
+    from sightword.encoder.sentence_encoder import LONGEST, SentenceEncoder
+    from sightword.files import atomic_folder, write_json, write_text
+    from sightword.semantics import breakdown, figure, tables
+    from sightword.semantics.evaluation import judge
+    from sightword.semantics.pair_table import write_pairs
 
     device = devices.use(machine.current())
     captions = read_captions(CAPTIONS)

@@ -11,11 +11,11 @@ import logging
 import shutil
 from typing import TYPE_CHECKING
 
-from pipeline.training.settings import TrainSettings
-from stages.runner import Cleanup, run
+from sightword.training.settings import TrainSettings
+from stages.__main__ import Cleanup, run
 
 if TYPE_CHECKING:
-    from pipeline.model.encoders import Encoders
+    from sightword.model.encoders import Encoders
 
 log = logging.getLogger(__name__)
 
@@ -25,19 +25,19 @@ VOCABULARY = "data/captions/vocabulary.json"
 
 def work(settings: TrainSettings) -> Cleanup:
     """Train the caption and image encoders, keep snapshots."""
-    from pipeline import devices, machine
-    from pipeline.captions.table import check_vocabulary, read_captions
-    from pipeline.captions.vocabulary import Vocabulary
-    from pipeline.errors import TrainingError
-    from pipeline.features.origin import describe
-    from pipeline.features.table import read_features
-    from pipeline.files import atomic_folder, sha256_file, write_json
-    from pipeline.model.saved import save_weights
-    from pipeline.pairs import pair, report_uncaptioned
-    from pipeline.training.checkpoint import open_checkpoint
-    from pipeline.training.curves import write_curves
-    from pipeline.training.loop import check_sizes, train
-    from pipeline.training.snapshots import file_name, write_index
+    from sightword import devices, machine
+    from sightword.captions.table import check_vocabulary, read_captions
+    from sightword.captions.vocabulary import Vocabulary
+    from sightword.errors import TrainingError
+    from sightword.features.origin import describe
+    from sightword.features.table import read_features
+    from sightword.files import atomic_folder, sha256_file, write_json
+    from sightword.model.saved import save_weights
+    from sightword.pairs import pair, report_uncaptioned
+    from sightword.training.checkpoint import open_checkpoint
+    from sightword.training.curves import write_curves
+    from sightword.training.loop import check_sizes, train
+    from sightword.training.snapshots import file_name, write_index
 
     features = read_features("data/features/features.h5")
     captions = read_captions(CAPTIONS)

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import pipeline
-from pipeline import params
 from pipeline.cli import main
-from pipeline.semantics.datasets import Pairs
-from pipeline.semantics.pair_table import write_pairs
+from pipeline.params import params_file
+from sightword.semantics.datasets import Pairs
+from sightword.semantics.pair_table import write_pairs
 
 SAMPLE = """# The sample.
 report:
@@ -33,7 +33,7 @@ report:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with two recipes, of one section only, and the user in it."""
-    monkeypatch.setattr(params, "SECTIONS", {"report": params.SECTIONS["report"]})
+    monkeypatch.setattr(params_file, "SECTIONS", {"report": params_file.SECTIONS["report"]})
     (tmp_path / "dvc.yaml").write_text("stages: {}\n")
     (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes" / "sample.yaml").write_text(SAMPLE)

@@ -13,9 +13,9 @@ import pytest
 import torch
 from torch import nn
 
-from pipeline import devices, machine
+from sightword import devices, machine
 
-ENTRANCES = ["pipeline.features.door", "pipeline.model.sentence_encoder", "pipeline.search.index"]
+ENTRANCES = ["sightword.features.api", "sightword.encoder.sentence_encoder", "sightword.search.index"]
 """Modules through which a user's program comes to what computes; the others build on them."""
 
 
@@ -38,7 +38,7 @@ def test_the_first_call_of_mkls_vector_functions_is_in_one_thread_wherever_a_pro
                 print(name)
     """
     done = subprocess.run([sys.executable, "-c", code, *ENTRANCES], check=True, capture_output=True, text=True)
-    assert done.stdout == "", "these compute, and import no pipeline.devices"
+    assert done.stdout == "", "these compute, and import no sightword.devices"
 
 
 def test_threads_that_compute_are_started_behind_that_call_only(repository):
@@ -48,8 +48,8 @@ def test_threads_that_compute_are_started_behind_that_call_only(repository):
         text, name = path.read_text(), str(path.relative_to(repository))
         if "import torch\n" in text and re.search(r"ThreadPoolExecutor\(|threading\.Thread\(|\bpool\(", text):
             starting.append(name)
-            assert "pipeline.devices" in [*first_party.imports(repository, name), name[:-3].replace("/", ".")], name
-    assert {"pipeline/features/extractor.py", "pipeline/model/threads.py", "pipeline/search/index.py"} <= {*starting}
+            assert "sightword.devices" in [*first_party.imports(repository, name), name[:-3].replace("/", ".")], name
+    assert {"sightword/features/extractor.py", "sightword/model/threads.py", "sightword/search/index.py"} <= {*starting}
 
 
 @pytest.mark.parametrize("deterministic", [True, False])

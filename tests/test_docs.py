@@ -10,12 +10,12 @@ import sys
 import pytest
 from ruamel.yaml import YAML
 
-from pipeline import reference
-from pipeline.epochs.settings import EpochsSettings
-from pipeline.errors import ParamsError
 from pipeline.lineage.lock import flat
-from pipeline.selection.settings import SelectSettings
-from pipeline.training.settings import TrainSettings
+from pipeline.params import reference
+from sightword.errors import ParamsError
+from sightword.selection.epochs_settings import EpochsSettings
+from sightword.selection.settings import SelectSettings
+from sightword.training.settings import TrainSettings
 
 
 @pytest.mark.parametrize(("page", "settings"), [("training", TrainSettings), ("experiments", EpochsSettings)])

@@ -11,9 +11,9 @@ import pytest
 from checkout import Checkout
 from ruamel.yaml import YAML
 
-from pipeline import params
+from pipeline.params import params_file
 
-NAMES = list(params.SECTIONS)
+NAMES = list(params_file.SECTIONS)
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ import pytest
 from checkout import Checkout
 from small_run import few_pairs
 
-from pipeline import params
+from pipeline.params import params_file
 
-NAMES = list(params.SECTIONS)
+NAMES = list(params_file.SECTIONS)
 DIRECTIONS = ("caption_to_image", "image_to_caption")
 
 

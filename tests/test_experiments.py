@@ -16,10 +16,10 @@ import sys
 import numpy as np
 import pytest
 
-from pipeline import experiments
 from pipeline.cli import main
-from pipeline.comparison.grid import Series, grid
-from pipeline.errors import FileFormatError, ParamsError
+from pipeline.experiments import results
+from pipeline.experiments.figure import Series, grid
+from sightword.errors import FileFormatError, ParamsError
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def of(recorded, name):
 
 
 def grouped(recorded, *metrics, **options):
-    return experiments.groups(experiments.read(recorded).experiments, metrics, **options)
+    return results.groups(results.read(recorded).experiments, metrics, **options)
 
 
 def named(found, name):
@@ -47,7 +47,7 @@ def named(found, name):
 
 def cell(group, column):
     """What the table shows of a group."""
-    header, line = experiments.table([group])
+    header, line = results.table([group])
     return line[header.index(column)]
 
 
@@ -59,7 +59,7 @@ def test_three_seeds_are_one_row_with_mean_and_sample_deviation(recorded):
         wanted = [of(recorded, name)["metrics"]["metrics/summary.json"]["data"][metric] for name in group.names[1:]]
         wanted.insert(0, of(recorded, "seed-1")["metrics"]["metrics/summary.json"]["data"][metric])
         assert values == wanted
-        assert experiments.deviation(values) == pytest.approx(np.std(wanted, ddof=1))
+        assert results.deviation(values) == pytest.approx(np.std(wanted, ddof=1))
     dev = group.metrics["dev_r10"]
     assert cell(group, "runs") == "3"
     assert cell(group, "dev_r10") == f"{np.mean(dev):.1f} ± {np.std(dev, ddof=1):.1f}"
@@ -69,18 +69,18 @@ def test_the_same_run_twice_counts_once_and_a_single_run_has_no_deviation(record
     found = grouped(recorded, "dev_r10")
     assert sum(len(group.names) for group in found) == 7  # eight with results, of which two are the same run
     single = named(found, "max")
-    assert experiments.deviation(single.metrics["dev_r10"]) is None
-    assert "±" not in " ".join(experiments.table([single])[1])
+    assert results.deviation(single.metrics["dev_r10"]) is None
+    assert "±" not in " ".join(results.table([single])[1])
 
 
 def test_what_has_no_results_is_left_out_by_name(recorded):
-    listing = experiments.read(recorded)
+    listing = results.read(recorded)
     assert listing.left_out == ["later (queued)", "broken (failed)"]
     assert "workspace" not in [one.name for one in listing.experiments]
     assert "main" in [one.name for one in listing.experiments]
     recorded[1]["experiments"][0]["executor"]["state"] = "running"
     recorded[1]["experiments"][1]["revs"][0].update(data=None, error={"msg": "gone", "type": ""})
-    assert {"seed-3 (running)", "seed-2 (cannot be read)"} <= set(experiments.read(recorded).left_out)
+    assert {"seed-3 (running)", "seed-2 (cannot be read)"} <= set(results.read(recorded).left_out)
 
 
 def test_only_what_was_varied_has_a_column_and_rows_go_by_it(recorded):
@@ -143,16 +143,16 @@ def test_a_metric_that_some_runs_lack(recorded):
 
 
 def test_mistakes_are_told(recorded):
-    every = experiments.read(recorded).experiments
+    every = results.read(recorded).experiments
     with pytest.raises(ParamsError, match=r"mrr: no experiment has such a metric; expected one of best_r10, "):
-        experiments.groups(every, ["dev_r10", "mrr"])
+        results.groups(every, ["dev_r10", "mrr"])
     with pytest.raises(ParamsError, match=r"train.sed: no experiment has this parameter"):
-        experiments.groups(every, over="train.sed")
+        results.groups(every, over="train.sed")
     with pytest.raises(ParamsError, match="no regular expression"):
-        experiments.groups(every, ["("])
+        results.groups(every, ["("])
     for wrong in ({"a": 1}, [1], [{"rev": "x"}], None):
         with pytest.raises(FileFormatError, match="is no listing of experiments"):
-            experiments.read(wrong)
+            results.read(wrong)
 
 
 def test_the_command_prints_a_table_markdown_or_csv(path, capsys, monkeypatch):
@@ -189,8 +189,8 @@ def test_a_listing_that_is_no_json(monkeypatch, capsys):
 
 
 def test_a_drawing_has_a_line_for_each_setting_over_what_has_most_values(recorded):
-    found = experiments.groups(experiments.read(recorded).experiments, ["image_r10", "sts"])
-    x, panels = experiments.series(found)
+    found = results.groups(results.read(recorded).experiments, ["image_r10", "sts"])
+    x, panels = results.series(found)
     assert x == "train.hidden"
     assert list(panels) == ["image_r10", "sts"]
     gru = next(one for one in panels["image_r10"] if one.label == "cell gru, pooling attention, epochs 2, cycle 1")
@@ -215,15 +215,15 @@ def test_a_single_seed_has_no_bar():
 
 
 def test_what_was_not_varied_over_numbers_cannot_be_drawn(recorded):
-    found = experiments.groups(experiments.read(recorded).experiments)
+    found = results.groups(results.read(recorded).experiments)
     with pytest.raises(ParamsError, match=r"train\.cell: was not varied over numbers; expected one of train\.hidden"):
-        experiments.series(found, against="train.cell")
-    assert experiments.series(found, against="train.epochs")[0] == "train.epochs"
+        results.series(found, against="train.cell")
+    assert results.series(found, against="train.epochs")[0] == "train.epochs"
     with pytest.raises(ParamsError, match="expected experiments that differ by a number"):
-        experiments.series(found[:1])
-    many = [experiments.Group(["x"], {"train.hidden": n % 2, "train.kind": n}, {"sts": [0.5]}) for n in range(40)]
+        results.series(found[:1])
+    many = [results.Group(["x"], {"train.hidden": n % 2, "train.kind": n}, {"sts": [0.5]}) for n in range(40)]
     with pytest.raises(ParamsError, match="40 lines in a drawing"):
-        experiments.series(many, against="train.hidden")
+        results.series(many, against="train.hidden")
 
 
 @pytest.mark.parametrize("name", ["grid.svg", "grid.png"])
@@ -252,7 +252,7 @@ def test_experiments_by_name(path, recorded, capsys):
     assert [row["experiments"] for row in rows] == ["seed-1 seed-2 seed-3"]
     assert "train.cell" not in rows[0]  # the same in all that are left
     assert err == ""
-    some = experiments.only(experiments.read(recorded), "main|broken")
+    some = results.only(results.read(recorded), "main|broken")
     assert ([one.name for one in some.experiments], some.left_out) == (["main"], ["broken (failed)"])
     for pattern, message in (("seed", "no experiment with results has such a name"), ("(", "no regular expression")):
         assert main(["experiments", str(path), "--only", pattern]) == 1

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from silent_pipes import silent_pipe
 
-from pipeline import files
-from pipeline.errors import FileFormatError, SetupError
+from sightword import files
+from sightword.errors import FileFormatError, SetupError
 
 
 def names(folder):

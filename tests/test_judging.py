@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.captions.vocabulary import Vocabulary
 from pipeline.cli import main
-from pipeline.errors import EncoderError, FileFormatError
-from pipeline.judging import HEADER, SEEN_HEADER, open_encoder, read_training_captions, score_table
-from pipeline.model.encoders import Encoders
-from pipeline.model.sentence_encoder import SentenceEncoder
-from pipeline.model.settings import ModelSettings
-from pipeline.semantics.evaluation import evaluate
-from pipeline.semantics.pair_table import read_pairs
+from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.by_name import HEADER, SEEN_HEADER, open_encoder, read_training_captions, score_table
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.errors import EncoderError, FileFormatError
+from sightword.model.encoders import Encoders
+from sightword.model.settings import ModelSettings
+from sightword.semantics.evaluation import evaluate
+from sightword.semantics.pair_table import read_pairs
 
 SENTENCES = ["a dog runs", "a cat sits", "two dogs run fast", "the red ball", "a dog and a cat"]
 
@@ -188,7 +188,7 @@ def test_a_batch_size_below_one_is_a_wrong_argument(work):
 def test_training_captions_are_those_of_the_split_train(tmp_path):
     import pyarrow as pa
 
-    from pipeline.files import write_table
+    from sightword.files import write_table
 
     write_table(tmp_path / "c.parquet", pa.table({"text": ["one", "two", "three"], "split": ["train", "dev", "train"]}))
     assert read_training_captions(tmp_path / "c.parquet") == ["one", "three"]

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from pipeline.captions.table import CaptionTable
-from pipeline.errors import CaptionsError, FeaturesError
-from pipeline.features.table import FeatureTable
-from pipeline.pairs import pair, report_uncaptioned
+from sightword.captions.table import CaptionTable
+from sightword.errors import CaptionsError, FeaturesError
+from sightword.features.table import FeatureTable
+from sightword.pairs import pair, report_uncaptioned
 
 
 def features(*image_ids):

@@ -3,9 +3,9 @@
 import pytest
 from ruamel.yaml import YAML
 
-from pipeline import params
-from pipeline.errors import ParamsError
-from pipeline.training.settings import TrainSettings
+from pipeline.params import params_file
+from sightword.errors import ParamsError
+from sightword.training.settings import TrainSettings
 
 
 @pytest.fixture
@@ -24,12 +24,12 @@ def edited(repository, tmp_path):
 
 def message(path):
     with pytest.raises(ParamsError) as caught:
-        params.load(path)
+        params_file.load(path)
     return str(caught.value)
 
 
 def test_a_section_comes_typed(repository):
-    settings = params.section(repository / "recipes/flickr8k.yaml", TrainSettings)
+    settings = params_file.section(repository / "recipes/flickr8k.yaml", TrainSettings)
     assert settings.hidden == 1024
     assert settings.margin == 0.2
 
@@ -48,11 +48,11 @@ def test_a_section_comes_typed(repository):
     ],
 )
 def test_every_recipe_is_valid_and_whole(repository, name):
-    assert list(params.load(repository / f"recipes/{name}.yaml")) == list(params.SECTIONS)
+    assert list(params_file.load(repository / f"recipes/{name}.yaml")) == list(params_file.SECTIONS)
 
 
 def test_the_published_values_are_the_defaults_and_the_recipe(repository):
-    found = params.load(repository / "recipes/flickr8k.yaml")["train"]
+    found = params_file.load(repository / "recipes/flickr8k.yaml")["train"]
     assert found == TrainSettings()
 
 

@@ -10,10 +10,10 @@ import sys
 import pytest
 from ruamel.yaml import YAML
 
-from pipeline.epochs.measuring import Measured, rows
-from pipeline.files import write_tsv
-from pipeline.training.curves import write_curves
-from pipeline.training.loop import History
+from sightword.files import write_tsv
+from sightword.selection.epochs import Measured, rows
+from sightword.training.curves import write_curves
+from sightword.training.loop import History
 
 DIRECTIONS = ("caption_to_image", "image_to_caption")
 TASKS = ["STSSample", "SICKRelatedness"]

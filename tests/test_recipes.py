@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import params, recipes
-from pipeline.errors import ParamsError
+from pipeline.params import params_file, recipes
+from sightword.errors import ParamsError
 
 TEXT = (
     "# One.\nreport:\n  title: One\n  gallery: 12\n  thumbnail: 128\n  published: true\n"
@@ -19,7 +19,7 @@ TEXT = (
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(params, "SECTIONS", {"report": params.SECTIONS["report"]})
+    monkeypatch.setattr(params_file, "SECTIONS", {"report": params_file.SECTIONS["report"]})
     (tmp_path / "dvc.yaml").write_text("")
     (tmp_path / "recipes").mkdir()
     for name in ("one", "two"):
@@ -112,5 +112,5 @@ def test_the_projects_own_recipes_are_right_and_say_what_they_are(repository: Pa
     found = recipes.list_recipes(repository)
     assert {recipe.name for recipe in found} >= {"sample", "flickr8k", "coco"}
     for recipe in found:
-        params.load(recipe.path)
+        params_file.load(recipe.path)
         assert recipe.summary

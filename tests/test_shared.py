@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import shared
+from sightword import group_files
 
 
 @pytest.fixture
@@ -29,8 +29,8 @@ def test_in_an_ordinary_folder_the_mask_decides(tmp_path, mask) -> None:
     for bits, folder, new, common in ((0o022, 0o755, 0o444, 0o644), (0o077, 0o700, 0o400, 0o600)):
         mask(bits)
         place = tmp_path / f"{bits}"
-        shared.write_new(place / "a/new", b"x")
-        shared.write_open(place / "a/open", b"x")
+        group_files.write_new(place / "a/new", b"x")
+        group_files.write_open(place / "a/open", b"x")
         assert [mode(place / "a"), mode(place / "a/new"), mode(place / "a/open")] == [folder, new, common]
 
 
@@ -39,8 +39,8 @@ def test_in_an_ordinary_folder_the_mask_decides(tmp_path, mask) -> None:
 def test_in_a_shared_folder_the_group_gets_what_the_folder_gives_it(tmp_path, mask, bits, top) -> None:
     tmp_path.chmod(top)
     mask(bits)
-    shared.write_new(tmp_path / "a/b/new", b"x")
-    shared.write_open(tmp_path / "a/b/open", b"x")
+    group_files.write_new(tmp_path / "a/b/new", b"x")
+    group_files.write_open(tmp_path / "a/b/open", b"x")
     for folder in ("a", "a/b"):
         assert mode(tmp_path / folder) & 0o7070 == top & 0o7070
         assert mode(tmp_path / folder) & 0o700 == 0o700
@@ -51,9 +51,9 @@ def test_in_a_shared_folder_the_group_gets_what_the_folder_gives_it(tmp_path, ma
 
 
 def test_what_is_there_is_not_written_again(tmp_path) -> None:
-    shared.write_new(tmp_path / "x", b"same")
+    group_files.write_new(tmp_path / "x", b"same")
     before = (tmp_path / "x").stat()
-    shared.write_new(tmp_path / "x", b"same")
+    group_files.write_new(tmp_path / "x", b"same")
     after = (tmp_path / "x").stat()
     assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
 
@@ -62,7 +62,7 @@ def test_what_is_there_is_not_written_again(tmp_path) -> None:
 def test_afterwards_it_holds_what_was_asked_for(tmp_path_factory, there, data) -> None:
     path = tmp_path_factory.mktemp("new") / "x"
     path.write_bytes(there)
-    shared.write_new(path, data)
+    group_files.write_new(path, data)
     assert path.read_bytes() == data
     assert os.listdir(path.parent) == ["x"]
 
@@ -74,7 +74,7 @@ def test_many_at_once_make_one_file_and_leave_nothing(tmp_path) -> None:
     def write() -> None:
         try:
             for number in range(20):
-                shared.write_new(tmp_path / f"{number}/deep/x", b"data" * 1000)
+                group_files.write_new(tmp_path / f"{number}/deep/x", b"data" * 1000)
         except OSError as error:
             problems.append(error)
 
@@ -96,21 +96,21 @@ def test_another_who_was_quicker_is_no_error_where_nothing_is_replaced(tmp_path,
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "replace", quicker)
-    shared.write_new(path, b"data")
+    group_files.write_new(path, b"data")
     with pytest.raises(PermissionError):
-        shared.write_new(path, b"other")
+        group_files.write_new(path, b"other")
     assert os.listdir(tmp_path) == ["x"]
 
 
 def test_a_file_in_a_folders_place_is_an_error(tmp_path) -> None:
     (tmp_path / "a").write_text("mine")
     with pytest.raises(OSError):
-        shared.write_new(tmp_path / "a/b", b"x")
+        group_files.write_new(tmp_path / "a/b", b"x")
     assert (tmp_path / "a").read_text() == "mine"
 
 
 def test_a_trial_leaves_nothing(tmp_path) -> None:
-    shared.check_writable(tmp_path, bytes(100))
+    group_files.check_writable(tmp_path, bytes(100))
     assert os.listdir(tmp_path) == []
     with pytest.raises(FileNotFoundError):
-        shared.check_writable(tmp_path / "none", b"x")
+        group_files.check_writable(tmp_path / "none", b"x")

@@ -7,11 +7,12 @@ import sys
 
 import pytest
 
-from pipeline import params, yaml_reader
-from pipeline.corpus.sample.world import load_world
-from pipeline.errors import CorpusError, FileFormatError, LineageError, ParamsError
+from pipeline.experiments import grid
 from pipeline.lineage import documents
-from pipeline.sweeps import grid
+from pipeline.params import params_file
+from sightword import yaml_reader
+from sightword.corpus.sample.world import load_world
+from sightword.errors import CorpusError, FileFormatError, LineageError, ParamsError
 
 LEVELS = range(1, 10)
 BOMB = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in LEVELS)
@@ -71,7 +72,7 @@ def test_a_large_file_without_aliases_is_no_bomb(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("read", "error"), [(params.load, ParamsError), (grid.load, ParamsError), (load_world, CorpusError)]
+    ("read", "error"), [(params_file.load, ParamsError), (grid.load, ParamsError), (load_world, CorpusError)]
 )
 def test_every_file_that_people_write_is_read_so(tmp_path, read, error):
     for text in (BOMB, "blocks: !!bool x", "[" * 3000):
@@ -84,7 +85,7 @@ def test_a_long_value_is_cut_in_the_message(repository, tmp_path):
     text = (repository / "recipes/sample.yaml").read_text().replace("epochs: ", f"epochs: {[1] * 500} #", 1)
     (tmp_path / "p.yaml").write_text(text)
     with pytest.raises(ParamsError, match=r"train\.epochs = \[1, 1.* \.\.\.: input should") as caught:
-        params.load(tmp_path / "p.yaml")
+        params_file.load(tmp_path / "p.yaml")
     assert len(str(caught.value)) < 500
 
 

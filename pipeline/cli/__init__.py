@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from pipeline import __version__
 from pipeline.cli import doctor, downloads, encoder, lineage, project, search, store, sweeps, systems
-from pipeline.errors import SightwordError
+from sightword.errors import SightwordError
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -31,6 +31,8 @@ def add_layout(parser: argparse.ArgumentParser, csv: str) -> None:
 
 def laid_out(arguments: argparse.Namespace, lines: Sequence[Sequence[str]]) -> str:
     """A table as the options of :func:`add_layout` want it."""
-    from pipeline import layout
+    from pipeline.cli import text_table
 
-    return (layout.to_csv if arguments.csv else layout.to_markdown if arguments.md else layout.to_text)(lines)
+    return (text_table.to_csv if arguments.csv else text_table.to_markdown if arguments.md else text_table.to_text)(
+        lines
+    )

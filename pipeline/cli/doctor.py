@@ -34,8 +34,8 @@ def add(commands: Commands) -> None:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    from pipeline.errors import SetupError
-    from pipeline.recipes import find_project
+    from pipeline.params.recipes import find_project
+    from sightword.errors import SetupError
 
     if arguments.quick and arguments.lock:
         arguments.parser.error("--quick and --lock are two things")
@@ -61,10 +61,10 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 def _examine(project: Path | None, *, quick: bool) -> list[Finding]:
     from pipeline.doctor.checks import CHECKS
+    from pipeline.doctor.context import Situation
     from pipeline.doctor.findings import examine
-    from pipeline.doctor.situation import Situation
 
-    with Situation(Path.cwd(), project, quick=quick, dvc="pipeline.cli.dvc_facts") as situation:
+    with Situation(Path.cwd(), project, quick=quick, dvc="pipeline.doctor.dvc_facts") as situation:
         return list(examine(CHECKS, situation))
 
 
@@ -84,10 +84,10 @@ def _lock(project: Path) -> list[Finding]:
     """Whether the lock belongs to code and parameters."""
     from pipeline.doctor import lockfile
     from pipeline.doctor.findings import Finding
-    from pipeline.errors import SightwordError
-    from pipeline.files import read_text
     from pipeline.lineage import documents
     from pipeline.lineage.lock import LOCK, read_lock, tracked_hashes
+    from sightword.errors import SightwordError
+    from sightword.files import read_text
 
     try:
         read = {name: documents.parse(read_text(project / name), name) for name in ("dvc.yaml", "params.yaml")}
@@ -150,7 +150,7 @@ def _status(project: Path) -> dict[str, Any]:
     import json
     import subprocess
 
-    from pipeline.errors import SetupError
+    from sightword.errors import SetupError
 
     command = [sys.executable, "-m", "dvc", "status", "--json"]
     environment = {**os.environ, "DVC_NO_ANALYTICS": "1"}

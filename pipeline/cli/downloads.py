@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.cli.command import Commands, add_command
-from pipeline.errors import DownloadError, SetupError
+from sightword.errors import DownloadError, SetupError
 
 if TYPE_CHECKING:
     from pipeline.downloads.fetching import Order, Outcome
@@ -145,7 +145,7 @@ def _pin(checksums: Path | None, found: dict[str, str]) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from pipeline import layout
+    from pipeline.cli import text_table
     from pipeline.downloads.sources import WEIGHTS, data_sets, find
 
     if arguments.only or arguments.dry_run or arguments.pin:
@@ -160,7 +160,7 @@ def _list(arguments: argparse.Namespace) -> int:
             lines.append(
                 [data_set.name, source.part, source.what, _size(source), state + ("" if state == "there" else hint)]
             )
-    print(layout.to_text(lines))
+    print(text_table.to_text(lines))
     return 0
 
 
@@ -184,7 +184,7 @@ def _order(arguments: argparse.Namespace, data_set: DataSet, pins: dict[str, str
 
 
 def _raw(arguments: argparse.Namespace) -> Path:
-    from pipeline.recipes import find_project
+    from pipeline.params.recipes import find_project
 
     return Path(arguments.to).absolute() if arguments.to else find_project(Path.cwd()) / "data" / "raw"
 
@@ -209,12 +209,12 @@ def torch_checkpoints() -> Path:
 def _weights(networks: list[str]) -> list[Source]:
     if networks:
         return [_published(*_named(network)) for network in networks]
-    from pipeline import params
-    from pipeline.features.settings import RANDOM, FeaturesSettings, is_weights_file
-    from pipeline.recipes import find_project
+    from pipeline.params import params_file
+    from pipeline.params.recipes import find_project
+    from sightword.features.settings import RANDOM, FeaturesSettings, is_weights_file
 
     project = find_project(Path.cwd())
-    settings = params.load(project / "params.yaml")["features"]
+    settings = params_file.load(project / "params.yaml")["features"]
     assert isinstance(settings, FeaturesSettings)
     if settings.source == "precomputed" or settings.weights == RANDOM:
         kind = "precomputed features" if settings.source == "precomputed" else "random weights"
@@ -243,7 +243,7 @@ def _published(backbone: str, weights: str) -> Source:
     for source in find(WEIGHTS).sources:
         if (backbone, weights) == (source.part, source.what):
             return source
-    from pipeline.features import vision
+    from sightword.features import vision
 
     if backbone not in vision.classifiers():
         raise DownloadError("torchvision has no such image network", where=backbone)

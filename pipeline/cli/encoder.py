@@ -24,8 +24,8 @@ def add(commands: Commands) -> None:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from pipeline.model.export import CAPTIONS, DESCRIPTION, IMAGES, write_export
-    from pipeline.model.sentence_encoder import SentenceEncoder
+    from sightword.encoder.export import CAPTIONS, DESCRIPTION, IMAGES, write_export
+    from sightword.encoder.sentence_encoder import SentenceEncoder
 
     encoder = SentenceEncoder.load(arguments.encoder)
     difference = write_export(arguments.out, encoder)

@@ -112,9 +112,9 @@ def _audit(arguments: argparse.Namespace) -> int:
 def _merge(arguments: argparse.Namespace) -> int:
     import sys
 
-    from pipeline.files import read_text, write_text
     from pipeline.lineage.lock import LOCK, RESOLVE
     from pipeline.lineage.merging import merge_locks
+    from sightword.files import read_text, write_text
 
     text, conflicts = merge_locks(*(read_text(path) for path in (arguments.base, arguments.ours, arguments.theirs)))
     write_text(arguments.ours, text)
@@ -125,8 +125,8 @@ def _merge(arguments: argparse.Namespace) -> int:
 
 def facts_folders(project: Path) -> list[Path]:
     """Where the facts of runs are: in the project, and in the store that a lab shares."""
-    from pipeline import machine
     from pipeline.lineage.facts import RUNS
+    from sightword import machine
 
     return [project / RUNS, machine.current().store / RUNS]
 
@@ -151,7 +151,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _project() -> Path:
     """The project around the current folder, or a bare repository."""
-    from pipeline.recipes import find_project
+    from pipeline.params.recipes import find_project
 
     here = Path.cwd()
     return here if _is_bare(here) else find_project(here)
@@ -175,9 +175,9 @@ def _verify(arguments: argparse.Namespace, project: Path, facts: list[Path]) -> 
     from contextlib import nullcontext
 
     from pipeline.cli import lineage_text as text
-    from pipeline.errors import LineageError
     from pipeline.lineage import records
     from pipeline.lineage.verification import verify
+    from sightword.errors import LineageError
 
     if arguments.keep:
         if arguments.keep.exists() and (not arguments.keep.is_dir() or any(arguments.keep.iterdir())):

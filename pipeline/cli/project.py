@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.cli.command import Commands, add_command, add_layout, laid_out
 
 if TYPE_CHECKING:
-    from pipeline.experiments import Group
+    from pipeline.experiments.results import Group
 
 RECIPE = """\
 Write params.yaml whole from a recipe, with its comments.
@@ -69,7 +69,7 @@ def add(commands: Commands) -> None:
 
 
 def _recipe(arguments: argparse.Namespace) -> int:
-    from pipeline import recipes
+    from pipeline.params import recipes
 
     project = recipes.find_project(Path.cwd())
     if arguments.list:
@@ -91,12 +91,12 @@ def _recipe(arguments: argparse.Namespace) -> int:
 
 
 def _params(arguments: argparse.Namespace) -> int:
-    from pipeline import params, recipes
+    from pipeline.params import params_file, recipes
 
     if arguments.explain:
         return _explain(arguments.explain)
     path = _params_path(arguments)
-    sections = params.load(path)
+    sections = params_file.load(path)
     if arguments.check:
         print(f"{path}: all {len(sections)} sections are right")
         return 0
@@ -110,7 +110,7 @@ def _params(arguments: argparse.Namespace) -> int:
 def _explain(name: str) -> int:
     import textwrap
 
-    from pipeline import reference
+    from pipeline.params import reference
 
     for number, one in enumerate(reference.explain(name)):
         print(
@@ -125,14 +125,14 @@ def _experiments(arguments: argparse.Namespace) -> int:
         arguments.parser.error("--plot FILE must end with .svg or .png")
     if arguments.against and arguments.plot is None:
         arguments.parser.error("--against goes with --plot")
-    from pipeline import experiments
+    from pipeline.experiments import results
 
-    listing = experiments.read(_exp_show(arguments.file))
+    listing = results.read(_exp_show(arguments.file))
     if arguments.only is not None:
-        listing = experiments.only(listing, arguments.only)
+        listing = results.only(listing, arguments.only)
     if listing.experiments:
-        found = experiments.groups(listing.experiments, arguments.metric, over=arguments.over)
-        lines = experiments.table(found, exact=arguments.csv)
+        found = results.groups(listing.experiments, arguments.metric, over=arguments.over)
+        lines = results.table(found, exact=arguments.csv)
         print(laid_out(arguments, lines))
         if arguments.plot is not None:
             _plot(arguments, found)
@@ -144,13 +144,13 @@ def _experiments(arguments: argparse.Namespace) -> int:
 
 
 def _plot(arguments: argparse.Namespace, found: list[Group]) -> None:
-    from pipeline import experiments
-    from pipeline.comparison.grid import grid
-    from pipeline.files import atomic_file
+    from pipeline.experiments import results
+    from pipeline.experiments.figure import grid
+    from sightword.files import atomic_file
 
-    x, panels = experiments.series(found, against=arguments.against)
+    x, panels = results.series(found, against=arguments.against)
     if not arguments.metric:
-        panels = {name: panels[name] for name in experiments.DRAWN if name in panels} or panels
+        panels = {name: panels[name] for name in results.DRAWN if name in panels} or panels
     drawing = grid(panels, xlabel=x)
     with atomic_file(arguments.plot) as path:
         path.write_bytes(drawing.svg().encode() if arguments.plot.suffix == ".svg" else drawing.png())
@@ -162,8 +162,8 @@ def _exp_show(name: str | None) -> Any:
     import json
     import subprocess
 
-    from pipeline.errors import FileFormatError, SetupError
-    from pipeline.files import read_json
+    from sightword.errors import FileFormatError, SetupError
+    from sightword.files import read_json
 
     if name not in (None, "-"):
         return read_json(name)
@@ -184,7 +184,7 @@ def _exp_show(name: str | None) -> Any:
 
 def _params_path(arguments: argparse.Namespace) -> Path:
     """The file named by ``--params``, else the project's, spelt briefly."""
-    from pipeline.recipes import find_project
+    from pipeline.params.recipes import find_project
 
     if arguments.params is not None:
         return Path(arguments.params)

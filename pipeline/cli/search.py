@@ -14,9 +14,9 @@ from pipeline.cli.command import Commands, add_command
 if TYPE_CHECKING:
     import torch
 
-    from pipeline.search.newcomers import Newcomers
-    from pipeline.search.searcher import CaptionAnswer, Searcher
-    from pipeline.search.thumbnails import Thumbnails
+    from sightword.search.searcher import CaptionAnswer, Searcher
+    from sightword.search.thumbnails import Thumbnails
+    from sightword.search.uploads import Newcomers
 
 SEARCH = """\
 Find pictures by a sentence, or captions by a picture.
@@ -86,7 +86,7 @@ def _search(arguments: argparse.Namespace) -> int:
     _check(arguments)
     if arguments.serve:
         return _serve(arguments)
-    from pipeline.errors import SearchError
+    from sightword.errors import SearchError
 
     if arguments.query is not None:
         _refuse_bad(arguments.query)
@@ -135,24 +135,24 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _refuse_bad(query: str) -> None:
     """What is wrong whatever the encoder is, before it is loaded."""
-    from pipeline.search.query import check_text
+    from sightword.search.query import check_text
 
     check_text(query)
 
 
 def _device() -> torch.device:
-    from pipeline import devices, machine
+    from sightword import devices, machine
 
     return devices.use(machine.current(), deterministic=False)
 
 
 def _searcher(arguments: argparse.Namespace, device: torch.device) -> Searcher:
-    from pipeline import machine
-    from pipeline.captions.table import read_texts
-    from pipeline.errors import SearchError
-    from pipeline.features.table import read_features
-    from pipeline.model.sentence_encoder import SentenceEncoder
-    from pipeline.search.searcher import Searcher
+    from sightword import machine
+    from sightword.captions.table import read_texts
+    from sightword.encoder.sentence_encoder import SentenceEncoder
+    from sightword.errors import SearchError
+    from sightword.features.table import read_features
+    from sightword.search.searcher import Searcher
 
     encoder = SentenceEncoder.load(arguments.encoder, device=device)
     captions = arguments.captions or (CAPTIONS if CAPTIONS.is_file() else None)
@@ -169,7 +169,7 @@ def _searcher(arguments: argparse.Namespace, device: torch.device) -> Searcher:
 
 
 def _newcomers(arguments: argparse.Namespace, searcher: Searcher, device: torch.device) -> Newcomers:
-    from pipeline.search.newcomers import Newcomers
+    from sightword.search.uploads import Newcomers
 
     return Newcomers(searcher.attributes, searcher.rows_of_files, weights=arguments.weights, device=device)
 
@@ -274,9 +274,9 @@ def _print_captions(
 def _serve(arguments: argparse.Namespace) -> int:
     import threading
 
-    from pipeline.search import serving
-    from pipeline.search.guard import is_loopback
-    from pipeline.search.web import Parts, create_app
+    from sightword.search import serving
+    from sightword.search.access import is_loopback
+    from sightword.search.web import Parts, create_app
 
     host = arguments.host or _HOST
     with serving.listen(host, PORT if arguments.port is None else arguments.port) as listening:
@@ -310,7 +310,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 def _thumbnails(arguments: argparse.Namespace, searcher: Searcher) -> tuple[Thumbnails | None, list[str]]:
     """Where the pictures are, and what is to say of them."""
-    from pipeline.search.thumbnails import open_pictures
+    from sightword.search.thumbnails import open_pictures
 
     folder = arguments.pictures or PICTURES
     if arguments.pictures is None and not folder.is_dir():

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.cli.command import Commands, add_command
-from pipeline.errors import StoreError
+from sightword.errors import StoreError
 
 if TYPE_CHECKING:
-    from pipeline.features.store import Store
-    from pipeline.features.upkeep import Kind
+    from sightword.features.maintenance import Kind
+    from sightword.features.store import Store
 
 STORE = """\
 Look after the store of computed features: stats, verify, prune.
@@ -59,21 +59,21 @@ def _store(arguments: argparse.Namespace) -> int:
 
 
 def _stats(arguments: argparse.Namespace) -> int:
-    from pipeline.features import upkeep
+    from sightword.features import maintenance
 
     store = _open_store(arguments)
     print(f"{store.folder}")
-    for kind in upkeep.survey(store, arguments.kind):
+    for kind in maintenance.survey(store, arguments.kind):
         _print_kind(kind)
     return 0
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    from pipeline.features import upkeep
+    from sightword.features import maintenance
 
     store = _open_store(arguments)
     sound = damaged = 0
-    for kind in upkeep.survey(store, arguments.kind):
+    for kind in maintenance.survey(store, arguments.kind):
         sound += kind.features
         damaged += len(kind.damaged)
         for what in kind.damaged:
@@ -83,12 +83,12 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _prune(arguments: argparse.Namespace) -> int:
-    from pipeline.features import upkeep
+    from sightword.features import maintenance
 
     store = _open_store(arguments)
     if arguments.unused is not None and arguments.unused < 0:
         arguments.parser.error("--unused DAYS cannot be below 0")
-    done = upkeep.prune(
+    done = maintenance.prune(
         store,
         remove=arguments.remove,
         unused_days=arguments.unused,
@@ -106,8 +106,8 @@ def _prune(arguments: argparse.Namespace) -> int:
 
 
 def _open_store(arguments: argparse.Namespace) -> Store:
-    from pipeline import machine
-    from pipeline.features.store import Store
+    from sightword import machine
+    from sightword.features.store import Store
 
     folder = Path(arguments.store) if arguments.store else machine.current().store
     store = Store(folder)

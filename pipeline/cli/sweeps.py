@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from pipeline.cli.command import Commands, add_command, add_layout, laid_out
 
 if TYPE_CHECKING:
-    from pipeline.sweeps.grid import Grid
-    from pipeline.sweeps.ground import Ground
-    from pipeline.sweeps.plan import Run
-    from pipeline.sweeps.work import Event
+    from pipeline.experiments.baseline import Ground
+    from pipeline.experiments.grid import Grid
+    from pipeline.experiments.plan import Run
+    from pipeline.experiments.runner import Event
 
 MANY = 100
 """Experiments to run that are asked about."""
@@ -56,10 +56,10 @@ def add(commands: Commands) -> None:
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
-    from pipeline.errors import ParamsError, SweepError
-    from pipeline.recipes import find_project
-    from pipeline.sweeps import grid, ground, jobs, plan, slots
-    from pipeline.sweeps.copies import run as dvc
+    from pipeline.experiments import baseline, grid, jobs, plan, slots
+    from pipeline.experiments.clones import run as dvc
+    from pipeline.params.recipes import find_project
+    from sightword.errors import ParamsError, SweepError
 
     project = find_project(Path.cwd())
     wanted = grid.load(arguments.grid)
@@ -71,7 +71,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
             f"--only {arguments.only.pattern}: no experiment has such a name", where=arguments.grid,
             expected=f"part of a name such as {every[0].name}",
         )  # fmt: skip
-    here = ground.stand_on(project)
+    here = baseline.stand_on(project)
     folder = project / ".dvc" / "tmp" / "sweeps" / wanted.name
     done, taken = here.done(runs)
     if arguments.status:
@@ -124,7 +124,7 @@ def _work(
     cache: str,
 ) -> tuple[bool, list[Event]]:
     """Run the jobs; whether it was interrupted, and the failures."""
-    from pipeline.sweeps.work import Sweep
+    from pipeline.experiments.runner import Sweep
 
     with _Progress(sum(not job.stages for job in order), len(places)) as progress:
         sweep = Sweep(folder, here, base, dvc=DVC, slots=places, tell=progress.tell, replace=arguments.replace)
@@ -200,8 +200,8 @@ def _base(wanted: Grid, project: Path) -> tuple[str, str]:
     """The text of the parameters that all start from, and what to call it."""
     import os
 
-    from pipeline import recipes
-    from pipeline.files import read_text
+    from pipeline.params import recipes
+    from sightword.files import read_text
 
     if wanted.base is None:
         return read_text(project / "params.yaml", todo="Write one with `sightword recipe NAME`."), "params.yaml"
@@ -212,10 +212,10 @@ def _base(wanted: Grid, project: Path) -> tuple[str, str]:
 
 def _unused(wanted: Grid, project: Path, base: str) -> list[str]:
     """What to say of a ``params.yaml`` that is not what the experiments start from."""
-    from pipeline.errors import SightwordError
-    from pipeline.files import read_text
+    from pipeline.experiments.plan import leaves
     from pipeline.lineage import documents
-    from pipeline.sweeps.plan import leaves
+    from sightword.errors import SightwordError
+    from sightword.files import read_text
 
     if wanted.base is None:
         return []
@@ -237,15 +237,15 @@ def _status(
     done: set[str],
     taken: Sequence[str],
 ) -> int:
-    from pipeline.errors import FileFormatError
-    from pipeline.files import read_json
-    from pipeline.sweeps import work
+    from pipeline.experiments import runner
+    from sightword.errors import FileFormatError
+    from sightword.files import read_json
 
     try:
-        told = read_json(folder / work.STATE)
+        told = read_json(folder / runner.STATE)
     except FileFormatError:
         told = {}
-    process = work.at_work(folder)
+    process = runner.at_work(folder)
     states = {}
     for run in runs:
         last = told.get(run.name, {}).get("state", "")
@@ -282,22 +282,22 @@ def _table(arguments: argparse.Namespace, project: Path, here: Ground, names: Se
     """The results of the sweep's experiments, seeds together."""
     import json
 
-    from pipeline import experiments
-    from pipeline.errors import ParamsError
-    from pipeline.sweeps.copies import run as dvc
+    from pipeline.experiments import results
+    from pipeline.experiments.clones import run as dvc
+    from sightword.errors import ParamsError
 
     said = dvc(DVC, "exp", "show", "--json", "--rev", here.commit, folder=project)
     wanted = set(names)
-    found = [one for one in experiments.read(json.loads(said)).experiments if one.name in wanted]
+    found = [one for one in results.read(json.loads(said)).experiments if one.name in wanted]
     if not found:
         _say("no experiment has results yet")
         return
     try:
-        groups = experiments.groups(found, arguments.metric)
+        groups = results.groups(found, arguments.metric)
     except ParamsError as error:
         _say(f"no table: {error}")  # the experiments are there, and what failed is still to be told
         return
-    print(laid_out(arguments, experiments.table(groups, exact=arguments.csv)))
+    print(laid_out(arguments, results.table(groups, exact=arguments.csv)))
 
 
 def _where(places: Sequence[Any]) -> str:

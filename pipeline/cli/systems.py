@@ -85,21 +85,21 @@ def _compare(arguments: argparse.Namespace) -> int:
     _check(arguments)
     if arguments.published is not None:
         return _beside_published(arguments)
-    from pipeline import machine
-    from pipeline.comparison import contrast, sides, systems
+    from pipeline.comparison import contrast, runs, systems
     from pipeline.lineage.facts import RUNS
+    from sightword import machine
 
     samples = systems.SAMPLES if arguments.samples is None else arguments.samples
     seed = systems.SEED if arguments.seed is None else arguments.seed
     project = _project()
     facts = [] if project is None else [project / RUNS, machine.current().store / RUNS]
-    with sides.opened(arguments.a, arguments.b, project) as (a, b):
+    with runs.opened(arguments.a, arguments.b, project) as (a, b):
         found = contrast.contrast(
             a, b, project=project, facts=facts, unseen=arguments.unseen, samples=samples, seed=seed
         )
         _print_contrast(arguments, found)
         page = arguments.html
-        if page is None and project is not None and not arguments.csv and sides.is_revision(arguments.a, arguments.b):
+        if page is None and project is not None and not arguments.csv and runs.is_revision(arguments.a, arguments.b):
             page = project / PAGE
         if page is not None:
             from pipeline.comparison.page import write
@@ -126,8 +126,8 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _project() -> Path | None:
     """The project that the user is in; None where there is none."""
-    from pipeline.errors import SetupError
-    from pipeline.recipes import find_project
+    from pipeline.params.recipes import find_project
+    from sightword.errors import SetupError
 
     try:
         return find_project(Path.cwd())
@@ -168,8 +168,8 @@ def _print_contrast(arguments: argparse.Namespace, found: Contrast) -> None:
 
 def _beside_published(arguments: argparse.Namespace) -> int:
     from pipeline.comparison import systems, table
-    from pipeline.semantics import published
-    from pipeline.semantics.pair_table import read_pairs
+    from sightword.semantics import published
+    from sightword.semantics.pair_table import read_pairs
 
     path = systems.pairs_file(arguments.a)
     beside = published.beside_published(read_pairs(path), arguments.published)
@@ -201,9 +201,10 @@ def _tell_left_out(names: list[str]) -> None:
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
-    from pipeline import judging, layout
-    from pipeline.files import write_json
-    from pipeline.semantics.settings import TASKS
+    from pipeline.cli import text_table
+    from sightword.encoder import by_name
+    from sightword.files import write_json
+    from sightword.semantics.settings import TASKS
 
     if arguments.batch_size is not None and arguments.batch_size < 1:
         arguments.parser.error("--batch-size N must be at least 1")
@@ -214,13 +215,13 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     if out is not None and pairs is not None and out.resolve() == pairs.resolve():
         arguments.parser.error("--out and --pairs are the same file")
     skip = arguments.missing == "skip"
-    judging.check(data, tasks, skip=skip, outputs=[path for path in (out, pairs) if path is not None])
+    by_name.check(data, tasks, skip=skip, outputs=[path for path in (out, pairs) if path is not None])
     captions = arguments.training_captions
-    training = None if captions is None else judging.read_training_captions(Path(captions))
-    encode = judging.open_encoder(arguments.encoder, batch_size=arguments.batch_size, lower_case=arguments.lower_case)
+    training = None if captions is None else by_name.read_training_captions(Path(captions))
+    encode = by_name.open_encoder(arguments.encoder, batch_size=arguments.batch_size, lower_case=arguments.lower_case)
 
-    from pipeline.semantics.evaluation import judge
-    from pipeline.semantics.pair_table import write_pairs
+    from sightword.semantics.evaluation import judge
+    from sightword.semantics.pair_table import write_pairs
 
     found = judge(
         encode,
@@ -237,7 +238,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
         write_json(out, found.metrics)
     if pairs is not None:
         write_pairs(pairs, found.judged)
-    print(layout.to_text(judging.score_table(found.metrics)))
+    print(text_table.to_text(by_name.score_table(found.metrics)))
     for row in found.judged:
         if "undefined" in row.entry:
             print(f"{row.task} {row.subtask} is undefined: {row.entry['undefined']}", file=sys.stderr)

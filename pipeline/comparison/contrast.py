@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.comparison import recall
 from pipeline.comparison.recall import Ranks, Recall
-from pipeline.comparison.sides import METRICS, TOP, Side
+from pipeline.comparison.runs import METRICS, TOP, Side
 from pipeline.comparison.systems import SAMPLES, SEED, Comparison, compare
-from pipeline.errors import FileFormatError, ScoringError, SemanticsError
-from pipeline.files import read_json
 from pipeline.lineage.difference import Difference, Pair, difference
 from pipeline.lineage.history import changed_params
 from pipeline.lineage.lock import flat
-from pipeline.report.figures import is_number
-from pipeline.report.gallery import first_right, read_top
-from pipeline.report.summary import headline_split
-from pipeline.semantics.pair_table import PairTable, read_pairs
+from sightword.errors import FileFormatError, ScoringError, SemanticsError
+from sightword.files import read_json
+from sightword.report.gallery import first_right, read_top
+from sightword.report.number_formats import is_number
+from sightword.report.summary import headline_split
+from sightword.semantics.pair_table import PairTable, read_pairs
 
 if TYPE_CHECKING:
     import pandas as pd

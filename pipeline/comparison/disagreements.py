@@ -10,11 +10,11 @@ import numpy as np
 
 from pipeline.comparison.contrast import Answers
 from pipeline.comparison.systems import unseen_pairs
-from pipeline.report.gallery import Captions, Tile, by_hash
-from pipeline.report.thumbnails import thumbnails
-from pipeline.semantics.breakdown import TRAINED
-from pipeline.semantics.pair_table import PairTable
-from pipeline.statistics import mean_ranks
+from sightword.report.gallery import Captions, Tile, by_hash
+from sightword.report.thumbnails import thumbnails
+from sightword.semantics.breakdown import TRAINED
+from sightword.semantics.pair_table import PairTable
+from sightword.statistics import mean_ranks
 
 TILES = 5
 """Answers that are shown of each run."""

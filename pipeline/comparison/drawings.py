@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from pipeline.comparison.systems import Better
-from pipeline.report.drawing import BLUE, GREY, INK, ORANGE, WIDTH, Drawing, Spanned, draw_spanned, drawing_style
+from sightword.report.drawing import BLUE, GREY, INK, ORANGE, WIDTH, Drawing, Spanned, draw_spanned, drawing_style
 
 LOOKS: dict[Better, tuple[str, str, str]] = {
     "A": (BLUE, "o", "A is better beyond chance"),

@@ -17,15 +17,15 @@ from pipeline.comparison import disagreements, drawings, table
 from pipeline.comparison.contrast import Contrast
 from pipeline.comparison.drawings import Gap, Line
 from pipeline.comparison.recall import Recall
-from pipeline.comparison.sides import CAPTIONS, CURVES, ENCODER, RESIZED, Side
+from pipeline.comparison.runs import CAPTIONS, CURVES, ENCODER, RESIZED, Side
 from pipeline.comparison.systems import Better, who_is_better
-from pipeline.errors import EncoderError, FileFormatError
-from pipeline.files import write_text
 from pipeline.lineage.lock import Lock
-from pipeline.report import attention, figures, gallery
-from pipeline.report.drawing import Drawing
-from pipeline.report.inputs import numbers, read_tsv
-from pipeline.report.plots import parts
+from sightword.errors import EncoderError, FileFormatError
+from sightword.files import write_text
+from sightword.report import attention, gallery, number_formats
+from sightword.report.drawing import Drawing
+from sightword.report.inputs import numbers, read_tsv
+from sightword.report.plots import parts
 
 QUERIES = 4
 """Captions that only one run answers, for each run."""
@@ -88,11 +88,11 @@ def write(contrast: Contrast, path: Path) -> int:
 
 def render(contrast: Contrast) -> str:
     """The page's text."""
-    ours, report = resources.files("pipeline.comparison"), resources.files("pipeline.report")
+    ours, report = resources.files("pipeline.comparison"), resources.files("sightword.report")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"n": figures.count, "plain": figures.plain}
+    environment.filters |= {"n": number_formats.count, "plain": number_formats.plain}
     script = report.joinpath("page.js").read_text("utf-8")
     style = report.joinpath("page.css").read_text("utf-8") + ours.joinpath("page.css").read_text("utf-8")
     captions = _captions(contrast)
@@ -111,7 +111,7 @@ def render(contrast: Contrast) -> str:
         semantics_verdict=table.verdict(contrast.semantics) if contrast.semantics else [],
         semantics_drawing=_markup(_semantic_gaps(contrast)),
         numbers=[
-            (name, figures.plain(a), figures.plain(b), f"{a - b:+.6g}" if a != b else "0")
+            (name, number_formats.plain(a), number_formats.plain(b), f"{a - b:+.6g}" if a != b else "0")
             for name, a, b in contrast.numbers
         ],
         pairs=disagreements.pairs(contrast.pairs, number=PAIRS, unseen=contrast.unseen)
@@ -251,7 +251,7 @@ def _one_attended(side: Side, texts: Sequence[str]) -> dict[str, attention.Atten
     folder = side.file(ENCODER)
     if folder is None or not texts:
         return {}
-    from pipeline.model.sentence_encoder import SentenceEncoder
+    from sightword.encoder.sentence_encoder import SentenceEncoder
 
     found = attention.attend(SentenceEncoder.load(folder, device="cpu"), texts) or []
     return {one.text: one for one in found}

@@ -2,7 +2,7 @@
 
 Both answered the same queries, and mostly fail on the same ones, so their intervals say little of the difference.
 For its interval pictures are drawn with all their queries, as for the intervals of one system
-(:mod:`pipeline.retrieval.bootstrap`), the same ones for both.
+(:mod:`sightword.retrieval.bootstrap`), the same ones for both.
 
 For the test the answers to all queries of a picture are swapped between the two at random (Noreen 1989; Smucker, Allan
 & Carterette 2007). Its level is exact however few queries the two differ on. A bootstrap's is not: where four pictures
@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.comparison.systems import SAMPLES, SEED, Better, who_is_better
-from pipeline.errors import ScoringError
-from pipeline.statistics import holm
+from sightword.errors import ScoringError
+from sightword.statistics import holm
 
 DEPTHS = (1, 5, 10)
 DIRECTIONS = ("caption_to_image", "image_to_caption")

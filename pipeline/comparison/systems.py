@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from pipeline.comparison.bootstrap import Resampled, resampled, resampled_differences
 from pipeline.comparison.dependent import Outcome, steiger, williams
-from pipeline.errors import FileFormatError, SemanticsError
-from pipeline.files import Pathish
-from pipeline.semantics.pair_table import PairTable, ScoredPairs
-from pipeline.semantics.published import Key, Score, check_numbers, in_mean, score_of
-from pipeline.statistics import holm, pearson
+from sightword.errors import FileFormatError, SemanticsError
+from sightword.files import Pathish
+from sightword.semantics.pair_table import PairTable, ScoredPairs
+from sightword.semantics.published import Key, Score, check_numbers, in_mean, score_of
+from sightword.statistics import holm, pearson
 
 SAMPLES = 10_000
 SEED = 0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pipeline.comparison.bootstrap import Resampled
 from pipeline.comparison.recall import Recall, better_counts
 from pipeline.comparison.systems import LEVEL, Comparison, Mean, Row
-from pipeline.semantics.published import SYSTEMS, BesidePublished, Key, Score, in_mean, wins
+from sightword.semantics.published import SYSTEMS, BesidePublished, Key, Score, in_mean, wins
 
 _HEADER = ["task", "subtask", "pairs", "A", "B", "A - B", "Williams p", "Steiger p", "bootstrap p", "Holm p", "better"]
 _EXACT = [

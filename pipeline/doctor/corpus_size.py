@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.doctor.situation import Situation, precomputed_shape
-from pipeline.errors import SightwordError
+from pipeline.doctor.context import Situation, precomputed_shape
+from sightword.errors import SightwordError
 
 TRIED = 16
 """Pictures that are resized to see how large they become."""
@@ -60,7 +60,7 @@ def _measure(situation: Situation) -> CorpusSize | None:
         return CorpusSize(len(ids), max((len(name.encode()) for name in ids), default=1), resized, longest, how)
     try:
         if settings.format == "sample":
-            from pipeline.corpus.sample.world import load_world
+            from sightword.corpus.sample.world import load_world
 
             planned = load_world(folder / settings.path).pictures
             count = planned.train + planned.dev + planned.test
@@ -81,7 +81,7 @@ def _from_tables(situation: Situation) -> tuple[list[str], list[str | None], str
     path = situation.project / "data/corpus/images.parquet"
     if not situation.is_current("corpus") or not path.is_file():
         return None
-    from pipeline.files import read_table
+    from sightword.files import read_table
 
     try:
         table = read_table(path, ["image_id", "path"])
@@ -91,7 +91,7 @@ def _from_tables(situation: Situation) -> tuple[list[str], list[str | None], str
 
 
 def _files(folder: Path) -> list[Path]:
-    from pipeline.corpus.listing import PICTURE_SUFFIXES, list_pictures
+    from sightword.corpus.listing import PICTURE_SUFFIXES, list_pictures
 
     listing = list_pictures(folder, required=False)
     names = sorted(listing.files) if listing else []
@@ -125,8 +125,8 @@ def _resized(situation: Situation, count: int, files: Sequence[Path]) -> float:
 
 
 def _try(files: Sequence[Path], settings: Any) -> list[int]:
-    from pipeline.images.decode import Reject
-    from pipeline.images.resized import Source, resize_file
+    from sightword.images.decode import Reject
+    from sightword.images.resized import Source, resize_file
 
     found: list[int] = []
     end = time.monotonic() + SECONDS

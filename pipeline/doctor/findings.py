@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from pipeline.doctor.situation import Situation
-from pipeline.errors import SightwordError
+from pipeline.doctor.context import Situation
+from sightword.errors import SightwordError
 
 State = Literal["ok", "warning", "problem"]
 

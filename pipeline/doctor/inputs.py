@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipeline.corpus.listing import list_pictures
+from pipeline.doctor.context import Situation, precomputed_shape
 from pipeline.doctor.findings import Note, good, problem, warning
-from pipeline.doctor.situation import Situation, precomputed_shape
-from pipeline.doctor.words import size, some
-from pipeline.errors import CorpusError, SemanticsError
-from pipeline.features.settings import RANDOM, is_weights_file
-from pipeline.files import sha256_file
+from pipeline.doctor.formats import size, some
+from sightword.corpus.listing import list_pictures
+from sightword.errors import CorpusError, SemanticsError
+from sightword.features.settings import RANDOM, is_weights_file
+from sightword.files import sha256_file
 
 _PLACES = "data/raw/README.md tells where it goes; `sightword fetch --help` what can be downloaded."
 
@@ -72,9 +72,9 @@ def _corpus_files(path: Path, settings: Any) -> list[str]:
     Raises:
         CorpusError: it cannot be told which file is meant.
     """
-    from pipeline.corpus import flickr8k
-    from pipeline.corpus.documents import one_file
-    from pipeline.corpus.sample.world import FILE
+    from sightword.corpus import flickr8k
+    from sightword.corpus.documents import one_file
+    from sightword.corpus.sample.world import FILE
 
     if settings.format == "sample":
         return [FILE]
@@ -119,7 +119,7 @@ def _fetch(situation: Situation, path: str) -> str:
 
 def look_at_semantics(situation: Situation) -> Iterator[Note]:
     """The evaluation sets that the parameters name."""
-    from pipeline.semantics.datasets import missing_file
+    from sightword.semantics.datasets import missing_file
 
     if situation.project is None or situation.settings is None:
         return

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pipeline import machine
+from pipeline.doctor.context import Situation, precomputed_shape
 from pipeline.doctor.corpus_size import CorpusSize
-from pipeline.doctor.situation import Situation, precomputed_shape
+from sightword import machine
 
 Place = Literal["the project", "the store", "the scratch folder"]
 

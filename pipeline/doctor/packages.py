@@ -18,9 +18,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from pipeline.doctor.context import Situation
 from pipeline.doctor.findings import Note, good, problem, warning
-from pipeline.doctor.situation import Situation
-from pipeline.doctor.words import some
+from pipeline.doctor.formats import some
 
 OLDEST = (3, 11)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pipeline.doctor.context import PATIENCE, Situation
 from pipeline.doctor.findings import Note, good, problem, warning
-from pipeline.doctor.situation import PATIENCE, Situation
-from pipeline.doctor.words import some
+from pipeline.doctor.formats import some
 
 _HINTS = {
     "MissingDeps": "Install what it needs, such as `pip install 'dvc[ssh]'` or `'dvc[s3]'`.",

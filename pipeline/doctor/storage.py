@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipeline import machine
+from pipeline.doctor.context import Situation
 from pipeline.doctor.findings import Note, good, problem, warning
-from pipeline.doctor.situation import Situation
-from pipeline.errors import SetupError
+from sightword import machine
+from sightword.errors import SetupError
 
 FEW_FILES = 10_000
 """Files that a disk should still have room for: DVC makes one for each file of an output and of raw data."""

@@ -11,15 +11,15 @@ import sys
 from contextlib import AbstractContextManager
 from typing import Any
 
-from pipeline import params
-from pipeline.errors import SightwordError
+from pipeline.params import params_file
+from sightword.errors import SightwordError
 
 
 def main() -> None:
     """Answer on standard output."""
     given = json.loads(sys.stdin.readline())
     _say(_torch())
-    settings = params.check(given["params"]) if given["params"] else None
+    settings = params_file.check(given["params"]) if given["params"] else None
     width = None
     if settings is None or settings["features"].model_dump()["source"] == "extract":
         try:
@@ -52,14 +52,14 @@ def _torch() -> dict[str, Any]:
 
 
 def _backbone(settings: dict[str, Any] | None) -> dict[str, Any]:
-    from pipeline.features import vision
+    from sightword.features import vision
 
     found: dict[str, Any] = {"torchvision": vision.torchvision.__version__, "mended": bool(vision._libraries)}
     if settings is None:
         return found
-    from pipeline.features.backbones import find_backbone
-    from pipeline.features.peak import skeleton
-    from pipeline.features.settings import RANDOM, is_weights_file
+    from sightword.features.backbones import find_backbone
+    from sightword.features.settings import RANDOM, is_weights_file
+    from sightword.features.utilisation import skeleton
 
     section = settings["features"]
     with _undrawn():
@@ -91,8 +91,8 @@ def encoder_sizes(train: Any, tokens: int, width: int) -> dict[str, Any]:
     """
     import torch
 
-    from pipeline.model.encoders import Encoders
-    from pipeline.training.objective import Objective
+    from sightword.model.encoders import Encoders
+    from sightword.training.objective import Objective
 
     with torch.device("meta"), _undrawn():
         encoders = Encoders(tokens, width, train)

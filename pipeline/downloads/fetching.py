@@ -23,8 +23,8 @@ from pipeline.downloads.preparation import PREPARATIONS
 from pipeline.downloads.sources import Source
 from pipeline.downloads.transfer import Patience, Resuming, UnreachableError, need_room, writing
 from pipeline.downloads.unpacking import unpack
-from pipeline.errors import DownloadError
-from pipeline.files import sha256_file, write_text
+from sightword.errors import DownloadError
+from sightword.files import sha256_file, write_text
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from pipeline.errors import DownloadError
-from pipeline.files import read_text, write_text
+from sightword.errors import DownloadError
+from sightword.files import read_text, write_text
 
 NAME = "checksums.txt"
 

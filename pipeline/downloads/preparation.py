@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from pipeline.errors import DownloadError
+from sightword.errors import DownloadError
 
 SNLI_PARTS = ("train", "dev", "test")
 

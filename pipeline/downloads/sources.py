@@ -11,9 +11,9 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from pipeline import yaml_reader
-from pipeline.errors import DownloadError
-from pipeline.settings import Settings
+from sightword import yaml_reader
+from sightword.errors import DownloadError
+from sightword.settings import Settings
 
 TABLE = Path(__file__).with_name("sources.yaml")
 WEIGHTS = "weights"

@@ -25,8 +25,8 @@ import requests
 from tqdm import tqdm
 
 from pipeline import __version__
-from pipeline.errors import DownloadError
-from pipeline.files import FULL, require_regular, write_text
+from sightword.errors import DownloadError
+from sightword.files import FULL, require_regular, write_text
 
 log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Literal
 
 from pipeline.downloads.transfer import need_room, writing
-from pipeline.errors import DownloadError
+from sightword.errors import DownloadError
 
 RATIO = 100
 """So many bytes may come of each byte of the archive; texts reach 10, pictures 1."""

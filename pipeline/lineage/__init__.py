@@ -5,7 +5,7 @@ It reads ``dvc.lock`` and git as data, and needs neither DVC nor the data themse
 
 from typing import Any
 
-from pipeline.doors import open_door
+from sightword._lazy import open_door
 
 _DOORS = {
     "audit": "pipeline.lineage.chain",

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import LineageError
-from pipeline.lineage import keys
+from pipeline.lineage import metric_keys
 from pipeline.lineage.evidence import FETCH, Evidence, Records, Verdict
 from pipeline.lineage.facts import read_facts
 from pipeline.lineage.history import lock_of
 from pipeline.lineage.lock import LOCK, Artefact, Entry, Lock, read_lock, within
 from pipeline.lineage.repository import Commit, Repository
-from pipeline.lineage.subject import Subject, in_history, resolve
+from pipeline.lineage.target import Subject, in_history, resolve
 from pipeline.lineage.workspace import State, Workspace
+from sightword.errors import LineageError
 
 CODE = ("pipeline", "stages")
 """Folders whose files are code; whatever else no stage made is data."""
@@ -110,7 +110,7 @@ def audit(
     """Tell how something was made.
 
     Args:
-        what: see :func:`pipeline.lineage.subject.resolve`.
+        what: see :func:`pipeline.lineage.target.resolve`.
         project: the folder with ``dvc.lock``, or a bare repository.
         facts: folders with facts of runs.
         revision: a commit or experiment whose lock is read; empty: the workspace's.
@@ -300,7 +300,7 @@ def _look_inside(subject: Subject, maker: Entry, here: Workspace) -> None:
         files = (hashed.files if hashed else None) or {}
     name = subject.path.removeprefix(out.path).strip("/")
     if name and files and not any(within(file, name) for file in files):
-        todo = keys.nearest(subject.path, [f"{out.path}/{file}" for file in files])
+        todo = metric_keys.nearest(subject.path, [f"{out.path}/{file}" for file in files])
         raise LineageError(f"is no file of {out.path}, which {maker.name} wrote", where=subject.path, todo=todo)
 
 
@@ -335,7 +335,7 @@ def _evaluate(found: Audit, here: Workspace, repository: Repository | None, comm
     except ValueError as error:
         where = f"{subject.path} in {commit.name}" if commit else subject.path
         raise LineageError(f"is not valid JSON ({error})", where=where) from None
-    found.value = keys.find(values, subject.key, subject.path)
+    found.value = metric_keys.find(values, subject.key, subject.path)
 
 
 def _tell_unknown(found: Audit, here: Workspace, repository: Repository | None) -> None:

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import LineageError
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.chain import CODE, lock_at, lock_here
 from pipeline.lineage.facts import read_facts
 from pipeline.lineage.history import changed_params
 from pipeline.lineage.lock import Entry, Lock, flat, within
 from pipeline.lineage.repository import Commit, Repository
-from pipeline.lineage.subject import resolve
+from pipeline.lineage.target import resolve
+from sightword.errors import LineageError
 
 WORKSPACE = "workspace"
 """The name of what lies here, committed or not."""
@@ -87,7 +87,7 @@ def difference(
         first: a commit, branch or experiment, or ``workspace``.
         second: the same.
         project: the folder with ``dvc.lock``.
-        what: only the chain that made this, see :func:`pipeline.lineage.subject.resolve`; empty: all stages.
+        what: only the chain that made this, see :func:`pipeline.lineage.target.resolve`; empty: all stages.
         facts: folders with facts of runs.
         start: where relative paths begin; default: the project.
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pipeline.errors import LineageError
 from pipeline.lineage import documents
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.lock import Artefact, Entry, build_entry
+from sightword.errors import LineageError
 
 Verdict = Literal["vouched for", "contradicted", "never seen to run"]
 FETCH = "`dvc fetch --run-cache` brings the records that were pushed"

@@ -24,13 +24,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import LineageError
-from pipeline.files import write_text
 from pipeline.lineage import documents
 from pipeline.lineage.hashing import Ignored, hash_path
 from pipeline.lineage.lock import LOCK, entry_key, read_lock, tracked_hashes
-from pipeline.machine import Machine
-from pipeline.shared import write_new
+from sightword.errors import LineageError
+from sightword.files import write_text
+from sightword.group_files import write_new
+from sightword.machine import Machine
 
 log = logging.getLogger(__name__)
 

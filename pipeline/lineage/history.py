@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import LineageError
-from pipeline.lineage import keys
+from pipeline.lineage import metric_keys
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.lock import LOCK, Entry, Lock, flat, read_lock
 from pipeline.lineage.repository import Commit, Repository
+from sightword.errors import LineageError
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def history(what: str, project: Path, *, everywhere: bool = False) -> History:
                         default=len(points) - 1)  # fmt: skip
             points.insert(place + 1, _point(commit, state, base))
     if not points:
-        todo = keys.nearest(key, seen) if seen else f"`dvc metrics show` lists the files; is {path} committed?"
+        todo = metric_keys.nearest(key, seen) if seen else f"`dvc metrics show` lists the files; is {path} committed?"
         raise LineageError("no commit or experiment has this key", where=what, todo=todo)
     return History(path, key, points, unknown)
 
@@ -110,7 +110,7 @@ def _state(repository: Repository, commit: Commit, cache: Cache, path: str, key:
             values = json.loads(text)
         except ValueError:
             values = None
-        found = keys.look_up(values, key)
+        found = metric_keys.look_up(values, key)
         value = found[0] if found else None
         if found is None and isinstance(values, Mapping):
             seen[:] = [name for name, _ in flat(values)]

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.errors import LineageError
 from pipeline.lineage import documents
+from sightword.errors import LineageError
 
 LOCK = "dvc.lock"
 _STAGE = re.compile(r"^  (\S.*):$")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pipeline.errors import LineageError
 from pipeline.lineage.lock import read_lock
+from sightword.errors import LineageError
 
 
 def merge_locks(base: str, ours: str, theirs: str) -> tuple[str, list[str]]:

@@ -9,8 +9,8 @@ from typing import Any
 
 import jinja2
 
-from pipeline.files import canonical_json, write_text
 from pipeline.lineage.graph import Layout, lay_out
+from sightword.files import canonical_json, write_text
 
 COLUMN, ROW = 158, 76
 """Pixels from one node to the next."""

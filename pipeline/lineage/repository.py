@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from pipeline.errors import LineageError
+from sightword.errors import LineageError
 
 _EXPERIMENT = re.compile(r"refs/exps/([0-9a-f]{2}/[0-9a-f]{38})/(.+)")
 _OBJECT = re.compile(rb"[0-9a-f]+ ([a-z]+) ([0-9]+)\n")

@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import LineageError
-from pipeline.lineage import documents, keys
+from pipeline.lineage import documents, metric_keys
 from pipeline.lineage.chain import CODE, lock_at, lock_here
 from pipeline.lineage.facts import packages_here, processor, read_facts
 from pipeline.lineage.hashing import IGNORE, hash_listing
 from pipeline.lineage.lock import Artefact, Entry
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.lineage.workspace import State, Workspace
+from sightword.errors import LineageError
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def verify(
         commit = repository.commit(revision) if revision else repository.head()
         lock = lock_at(repository, commit) if revision and commit else lock_here(project)
         if stage not in lock.entries:
-            todo = keys.nearest(stage, lock.entries) or f"The stages are {', '.join(lock.entries)}."
+            todo = metric_keys.nearest(stage, lock.entries) or f"The stages are {', '.join(lock.entries)}."
             raise LineageError("the lock has no such stage", where=stage, todo=todo)
         entry = lock.entries[stage]
         if not entry.outs:

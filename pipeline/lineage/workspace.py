@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pipeline.errors import LineageError
 from pipeline.lineage import documents
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.hashing import Hashed, Ignored, hash_path
 from pipeline.lineage.lock import Artefact, Entry, flat
+from sightword.errors import LineageError
 
 State = Literal["ok", "changed since", "missing", "not known"]
 

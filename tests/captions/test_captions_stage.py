@@ -12,14 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.captions.encoding import encode_captions
-from pipeline.captions.settings import CaptionsSettings
-from pipeline.captions.table import CaptionTable, check_vocabulary, read_captions, read_texts, write_captions
-from pipeline.captions.vocabulary import Vocabulary
-from pipeline.corpus.records import Caption, Image, clean
-from pipeline.corpus.tables import write_tables
-from pipeline.errors import CaptionsError, FileFormatError
-from pipeline.files import write_table
+from sightword.captions.encoding import encode_captions
+from sightword.captions.settings import CaptionsSettings
+from sightword.captions.table import CaptionTable, check_vocabulary, read_captions, read_texts, write_captions
+from sightword.captions.vocabulary import Vocabulary
+from sightword.corpus.records import Caption, Image, clean
+from sightword.corpus.tables import write_tables
+from sightword.errors import CaptionsError, FileFormatError
+from sightword.files import write_table
 from stages.captions import work
 
 TEXTS = {"a.jpg": ("train", ["A dog .", "Zwei Hunde ."]), "b.jpg": ("dev", ["a cat !"]), "c.jpg": ("test", ["É"])}

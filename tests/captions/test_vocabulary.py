@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.captions.normalise import Normalisation
-from pipeline.captions.units import is_token, split
-from pipeline.captions.vocabulary import PAD, UNKNOWN, Vocabulary
-from pipeline.errors import CaptionsError
+from sightword.captions.normalise import Normalisation
+from sightword.captions.units import is_token, split
+from sightword.captions.vocabulary import PAD, UNKNOWN, Vocabulary
+from sightword.errors import CaptionsError
 
 texts = st.lists(st.text(min_size=1), min_size=1)
 

@@ -19,7 +19,7 @@ from pipeline.cli import main
 from pipeline.comparison.contrast import contrast
 from pipeline.comparison.disagreements import pairs
 from pipeline.comparison.page import render
-from pipeline.comparison.sides import opened
+from pipeline.comparison.runs import opened
 from pipeline.comparison.systems import unseen_pairs
 
 

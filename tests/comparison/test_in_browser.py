@@ -7,7 +7,7 @@ from browser import Browser
 
 from pipeline.comparison.contrast import contrast
 from pipeline.comparison.page import write
-from pipeline.comparison.sides import opened
+from pipeline.comparison.runs import opened
 
 pytestmark = [pytest.mark.full, pytest.mark.system]  # a browser is a package of the system
 

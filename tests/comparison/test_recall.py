@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 
 from pipeline.comparison import recall
 from pipeline.comparison.recall import compare
-from pipeline.errors import ScoringError
+from sightword.errors import ScoringError
 
 
 def ranks_of(pictures):

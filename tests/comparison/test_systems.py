@@ -11,9 +11,9 @@ from pipeline.comparison.bootstrap import resampled, resampled_differences
 from pipeline.comparison.dependent import steiger, williams
 from pipeline.comparison.systems import compare, pairs_file
 from pipeline.comparison.table import lines, verdict
-from pipeline.errors import FileFormatError, SemanticsError
-from pipeline.semantics.pair_table import PairTable, ScoredPairs
-from pipeline.statistics import fisher_interval, holm
+from sightword.errors import FileFormatError, SemanticsError
+from sightword.semantics.pair_table import PairTable, ScoredPairs
+from sightword.statistics import fisher_interval, holm
 
 SIZES = {
     ("STS12", "MSRpar"): 120,

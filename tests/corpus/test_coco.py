@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.corpus.reading import read_corpus
-from pipeline.corpus.records import Corpus
-from pipeline.corpus.settings import CorpusSettings
-from pipeline.errors import CorpusError, ParamsError
+from sightword.corpus.reading import read_corpus
+from sightword.corpus.records import Corpus
+from sightword.corpus.settings import CorpusSettings
+from sightword.errors import CorpusError, ParamsError
 
 
 def write(folder: Path, name: str, images: dict[int, str], annotations: list[tuple[int, int, str]]) -> None:

@@ -16,8 +16,8 @@ import pytest
 from PIL import Image
 from ruamel.yaml import YAML
 
-from pipeline.corpus.settings import CorpusSettings
-from pipeline.errors import CorpusError, ParamsError, SightwordError
+from sightword.corpus.settings import CorpusSettings
+from sightword.errors import CorpusError, ParamsError, SightwordError
 from stages.corpus import work
 
 CSV = "image,caption,split\na.jpg,A dog .,train\nb.jpg,A cat .,test\nc.jpg,Gone .,\n"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.corpus.reading import read_corpus
-from pipeline.corpus.records import Corpus
-from pipeline.corpus.settings import CorpusSettings
-from pipeline.errors import CorpusError, FileFormatError
+from sightword.corpus.reading import read_corpus
+from sightword.corpus.records import Corpus
+from sightword.corpus.settings import CorpusSettings
+from sightword.errors import CorpusError, FileFormatError
 
 CAPTIONS = """a.jpg#1\tSecond of a .
 a.jpg#0\tFirst of a .

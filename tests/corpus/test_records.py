@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from pipeline.corpus.listing import Listing, list_pictures
-from pipeline.corpus.records import Caption, Image, check_path, clean, split_name
-from pipeline.corpus.settings import CorpusSettings
-from pipeline.corpus.tables import write_tables
-from pipeline.errors import CorpusError
+from sightword.corpus.listing import Listing, list_pictures
+from sightword.corpus.records import Caption, Image, check_path, clean, split_name
+from sightword.corpus.settings import CorpusSettings
+from sightword.corpus.tables import write_tables
+from sightword.errors import CorpusError
 
 names = st.sampled_from(["a.jpg", "b.jpg", "c.jpg", "sub/d.jpg"])
 splits = {"a.jpg": "train", "b.jpg": "dev", "c.jpg": None, "sub/d.jpg": "test"}

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.corpus.sample.drawing import draw_scene
-from pipeline.corpus.sample.grammar import captions, converse, leave_out, sentence
-from pipeline.corpus.sample.likeness import follows, likeness
-from pipeline.corpus.sample.making import make_sample
-from pipeline.corpus.sample.scene import Group, Scene, random_scene, scenes_of, stream
-from pipeline.corpus.sample.sentences import sick_pair, sts_pair, write_senteval
-from pipeline.corpus.sample.world import World, load_world
-from pipeline.errors import CorpusError
+from sightword.corpus.sample.drawing import draw_scene
+from sightword.corpus.sample.grammar import captions, converse, leave_out, sentence
+from sightword.corpus.sample.likeness import follows, likeness
+from sightword.corpus.sample.making import make_sample
+from sightword.corpus.sample.scene import Group, Scene, random_scene, scenes_of, stream
+from sightword.corpus.sample.sentences import sick_pair, sts_pair, write_senteval
+from sightword.corpus.sample.world import World, load_world
+from sightword.errors import CorpusError
 
 seeds = st.integers(0, 10**9)
 

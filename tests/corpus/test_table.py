@@ -7,10 +7,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from pipeline.corpus.reading import read_corpus
-from pipeline.corpus.records import Corpus
-from pipeline.corpus.settings import CorpusSettings
-from pipeline.errors import CorpusError, FileFormatError
+from sightword.corpus.reading import read_corpus
+from sightword.corpus.records import Corpus
+from sightword.corpus.settings import CorpusSettings
+from sightword.errors import CorpusError, FileFormatError
 
 ROWS = [
     ("cats/one.jpg", "A cat, asleep .", "train"),

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from pipeline.doctor.context import Situation
 from pipeline.doctor.findings import Check, Finding, Note, examine
-from pipeline.doctor.situation import Situation
 
 Look = Callable[[Situation], Iterable[Note]]
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from checkout import Checkout
 
-from pipeline import machine
 from pipeline.cli import main
 from pipeline.doctor import needs
 from pipeline.doctor.checks import CHECKS
+from pipeline.doctor.context import Situation
 from pipeline.doctor.corpus_size import measure
-from pipeline.doctor.situation import Situation
+from sightword import machine
 
 MACHINE = {check.name for check in CHECKS if not check.needs_project}
 
@@ -110,7 +110,7 @@ def test_what_was_reckoned_is_what_a_run_writes(copy: Checkout, tmp_path: Path, 
     for name, value in copy.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("SIGHTWORD_WORKERS", "0")
-    with Situation(copy.folder, copy.folder, dvc="pipeline.cli.dvc_facts") as before:
+    with Situation(copy.folder, copy.folder, dvc="pipeline.doctor.dvc_facts") as before:
         corpus = measure(before)
         assert corpus is not None
         assert corpus.pictures == 96

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.doctor.context import Asked, Situation
 from pipeline.doctor.findings import Check, examine, good
-from pipeline.doctor.situation import Asked, Situation
-from pipeline.errors import SetupError
+from sightword.errors import SetupError
 
 
 def broken(_: Situation):

@@ -13,18 +13,19 @@ import small_project
 from looks import only, states
 from PIL import Image
 
-from pipeline import machine, params
-from pipeline.doctor import needs, room
+from pipeline.doctor import capacity, needs
+from pipeline.doctor.capacity import available, look_at_disk, look_at_memory
+from pipeline.doctor.context import Situation, precomputed_shape
 from pipeline.doctor.corpus_size import CorpusSize, measure
 from pipeline.doctor.findings import Check, examine
-from pipeline.doctor.room import available, look_at_disk, look_at_memory
-from pipeline.doctor.situation import Situation, precomputed_shape
 from pipeline.doctor.torch_facts import encoder_sizes
-from pipeline.features.table import Origin, write_features
-from pipeline.images.resized import Source, write_resized
 from pipeline.lineage.lock import Lock
-from pipeline.training.checkpoint import Checkpoint
-from pipeline.training.settings import TrainSettings
+from pipeline.params import params_file
+from sightword import machine
+from sightword.features.table import Origin, write_features
+from sightword.images.resized import Source, write_resized
+from sightword.training.checkpoint import Checkpoint
+from sightword.training.settings import TrainSettings
 
 TORCH = {"torch": "2", "devices": [], "dimension": 1024, "network_bytes": 1_400_000, "encoder_bytes": 1_268_032,
          "weight_bytes": 1_259_840}  # fmt: skip
@@ -76,7 +77,7 @@ def test_the_sizes_of_snapshots_and_checkpoints(tmp_path: Path, monkeypatch, set
 
 
 def train_tokens() -> int:
-    from pipeline.captions.vocabulary import Vocabulary
+    from sightword.captions.vocabulary import Vocabulary
 
     return len(Vocabulary.load("data/captions/vocabulary.json"))
 
@@ -112,7 +113,7 @@ def test_the_size_of_resized_pictures(project, tmp_path: Path, encoding) -> None
     corpus = measure(situation)
     assert corpus is not None
     assert corpus.pictures == 20
-    settings = params.load(project.folder / "params.yaml")["resize"]
+    settings = params_file.load(project.folder / "params.yaml")["resize"]
     write_resized(tmp_path / "resized", [Source(name, str(folder / name)) for name in names], settings)
     written = sum(path.stat().st_size for path in (tmp_path / "resized").glob("shard-*"))
     assert corpus.pictures * corpus.resized == pytest.approx(written, rel=0.05)
@@ -126,7 +127,7 @@ def test_the_sample_is_reckoned_before_it_is_drawn(project) -> None:
 
 def disk_of(free: float, monkeypatch: pytest.MonkeyPatch) -> None:
     real = shutil.disk_usage("/")
-    monkeypatch.setattr(room.shutil, "disk_usage", lambda _: real._replace(free=int(free)))
+    monkeypatch.setattr(capacity.shutil, "disk_usage", lambda _: real._replace(free=int(free)))
 
 
 def test_a_disk_that_is_large_tight_or_too_small(project, monkeypatch) -> None:
@@ -161,7 +162,7 @@ def test_without_a_corpus_nothing_can_be_reckoned(project) -> None:
 def test_memory_that_is_enough_or_not(project, monkeypatch) -> None:
     project.known |= {"torch": TORCH}
     for free, expected in ((1e12, {"ok"}), (1e6, {"problem"})):
-        monkeypatch.setattr(room, "available", lambda free=free: free)
+        monkeypatch.setattr(capacity, "available", lambda free=free: free)
         found = project.look(look_at_memory)
         assert [one.what.split()[2] for one in found] == ["resize", "features", "train"]
         assert states(found) == expected
@@ -189,7 +190,7 @@ def test_what_has_run_and_is_here_needs_nothing(project) -> None:
 
 
 def test_the_memory_of_a_card(project, monkeypatch) -> None:
-    monkeypatch.setattr(room, "available", lambda: 1e12)
+    monkeypatch.setattr(capacity, "available", lambda: 1e12)
     card = {"name": "a card", "free": 1e6, "total": 8e9, "kind": "sm_90"}
     project.known |= {"torch": {**TORCH, "devices": [card]}}
     found = [one for one in project.look(look_at_memory) if one.state == "warning"]
@@ -204,11 +205,11 @@ def test_the_limit_of_a_container_counts(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "max").write_text("2000000\n")
     (tmp_path / "current").write_text("1500000\n")
     (tmp_path / "memory.stat").write_text("anon 5\ninactive_file 200000\n")
-    monkeypatch.setattr(room, "GROUPS", ((tmp_path / "max", tmp_path / "current"),))
+    monkeypatch.setattr(capacity, "GROUPS", ((tmp_path / "max", tmp_path / "current"),))
     assert available() == 700_000
     (tmp_path / "max").write_text("max\n")
     assert available() != 700_000
-    monkeypatch.setattr(room, "MEMORY", tmp_path / "none")
+    monkeypatch.setattr(capacity, "MEMORY", tmp_path / "none")
     assert available() is None
 
 
@@ -226,7 +227,7 @@ def test_what_a_training_holds_is_about_what_was_reckoned(tmp_path: Path, reposi
         values = values.replace(old, new, 1)
     (tmp_path / "params.yaml").write_text(values)
     held = 1e6 * peak(repository, tmp_path, "-m", "stages.train", "-q")
-    settings = params.load("params.yaml")
+    settings = params_file.load("params.yaml")
     facts = {**TORCH, "dimension": 2048, **encoder_sizes(settings["train"], train_tokens(), 2048)}
     situation = Situation(tmp_path, tmp_path, known={"torch": facts})
     reckoned = needs.memory(situation, CorpusSize(12, 8, 0.0, 20, ""), machine.current())

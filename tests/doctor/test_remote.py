@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from looks import only, states
 
-from pipeline.cli import dvc_facts
-from pipeline.doctor import situation as module
+from pipeline.doctor import context as module
+from pipeline.doctor import dvc_facts
+from pipeline.doctor.context import Situation
 from pipeline.doctor.findings import Check, Finding, examine
 from pipeline.doctor.remote import look_at_remote
-from pipeline.doctor.situation import Situation
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def configure(project, url: str, *, name: str = "config", **more: str) -> None:
 
 
 def ask(project, *, quick: bool = False) -> list[Finding]:
-    with Situation(project.folder, project.folder, quick=quick, dvc="pipeline.cli.dvc_facts") as situation:
+    with Situation(project.folder, project.folder, quick=quick, dvc="pipeline.doctor.dvc_facts") as situation:
         situation.known["torch"] = {}
         return list(examine([Check("remote", look_at_remote)], situation))
 
@@ -207,7 +207,7 @@ def test_a_broken_configuration_and_notes_that_cannot_be_written(
 
     monkeypatch.setenv("DVC_SITE_CACHE_DIR", str(tmp_path / site))
     (lab.folder / ".dvc/config").write_text(config)
-    with Situation(lab.folder, lab.folder, dvc="pipeline.cli.dvc_facts") as situation:
+    with Situation(lab.folder, lab.folder, dvc="pipeline.doctor.dvc_facts") as situation:
         found = list(examine([Check("cache", look_at_cache), Check("remote", look_at_remote)], situation))
     assert "DVC cannot work here" in only(found, "problem").what
     assert todo in only(found, "problem").todo

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from looks import only, states
 
-from pipeline.doctor import places, storage
-from pipeline.doctor.places import is_network, kind_of, look_at_places
+from pipeline.doctor import filesystems, storage
+from pipeline.doctor.filesystems import is_network, kind_of, look_at_places
 from pipeline.doctor.storage import look_at_cache, look_at_folders, look_at_locks
 
 
@@ -175,7 +175,7 @@ def test_kinds_of_file_systems(folder, kind, network) -> None:
 
 def test_network_file_systems_and_memory(project, tmp_path: Path, monkeypatch) -> None:
     mounts = tmp_path / "mounts"
-    monkeypatch.setattr(places, "MOUNTS", mounts)
+    monkeypatch.setattr(filesystems, "MOUNTS", mounts)
     monkeypatch.setenv("SIGHTWORD_STORE", "/lab/store")
     monkeypatch.setenv("SIGHTWORD_SCRATCH", "/lab/scratch")
     mounts.write_text(f"/dev/vda / ext4 rw 0 0\nlab:/ /lab nfs rw 0 0\nx {project.folder.parent} nfs4 rw 0 0\n")

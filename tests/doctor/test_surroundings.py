@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from looks import only, states
 
-from pipeline.doctor import surroundings
-from pipeline.doctor.surroundings import look_at_clock, look_at_devices, look_at_settings
+from pipeline.doctor import hardware
+from pipeline.doctor.hardware import look_at_clock, look_at_devices, look_at_settings
 
 CARD = {"name": "a card", "free": 10e9, "total": 80e9, "kind": "sm_90"}
 CPU = {"torch": "2.13.0+cpu", "cuda_build": None, "devices": []}
@@ -50,7 +50,7 @@ def test_a_misspelt_variable_has_a_guess_and_every_documented_one_is_known(proje
     monkeypatch.setenv("SIGHTWORD_SCRACH", "x")
     assert "SIGHTWORD_SCRATCH" in only(project.look(look_at_settings), "warning").todo
     documented = set(re.findall(r"\bSIGHTWORD_[A-Z_]+", (repository / "docs/machine.md").read_text()))
-    assert documented <= surroundings._known_variables()
+    assert documented <= hardware._known_variables()
 
 
 def test_a_busy_machine(project, monkeypatch) -> None:
@@ -61,7 +61,7 @@ def test_a_busy_machine(project, monkeypatch) -> None:
 
 
 def driver(monkeypatch: pytest.MonkeyPatch, *, there: bool) -> None:
-    monkeypatch.setattr(surroundings, "DRIVERS", (Path("/") if there else Path("/no/such/driver"),))
+    monkeypatch.setattr(hardware, "DRIVERS", (Path("/") if there else Path("/no/such/driver"),))
 
 
 def test_no_card_is_nothing_loud(project, monkeypatch) -> None:
@@ -101,7 +101,7 @@ def test_cards_and_drivers(project, monkeypatch, facts, there, device, state, wo
     ],
 )
 def test_what_runs_on_what(kind, built, runs) -> None:
-    assert surroundings._runs_on(kind, built) is runs
+    assert hardware._runs_on(kind, built) is runs
 
 
 def test_a_clock_that_differs_from_the_files(project, monkeypatch) -> None:
@@ -109,5 +109,5 @@ def test_a_clock_that_differs_from_the_files(project, monkeypatch) -> None:
 
     assert states(project.look(look_at_clock)) == {"ok"}
     real = time.time
-    monkeypatch.setattr(surroundings.time, "time", lambda: real() - 60)
+    monkeypatch.setattr(hardware.time, "time", lambda: real() - 60)
     assert "60 s ahead" in only(project.look(look_at_clock), "warning").what

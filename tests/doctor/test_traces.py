@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from looks import only, states
 
-from pipeline.doctor.situation import Situation
-from pipeline.doctor.traces import look_at_files, look_at_git
+from pipeline.doctor.context import Situation
+from pipeline.doctor.project import look_at_files, look_at_git
 
 
 def test_a_clean_project(project) -> None:

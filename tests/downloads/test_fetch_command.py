@@ -16,12 +16,12 @@ import pytest
 import torch
 
 from pipeline.cli import downloads, main
-from pipeline.corpus.coco import read_coco
-from pipeline.corpus.flickr8k import read_flickr8k
-from pipeline.corpus.karpathy import read_karpathy
 from pipeline.downloads.sources import data_sets
-from pipeline.semantics.datasets import SUBTASKS, missing_file, read_task
-from pipeline.semantics.settings import CLASSIFICATION, TASKS
+from sightword.corpus.coco import read_coco
+from sightword.corpus.flickr8k import read_flickr8k
+from sightword.corpus.karpathy import read_karpathy
+from sightword.semantics.datasets import SUBTASKS, missing_file, read_task
+from sightword.semantics.settings import CLASSIFICATION, TASKS
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from fetched import BODY, SHA256, content, leftovers
 from pipeline.downloads import fetching
 from pipeline.downloads.fetching import fetch
 from pipeline.downloads.sources import Source
-from pipeline.errors import DownloadError
+from sightword.errors import DownloadError
 
 SCRIPT = """
     import sys

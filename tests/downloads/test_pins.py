@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from pipeline.downloads.pins import add_pins, read_pins
-from pipeline.errors import DownloadError
+from sightword.errors import DownloadError
 
 ONE, TWO = "1" * 64, "2" * 64
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.downloads.preparation import penn_treebank, split_snli, tokenised_twice, without_quotes
-from pipeline.errors import DownloadError
+from sightword.errors import DownloadError
 
 # What GNU sed gives with the rules of SentEval's tokenizer.sed.
 BY_SED = {

@@ -8,13 +8,13 @@ from urllib.parse import urlsplit
 import pytest
 from pydantic import ValidationError
 
-from pipeline.corpus.flickr8k import CAPTIONS, LISTS
 from pipeline.downloads.sources import WEIGHTS, Source, data_sets, find
-from pipeline.errors import DownloadError
-from pipeline.features import vision
-from pipeline.semantics.classification_data import FILES
-from pipeline.semantics.datasets import _files
-from pipeline.semantics.settings import CLASSIFICATION, TASKS
+from sightword.corpus.flickr8k import CAPTIONS, LISTS
+from sightword.errors import DownloadError
+from sightword.features import vision
+from sightword.semantics.classification_data import FILES
+from sightword.semantics.datasets import _files
+from sightword.semantics.settings import CLASSIFICATION, TASKS
 
 EVERY = [(name, source) for name, data_set in data_sets().items() for source in data_set.sources]
 
@@ -59,10 +59,10 @@ def test_flickr8k_is_what_its_reader_needs():
 
 
 def test_recipes_look_where_it_puts_things(repository):
-    from pipeline import params
+    from pipeline.params import params_file
 
     for recipe in ("flickr8k", "coco", "coco-order"):
-        sections = params.load(repository / f"recipes/{recipe}.yaml")
+        sections = params_file.load(repository / f"recipes/{recipe}.yaml")
         corpus, semantics = sections["corpus"].model_dump(), sections["semantics"].model_dump()
         data_set = find(recipe.partition("-")[0])
         root = f"data/raw/{data_set.folder}"

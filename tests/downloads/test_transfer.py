@@ -17,7 +17,7 @@ from silent_pipes import silent_pipe
 
 from pipeline.downloads import transfer
 from pipeline.downloads.transfer import Patience, Resuming, UnreachableError
-from pipeline.errors import DownloadError
+from sightword.errors import DownloadError
 
 BODY = random.Random(0).randbytes(200_000)
 

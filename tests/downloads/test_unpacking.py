@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from pipeline.downloads import unpacking
 from pipeline.downloads.unpacking import unpack
-from pipeline.errors import DownloadError
+from sightword.errors import DownloadError
 
 MAKERS = ["zip", "tar", "tar.gz"]
 ALL = {"a/**": "kept"}

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from kept_epochs import EPOCHS, WIDTH, write_inputs
 
-from pipeline.epochs.settings import EpochsSettings
-from pipeline.errors import EncoderError, SemanticsError
-from pipeline.report.inputs import read_tsv
+from sightword.errors import EncoderError, SemanticsError
+from sightword.report.inputs import read_tsv
+from sightword.selection.epochs_settings import EpochsSettings
 from stages import epochs
 
 TABLE = Path("plots/epochs/epochs.tsv")
@@ -54,7 +54,7 @@ def test_wrong_input_leaves_the_earlier_table(workplace):
 def test_features_of_another_network_are_refused(workplace):
     import numpy as np
 
-    from pipeline.features.table import Origin, write_features
+    from sightword.features.table import Origin, write_features
 
     ids = [f"p{number:02d}" for number in range(30)]
     block = (np.arange(30), np.ones((30, WIDTH + 1), np.float32))

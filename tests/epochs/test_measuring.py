@@ -10,15 +10,15 @@ import torch
 from kept_epochs import EPOCHS, TEXTS, write_inputs
 from pydantic import ValidationError
 
-from pipeline.captions.table import read_captions
-from pipeline.epochs.measuring import measure_epochs, rows
-from pipeline.epochs.settings import EpochsSettings
-from pipeline.errors import SemanticsError
-from pipeline.features.table import read_features
-from pipeline.model.saved import save_weights
-from pipeline.model.sentence_encoder import SentenceEncoder
-from pipeline.pairs import pair
-from pipeline.training.snapshots import file_name, read_snapshots
+from sightword.captions.table import read_captions
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.errors import SemanticsError
+from sightword.features.table import read_features
+from sightword.model.saved import save_weights
+from sightword.pairs import pair
+from sightword.selection.epochs import measure_epochs, rows
+from sightword.selection.epochs_settings import EpochsSettings
+from sightword.training.snapshots import file_name, read_snapshots
 
 CPU = torch.device("cpu")
 
@@ -145,7 +145,7 @@ def test_an_encoder_that_gives_one_vector_for_everything_has_no_correlation(inpu
 
 
 def test_the_mean_over_tasks_is_given_only_where_all_are_defined():
-    from pipeline.epochs.measuring import Measured
+    from sightword.selection.epochs import Measured
 
     r10 = {"caption_to_image": 1.0, "image_to_caption": 2.0}
     measured = [Measured(1, r10, {"STS12": 40.0, "STS13": 60.0}), Measured(2, r10, {"STS12": None, "STS13": 60.0})]

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from pipeline.errors import FeaturesError
-from pipeline.features import backbones, vision
-from pipeline.features.backbones import FeatureNetwork, build, cut, find_backbone
+from sightword.errors import FeaturesError
+from sightword.features import backbones, vision
+from sightword.features.backbones import FeatureNetwork, build, cut, find_backbone
 
 KNOWN = {
     "alexnet": 4096,

@@ -11,20 +11,20 @@ import pytest
 import torch
 from PIL import Image
 
-import pipeline.features
-from pipeline.errors import FeaturesError, FileFormatError, PictureError, SetupError, WeightsError
-from pipeline.features import corpus, door, extractor
-from pipeline.features import store as store_module
-from pipeline.features.corpus import ResizedCorpus, Summary
-from pipeline.features.door import extract
-from pipeline.features.part import Part, parse_part
-from pipeline.features.settings import FeaturesSettings
-from pipeline.features.store import Store
-from pipeline.features.table import read_features
-from pipeline.features.vision import models, torchvision
-from pipeline.files import sha256_file, write_table
-from pipeline.images.resized import Source, write_resized
-from pipeline.images.settings import ResizeSettings
+import sightword.features
+from sightword.errors import FeaturesError, FileFormatError, PictureError, SetupError, WeightsError
+from sightword.features import api, compute, extractor
+from sightword.features import store as store_module
+from sightword.features.api import extract
+from sightword.features.compute import ResizedCorpus, Summary
+from sightword.features.partition import Part, parse_part
+from sightword.features.settings import FeaturesSettings
+from sightword.features.store import Store
+from sightword.features.table import read_features
+from sightword.features.vision import models, torchvision
+from sightword.files import sha256_file, write_table
+from sightword.images.resized import Source, write_resized
+from sightword.images.settings import ResizeSettings
 
 SMALL = FeaturesSettings(backbone="squeezenet1_1", weights="random", weights_seed=1, crop=48)
 RESIZE = ResizeSettings(side=56, shards=3)
@@ -68,7 +68,7 @@ def counts(summary: Summary) -> tuple[int, int, int]:
 
 def test_the_door_gives_the_numbers_that_the_stage_stores(tmp_path, sources) -> None:
     run(tmp_path, sources)
-    found = pipeline.features.extract(
+    found = sightword.features.extract(
         [source.path for source in sources], "squeezenet1_1", "random", weights_seed=1, resize=56, crop=48
     )
     stored = read_features(tmp_path / "f.h5")
@@ -101,7 +101,7 @@ def test_a_call_that_is_not_full_is_filled_up(sources, monkeypatch) -> None:
 @pytest.mark.slow
 def test_reading_processes_do_not_change_the_bytes(tmp_path, sources, monkeypatch) -> None:
     alone = run(tmp_path, sources)
-    monkeypatch.setattr(corpus, "GROUPS_A_WORKER", 1)
+    monkeypatch.setattr(compute, "GROUPS_A_WORKER", 1)
     assert run(tmp_path, sources, store=Store(tmp_path / "another"), workers=2) == alone
 
 
@@ -243,12 +243,12 @@ def test_shards_that_are_replaced_meanwhile_are_refused(tmp_path, sources) -> No
 
 
 def test_a_picture_that_changes_while_it_is_read_is_refused(tmp_path, sources, monkeypatch) -> None:
-    honest = door.resize_to_array
+    honest = api.resize_to_array
 
     def swapped(source: Source, settings: ResizeSettings):
         return honest(Source(source.image_id, sources[1].path), settings)
 
-    monkeypatch.setattr(door, "resize_to_array", swapped)
+    monkeypatch.setattr(api, "resize_to_array", swapped)
     with pytest.raises(PictureError, match="changed while it was read"):
         extract([sources[0].path], "squeezenet1_1", "random", resize=56, crop=48, store=tmp_path / "store")
     assert not list((tmp_path / "store").rglob("*.parquet"))

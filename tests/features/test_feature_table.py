@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.errors import FeaturesError, FileFormatError
-from pipeline.features.hdf5 import seal
-from pipeline.features.table import FeatureTable, Origin, read_features, write_features
+from sightword.errors import FeaturesError, FileFormatError
+from sightword.features.hdf5 import seal
+from sightword.features.table import FeatureTable, Origin, read_features, write_features
 
 ORIGIN = Origin("net", "avgpool", "random:0", "ab", '{"crop":8}', "fp32", "extracted")
 IDS = ["a.jpg", "bé.jpg", "c.jpg", "long name.jpg"]
@@ -220,7 +220,7 @@ def test_no_flipped_bit_is_ever_read(tmp_path) -> None:
 
 
 def test_values_that_are_not_finite_are_not_read(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("pipeline.features.table._check_block", lambda *_: None)
+    monkeypatch.setattr("sightword.features.table._check_block", lambda *_: None)
     write(tmp_path / "f.h5", values=np.where(np.eye(4, 3) > 0, np.inf, VALUES).astype(np.float32))
     with pytest.raises(FeaturesError, match=r"3 rows have values that are not finite, the first is a\.jpg"):
         read_features(tmp_path / "f.h5")

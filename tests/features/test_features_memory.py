@@ -11,8 +11,8 @@ import pytest
 from memory import peak
 from ruamel.yaml import YAML
 
-from pipeline.files import write_table
-from pipeline.images.shards import ResizedPicture, shard_path, write_shard
+from sightword.files import write_table
+from sightword.images.shards import ResizedPicture, shard_path, write_shard
 
 
 def project(repository: Path, folder: Path, count: int, side: int, **settings: object) -> Path:

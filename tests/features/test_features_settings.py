@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from pipeline.features.settings import FeaturesSettings
+from sightword.features.settings import FeaturesSettings
 
 SHA = "0" * 64
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from pipeline.features.backbones import build, cut, find_backbone
-from pipeline.features.fusion import FusedConvolution, has_bfloat16_units, ready
+from sightword.features.backbones import build, cut, find_backbone
+from sightword.features.fusion import FusedConvolution, has_bfloat16_units, ready
 
 CPU = torch.device("cpu")
 
@@ -91,7 +91,7 @@ def test_all_of_a_resnet_is_fused() -> None:
 def test_even_areas_are_not_rounded(onednn, monkeypatch) -> None:
     """A value that bfloat16 does not hold, all over the picture: the first convolution must see it as it is."""
     if not onednn:
-        monkeypatch.setattr("pipeline.features.fusion._has_onednn", lambda: False)
+        monkeypatch.setattr("sightword.features.fusion._has_onednn", lambda: False)
     torch.manual_seed(0)
     network = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3)).eval()
     exact, images = copy.deepcopy(network[0]), torch.full((1, 3, 16, 16), 1.003)
@@ -175,7 +175,7 @@ def test_a_network_that_runs_in_another_thread_meanwhile_is_left_alone() -> None
 
 
 def test_without_onednn_the_numbers_are_the_same(monkeypatch) -> None:
-    monkeypatch.setattr("pipeline.features.fusion._has_onednn", lambda: False)
+    monkeypatch.setattr("sightword.features.fusion._has_onednn", lambda: False)
     assert not has_bfloat16_units()
     network = ready(lively("resnet18"), precision="fp32", device=CPU)
     assert not any(isinstance(module, FusedConvolution) for module in network.modules())

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from faulty_disk import FaultyDisk
 
-from pipeline.features.table import Origin, write_features
+from sightword.features.table import Origin, write_features
 
 ORIGIN = Origin("net", "avgpool", "random:0", "ab", "{}", "fp32", "extracted")
 COUNT, WIDTH = 64, 512

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pipeline.features import backbones, fusion, peak, vision
-from pipeline.features.backbones import find_backbone
-from pipeline.features.settings import IMAGENET_MEAN, IMAGENET_STD
-from pipeline.features.transform import Transform
+from sightword.features import backbones, fusion, utilisation, vision
+from sightword.features.backbones import find_backbone
+from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
+from sightword.features.transform import Transform
 
 
 def transform(**changes) -> Transform:
@@ -22,11 +22,11 @@ def transform(**changes) -> Transform:
 )
 def test_the_work_of_published_networks(name, dimension, gflop) -> None:
     """Against torchvision's own table of multiply-adds, which counts the classifier too."""
-    network = peak.skeleton(find_backbone(name))
+    network = utilisation.skeleton(find_backbone(name))
     assert network.dimension == dimension
-    one = peak.flops_a_picture(network, transform())
+    one = utilisation.flops_a_picture(network, transform())
     assert one / 1e9 == pytest.approx(gflop, rel=0.01)
-    assert peak.flops_a_picture(network, transform(crops="ten")) == 10 * one
+    assert utilisation.flops_a_picture(network, transform(crops="ten")) == 10 * one
 
 
 def test_counting_hooks_itself_to_no_module_of_another_thread() -> None:
@@ -44,7 +44,7 @@ def test_counting_hooks_itself_to_no_module_of_another_thread() -> None:
                 lambda hook, register=register: (hooked.append(hook), register(hook))[1],
             )
         network = backbones.FeatureNetwork(Looking(), 1)
-        assert peak.flops_a_picture(network, transform(crop=9)) == 2 * 75 * 25
+        assert utilisation.flops_a_picture(network, transform(crop=9)) == 2 * 75 * 25
     assert hooked == []
 
 
@@ -53,12 +53,12 @@ def test_each_family_has_a_skeleton_and_a_graph(name) -> None:
     """RegNet's cannot be built on torch's meta device like the others."""
     first = min((known for known in vision.classifiers() if known.startswith(name)), key=lambda known: "128" in known)
     first = {"regnet": "regnet_y_400mf", "wide_resnet": "wide_resnet50_2"}.get(name, first)
-    network = peak.skeleton(find_backbone(first))
+    network = utilisation.skeleton(find_backbone(first))
     assert all(weight.is_meta for weight in network.parameters())
-    assert peak.flops_a_picture(network, transform(crop=224)) > 1e7
+    assert utilisation.flops_a_picture(network, transform(crop=224)) > 1e7
     assert fusion._trace(network) is not None
 
 
 def test_the_peak_is_a_rate(monkeypatch) -> None:
-    monkeypatch.setattr(peak, "SIDE", 300)
-    assert 1e8 < peak.peak_flops("fp32", torch.device("cpu")) < 1e14
+    monkeypatch.setattr(utilisation, "SIDE", 300)
+    assert 1e8 < utilisation.peak_flops("fp32", torch.device("cpu")) < 1e14

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.errors import FeaturesError, FileFormatError
-from pipeline.features.precomputed import convert
-from pipeline.features.settings import FeaturesSettings
-from pipeline.features.table import Origin, read_features, write_features
+from sightword.errors import FeaturesError, FileFormatError
+from sightword.features.precomputed import convert
+from sightword.features.settings import FeaturesSettings
+from sightword.features.table import Origin, read_features, write_features
 
 IDS = ["b", "a", "c"]
 VALUES = np.array([[1, 2], [3, 4], [5, 6]], np.float16)

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.features import segments
-from pipeline.features.segments import KEY_LENGTH, SUFFIX, Array, read_segment, write_segment
+from sightword.features import segments
+from sightword.features.segments import KEY_LENGTH, SUFFIX, Array, read_segment, write_segment
 
 DIMENSION = 4
 

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from kept_features import DIMENSION, KIND, OTHER, as_bytes, damage, read, some, write
 
-from pipeline.errors import StoreError
-from pipeline.features import store as module
-from pipeline.features.segments import write_segment
-from pipeline.features.store import Store
+from sightword.errors import StoreError
+from sightword.features import store as module
+from sightword.features.segments import write_segment
+from sightword.features.store import Store
 
 
 @pytest.fixture

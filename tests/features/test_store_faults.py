@@ -20,13 +20,13 @@ import pyarrow as pa
 import pytest
 from faulty_disk import FaultyDisk
 
-from pipeline.errors import StoreError
-from pipeline.features import store as module
-from pipeline.features.identity import Identity
-from pipeline.features.segments import SUFFIX
-from pipeline.features.settings import IMAGENET_MEAN, IMAGENET_STD
-from pipeline.features.store import Store
-from pipeline.features.transform import Transform
+from sightword.errors import StoreError
+from sightword.features import store as module
+from sightword.features.identity import Identity
+from sightword.features.segments import SUFFIX
+from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
+from sightword.features.store import Store
+from sightword.features.transform import Transform
 
 DIMENSION = 3000
 """Enough for a segment that does not fit into a file's buffer."""

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from small_disk import run_on_a_disk
 
-from pipeline.errors import StoreError
-from pipeline.features import store as module
-from pipeline.features.identity import Identity
-from pipeline.features.segments import Array
-from pipeline.features.settings import IMAGENET_MEAN, IMAGENET_STD
-from pipeline.features.store import Store
-from pipeline.features.transform import Transform
+from sightword.errors import StoreError
+from sightword.features import store as module
+from sightword.features.identity import Identity
+from sightword.features.segments import Array
+from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
+from sightword.features.store import Store
+from sightword.features.transform import Transform
 
 DIMENSION = 2048
 DISK = 3 << 20

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from kept_features import KIND, as_bytes, damage, read, some, write
 
-from pipeline.features import store as module
-from pipeline.features.store import Store
+from sightword.features import store as module
+from sightword.features.store import Store
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_a_segment_that_may_not_be_read_is_told_as_that(store, monkeypatch, capl
     def refuse(*_, **__):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr("pipeline.features.segments.pq.ParquetFile", refuse)
+    monkeypatch.setattr("sightword.features.segments.pq.ParquetFile", refuse)
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert read(store, some(range(3))) == {}
     [message] = caplog.messages

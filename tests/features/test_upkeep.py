@@ -15,13 +15,13 @@ import pytest
 from silent_pipes import silent_pipe
 
 from pipeline import cli
-from pipeline.errors import StoreError
-from pipeline.features import upkeep
-from pipeline.features.identity import Identity
-from pipeline.features.segments import write_segment
-from pipeline.features.settings import IMAGENET_MEAN, IMAGENET_STD
-from pipeline.features.store import Store
-from pipeline.features.transform import Transform
+from sightword.errors import StoreError
+from sightword.features import maintenance
+from sightword.features.identity import Identity
+from sightword.features.segments import write_segment
+from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
+from sightword.features.store import Store
+from sightword.features.transform import Transform
 
 DIMENSION = 8
 
@@ -66,7 +66,7 @@ def test_a_survey_counts_each_feature_once(store) -> None:
     fill(store, identity(), range(20), segments=3)
     fill(store, identity(), range(5))
     fill(store, identity("vgg19"), range(4))
-    found = {kind.identity["backbone"]: kind for kind in upkeep.survey(store)}
+    found = {kind.identity["backbone"]: kind for kind in maintenance.survey(store)}
     assert (found["resnet152"].features, found["resnet152"].segments) == (20, 4)
     assert (found["vgg19"].features, found["vgg19"].damaged) == (4, [])
     folder = store.kinds / identity().name
@@ -76,12 +76,12 @@ def test_a_survey_counts_each_feature_once(store) -> None:
 def test_damage_is_found_and_pruned_and_nothing_else(store) -> None:
     features = fill(store, identity(), range(20), segments=2)
     damage(store, identity(), 7)
-    [kind] = upkeep.survey(store)
+    [kind] = maintenance.survey(store)
     assert kind.features == 19
     assert len(kind.damaged) == 1
     assert "1 features" in kind.damaged[0]
-    upkeep.prune(store)
-    [kind] = upkeep.survey(store)
+    maintenance.prune(store)
+    [kind] = maintenance.survey(store)
     assert (kind.features, kind.damaged, kind.segments) == (19, [], 1)
     del features[identity().key(f"{7:064x}")]
     assert same(read(store, identity(), list(features)), features)
@@ -90,20 +90,20 @@ def test_damage_is_found_and_pruned_and_nothing_else(store) -> None:
 def test_small_segments_become_one(store) -> None:
     features = fill(store, identity(), range(60), segments=12)
     fill(store, identity(), range(30), segments=5)
-    looked = upkeep.prune(store, dry_run=True)
+    looked = maintenance.prune(store, dry_run=True)
     assert (looked.segments, len(store.segments(store.kinds / identity().name))) == (17, 17)
-    done = upkeep.prune(store)
+    done = maintenance.prune(store)
     assert (done.segments, done.bytes > 0) == (17, True)
     assert len(store.segments(store.kinds / identity().name)) == 1
     assert same(read(store, identity(), list(features)), features)
-    assert upkeep.prune(store) == upkeep.Pruned()
+    assert maintenance.prune(store) == maintenance.Pruned()
 
 
 def test_large_segments_stay(store, monkeypatch) -> None:
     features = fill(store, identity(), range(60), segments=2)
-    monkeypatch.setattr(upkeep, "MERGED_BYTES", 1000)
+    monkeypatch.setattr(maintenance, "MERGED_BYTES", 1000)
     before = store.segments(store.kinds / identity().name)
-    assert upkeep.prune(store).segments == 0
+    assert maintenance.prune(store).segments == 0
     assert store.segments(store.kinds / identity().name) == before
     assert same(read(store, identity(), list(features)), features)
 
@@ -112,7 +112,7 @@ def test_a_reader_under_way_is_not_disturbed(store) -> None:
     features = fill(store, identity(), range(60), segments=12)
     reading = store.read(identity(), DIMENSION, list(features))
     first, _ = next(reading)
-    upkeep.prune(store)
+    maintenance.prune(store)
     seen = len(first) + sum(len(keys) for keys, _ in reading)
     assert 5 <= seen < 60  # what was merged away meanwhile is missing, and is found by whoever asks again
     assert same(read(store, identity(), list(features)), features)
@@ -128,15 +128,15 @@ def test_a_segment_alone_may_be_merged_away_by_another_meanwhile(store, monkeypa
             path.unlink()
         return real(path)
 
-    real = upkeep._intact
-    monkeypatch.setattr(upkeep, "_intact", gone)
-    assert upkeep.prune(store).segments == 0
+    real = maintenance._intact
+    monkeypatch.setattr(maintenance, "_intact", gone)
+    assert maintenance.prune(store).segments == 0
     assert len(looked) == 2
 
 
 def test_a_writer_and_pruners_at_the_same_time_lose_nothing(store, monkeypatch) -> None:
-    monkeypatch.setattr("pipeline.features.store.FIRST", 0.0)
-    monkeypatch.setattr("pipeline.features.store.SHARE", 0.0)
+    monkeypatch.setattr("sightword.features.store.FIRST", 0.0)
+    monkeypatch.setattr("sightword.features.store.SHARE", 0.0)
     numbers = {identity().key(f"{number:064x}"): np.full(DIMENSION, number, np.float32) for number in range(150)}
     stop = threading.Event()
     problems: list[StoreError] = []
@@ -144,7 +144,7 @@ def test_a_writer_and_pruners_at_the_same_time_lose_nothing(store, monkeypatch) 
     def pruning() -> None:
         while not stop.is_set():
             try:
-                upkeep.prune(store)
+                maintenance.prune(store)
             except StoreError as error:
                 problems.append(error)
 
@@ -171,8 +171,8 @@ def test_files_of_others_are_left_alone(store) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"mine")
         os.utime(path, (long_ago, long_ago))
-    upkeep.prune(store)
-    upkeep.prune(store, unused_days=-1)
+    maintenance.prune(store)
+    maintenance.prune(store, unused_days=-1)
     assert all(path.read_bytes() == b"mine" for path in others)
     assert store.segments(kind) == []
 
@@ -184,8 +184,8 @@ def test_a_sound_segment_that_cannot_be_read_now_is_not_thrown_away(store, monke
         raise MemoryError("malloc of size 1 failed")
 
     with monkeypatch.context() as patch:
-        patch.setattr("pipeline.features.segments._sound", no_memory)
-        assert upkeep.prune(store).segments == 0
+        patch.setattr("sightword.features.segments._sound", no_memory)
+        assert maintenance.prune(store).segments == 0
     assert same(read(store, identity(), list(features)), features)
 
 
@@ -194,9 +194,9 @@ def test_what_a_folder_holds_is_said_again_where_that_was_lost(store) -> None:
     path = store.kinds / identity().name / "identity.json"
     for damage in (path.unlink, lambda: path.write_text("garbage")):
         damage()
-        assert next(upkeep.survey(store)).damaged
+        assert next(maintenance.survey(store)).damaged
         read(store, identity(), list(features))
-        assert not next(upkeep.survey(store)).damaged
+        assert not next(maintenance.survey(store)).damaged
 
 
 def test_a_name_that_fits_several_kinds_removes_none(store) -> None:
@@ -205,7 +205,7 @@ def test_a_name_that_fits_several_kinds_removes_none(store) -> None:
         fill(store, identity(name), range(1))
     with pytest.raises(StoreError, match=r"kinds begin with"):
         for start in "0123456789abcdef":
-            upkeep.prune(store, remove=start, dry_run=True)
+            maintenance.prune(store, remove=start, dry_run=True)
 
 
 def test_kinds_are_removed_by_name_and_by_age(store) -> None:
@@ -214,13 +214,13 @@ def test_kinds_are_removed_by_name_and_by_age(store) -> None:
     fill(store, new, range(4))
     long_ago = time.time() - 100 * 24 * 3600
     os.utime(store.kinds / old.name / "identity.json", (long_ago, long_ago))
-    assert upkeep.prune(store, unused_days=101).kinds == 0
-    assert upkeep.prune(store, unused_days=99, dry_run=True).kinds == 1
+    assert maintenance.prune(store, unused_days=101).kinds == 0
+    assert maintenance.prune(store, unused_days=99, dry_run=True).kinds == 1
     assert (store.kinds / old.name).exists()
-    assert upkeep.prune(store, unused_days=99).kinds == 1
-    assert [kind.name for kind in upkeep.survey(store)] == [new.name]
-    assert upkeep.prune(store, remove=new.name[:6]).kinds == 1
-    assert list(upkeep.survey(store)) == []
+    assert maintenance.prune(store, unused_days=99).kinds == 1
+    assert [kind.name for kind in maintenance.survey(store)] == [new.name]
+    assert maintenance.prune(store, remove=new.name[:6]).kinds == 1
+    assert list(maintenance.survey(store)) == []
 
 
 def test_reading_counts_as_use(store) -> None:
@@ -228,7 +228,7 @@ def test_reading_counts_as_use(store) -> None:
     long_ago = time.time() - 100 * 24 * 3600
     os.utime(store.kinds / identity().name / "identity.json", (long_ago, long_ago))
     read(store, identity(), list(features))
-    assert upkeep.prune(store, unused_days=1).kinds == 0
+    assert maintenance.prune(store, unused_days=1).kinds == 0
 
 
 def test_leftovers_of_killed_processes_go_after_a_day(store) -> None:
@@ -241,7 +241,7 @@ def test_leftovers_of_killed_processes_go_after_a_day(store) -> None:
     two_days_ago = time.time() - 2 * 24 * 3600
     for path in (old, probe):
         os.utime(path, (two_days_ago, two_days_ago))
-    assert upkeep.prune(store).leftovers == 2
+    assert maintenance.prune(store).leftovers == 2
     assert fresh.exists()
     assert not old.exists()
     assert not probe.exists()
@@ -253,8 +253,8 @@ def test_a_segment_that_the_file_system_keeps_back_is_left_alone(store, monkeypa
     def refused(path: object) -> bool:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(upkeep, "_intact", refused)
-    assert upkeep.prune(store).segments == 0
+    monkeypatch.setattr(maintenance, "_intact", refused)
+    assert maintenance.prune(store).segments == 0
     assert len(store.segments(store.kinds / identity().name)) == 2
 
 
@@ -273,7 +273,7 @@ def test_what_others_made_is_left_to_them(store, monkeypatch) -> None:
     before = sorted((path.name, path.read_bytes()) for path in folder.iterdir())
     become(monkeypatch)
     for options in ({}, {"unused_days": -1.0}, {"remove": identity().name[:5]}, {"dry_run": True}):
-        done = upkeep.prune(store, **options)
+        done = maintenance.prune(store, **options)
         assert done.others in (12, 13)  # of a kind that goes, the name is no file to count
         assert (done.kinds, done.segments, done.leftovers, done.bytes) == (0, 0, 0, 0)
         assert sorted((path.name, path.read_bytes()) for path in folder.iterdir()) == before
@@ -287,16 +287,16 @@ def test_one_prunes_what_is_ones_own_beside_what_is_others(store, monkeypatch) -
     theirs = store.segments(store.kinds / identity().name)
     features |= fill(store, identity(), range(20, 40), segments=4)
     owners = {path: os.getuid() + 1 for path in theirs}
-    real = upkeep._Rule.own
-    monkeypatch.setattr(upkeep._Rule, "own", lambda rule, path: path not in owners and real(rule, path))
-    done = upkeep.prune(store)
+    real = maintenance._Rule.own
+    monkeypatch.setattr(maintenance._Rule, "own", lambda rule, path: path not in owners and real(rule, path))
+    done = maintenance.prune(store)
     assert (done.segments, done.others) == (4, 2)
     assert len(store.segments(store.kinds / identity().name)) == 3
     assert same(read(store, identity(), list(features)), features)
-    done = upkeep.prune(store, remove=identity().name)
+    done = maintenance.prune(store, remove=identity().name)
     assert (done.kinds, done.others) == (0, 2)
     assert store.segments(store.kinds / identity().name) == theirs
-    assert next(upkeep.survey(store)).damaged == []  # its name stays
+    assert next(maintenance.survey(store)).damaged == []  # its name stays
 
 
 def test_others_files_go_on_request_but_where_the_sticky_bit_is(store, monkeypatch) -> None:
@@ -304,11 +304,11 @@ def test_others_files_go_on_request_but_where_the_sticky_bit_is(store, monkeypat
     folder = store.kinds / identity().name
     become(monkeypatch)
     folder.chmod(0o1755)
-    assert upkeep.prune(store, others=True).others == 12
+    assert maintenance.prune(store, others=True).others == 12
     folder.chmod(0o755)
-    done = upkeep.prune(store, others=True)
+    done = maintenance.prune(store, others=True)
     assert (done.segments, done.others) == (12, 0)
-    assert upkeep.prune(store, remove=identity().name, others=True).kinds == 1
+    assert maintenance.prune(store, remove=identity().name, others=True).kinds == 1
     assert not folder.exists()
 
 
@@ -326,10 +326,10 @@ def test_a_kind_that_is_closed_to_this_user(store, monkeypatch) -> None:
 
     monkeypatch.setattr(type(closed), "iterdir", iterdir)
     monkeypatch.setattr(os, "access", lambda path, mode: path != closed)
-    found = {kind.name: kind for kind in upkeep.survey(store)}
+    found = {kind.name: kind for kind in maintenance.survey(store)}
     assert found[identity().name].features == len(features)
     assert "Permission denied" in found[closed.name].damaged[0]
-    assert upkeep.prune(store).others == 2
+    assert maintenance.prune(store).others == 2
 
 
 def test_the_commands_tell_what_is_others(store, monkeypatch, capsys) -> None:
@@ -348,14 +348,14 @@ def test_a_kind_that_is_not_what_its_folder_says(store) -> None:
     fill(store, identity(), range(4))
     path = store.kinds / identity().name / "identity.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "backbone": "vgg19"}))
-    [kind] = upkeep.survey(store)
+    [kind] = maintenance.survey(store)
     assert kind.identity == {}
     assert "not what the folder's name says" in kind.damaged[0]
 
 
 def test_no_such_kind(store) -> None:
     with pytest.raises(StoreError, match="no kind of feature begins with abc"):
-        upkeep.prune(store, remove="abc")
+        maintenance.prune(store, remove="abc")
 
 
 def test_the_commands(store, capsys, monkeypatch) -> None:
@@ -391,7 +391,7 @@ def test_the_commands(store, capsys, monkeypatch) -> None:
 
 def test_looking_after_a_store_needs_no_torch() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", "import sys, pipeline.features.upkeep; print('torch' in sys.modules)"],
+        [sys.executable, "-c", "import sys, sightword.features.maintenance; print('torch' in sys.modules)"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout.strip() == "False"
@@ -406,9 +406,9 @@ def test_a_pipe_with_the_name_of_a_segment_is_not_waited_for(store, capsys, capl
         assert "a pipe or a device, not a regular file" in caplog.text
         assert cli.main(["store", "verify", "--store", str(store.folder)]) == 1
         assert f"damaged: {pipe}: all or some features (it is a pipe or a device" in capsys.readouterr().out
-        assert upkeep.prune(store, dry_run=True).segments == 2
+        assert maintenance.prune(store, dry_run=True).segments == 2
         assert pipe.exists()
-        assert upkeep.prune(store).segments == 2
+        assert maintenance.prune(store).segments == 2
     assert not pipe.exists()
     assert same(read(store, identity(), list(features)), features)
 
@@ -420,9 +420,9 @@ def test_a_pipe_that_is_alone_in_a_kind_or_describes_the_kind(store) -> None:
         path.unlink()
     (folder / "identity.json").unlink()
     with silent_pipe(folder / f"{'0' * 32}.parquet"), silent_pipe(folder / "identity.json"):
-        [kind] = upkeep.survey(store)
+        [kind] = maintenance.survey(store)
         assert [what.rpartition(": ")[2][:9] for what in kind.damaged] == ["it is not", "all or so"]
-        upkeep.prune(store)
+        maintenance.prune(store)
     assert not store.segments(folder)
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from pipeline.features import vision
+from sightword.features import vision
 
 
 def test_classifiers_are_listed() -> None:

@@ -13,11 +13,11 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from pipeline.errors import WeightsError
-from pipeline.features import vision
-from pipeline.features.backbones import build, find_backbone
-from pipeline.features.weights import Weights
-from pipeline.files import sha256_file
+from sightword.errors import WeightsError
+from sightword.features import vision
+from sightword.features.backbones import build, find_backbone
+from sightword.features.weights import Weights
+from sightword.files import sha256_file
 
 BACKBONE = find_backbone("squeezenet1_1")
 

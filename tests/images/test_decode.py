@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from pipeline.images.decode import RejectError, decode, read_file
+from sightword.images.decode import RejectError, decode, read_file
 
 LIMIT = 1_000_000
 

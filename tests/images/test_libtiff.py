@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline.images.decode import RejectError, decode
+from sightword.images.decode import RejectError, decode
 
 SHAPES = Image.fromarray(
     np.kron(np.random.default_rng(0).integers(0, 256, (12, 12, 3)), np.ones((16, 16, 1))).astype("u1")

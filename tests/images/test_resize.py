@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from pipeline.features.vision import torchvision
-from pipeline.images.decode import RejectError
-from pipeline.images.resize import resize, resized_size
+from sightword.features.vision import torchvision
+from sightword.images.decode import RejectError
+from sightword.images.resize import resize, resized_size
 
 
 @given(st.integers(1, 6000), st.integers(1, 6000), st.sampled_from([64, 224, 256, 299]))

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from pipeline.errors import PictureError
-from pipeline.files import write_table
-from pipeline.images.resized import Source, corpus_sources, read_rejects, write_resized
-from pipeline.images.settings import ResizeSettings
-from pipeline.images.shards import list_pictures, read_pictures
+from sightword.errors import PictureError
+from sightword.files import write_table
+from sightword.images.resized import Source, corpus_sources, read_rejects, write_resized
+from sightword.images.settings import ResizeSettings
+from sightword.images.shards import list_pictures, read_pictures
 
 SMALL = ResizeSettings(side=16, shards=3)
 
@@ -78,7 +78,7 @@ def test_allowed_rejects_are_rows(tmp_path, sources) -> None:
 
 
 def test_missing_files_are_found_before_any_is_decoded(tmp_path, sources, monkeypatch) -> None:
-    monkeypatch.setattr("pipeline.images.resized.decode", None)
+    monkeypatch.setattr("sightword.images.resized.decode", None)
     gone = [Source(f"gone-{number}", str(tmp_path / f"{number}.jpg")) for number in range(7)]
     with pytest.raises(PictureError, match=r"7 pictures .*7 missing.*gone-4.*and 2 more"):
         write_resized(tmp_path / "out", sources + gone, SMALL)

@@ -22,12 +22,12 @@ import pytest
 from PIL import Image, ImageFile
 from ruamel.yaml import YAML
 
-from pipeline.errors import PictureError
-from pipeline.files import write_table
-from pipeline.images.decode import Reason, RejectError, decode
-from pipeline.images.resized import Source, read_rejects, write_resized
-from pipeline.images.settings import ResizeSettings
-from pipeline.images.shards import read_pictures
+from sightword.errors import PictureError
+from sightword.files import write_table
+from sightword.images.decode import Reason, RejectError, decode
+from sightword.images.resized import Source, read_rejects, write_resized
+from sightword.images.settings import ResizeSettings
+from sightword.images.shards import read_pictures
 
 Make = Callable[[Path], object]
 

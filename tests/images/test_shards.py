@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline.errors import FileFormatError
-from pipeline.images import shards
-from pipeline.images.encoding import encode
-from pipeline.images.shards import ResizedPicture
+from sightword.errors import FileFormatError
+from sightword.images import shards
+from sightword.images.encoding import encode
+from sightword.images.shards import ResizedPicture
 
 TRANSFORM = {"resize": 8, "interpolation": "lanczos", "exif": False}
 

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from pipeline.images.decode import RejectError, decode
-from pipeline.images.wholeness import PADDING
+from sightword.images.decode import RejectError, decode
+from sightword.images.wholeness import PADDING
 
 KINDS = {
     "baseline": {},

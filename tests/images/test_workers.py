@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from pipeline.errors import SetupError
-from pipeline.images.workers import ordered_map
+from sightword.errors import SetupError
+from sightword.images.workers import ordered_map
 
 
 def test_without_workers_it_is_map() -> None:

@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
-from pipeline.errors import SweepError
-from pipeline.sweeps.ground import stand_on
+from pipeline.experiments.baseline import stand_on
+from sightword.errors import SweepError
 
 KEY = "metrics/third.json:test.r10"
 

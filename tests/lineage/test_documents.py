@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from pipeline.errors import LineageError
 from pipeline.lineage import documents
+from sightword.errors import LineageError
 
 
 @pytest.mark.parametrize("name", ["dvc.lock", "params.yaml", "dvc.yaml"])

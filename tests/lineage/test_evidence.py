@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from pipeline.lineage.facts import Recorder
-from pipeline.machine import Machine
+from sightword.machine import Machine
 
 KEY = "metrics/third.json:test.r10"
 WHOLE = "all that made it lies here as it was"

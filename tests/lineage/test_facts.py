@@ -11,7 +11,7 @@ import pytest
 from pipeline.lineage import facts
 from pipeline.lineage.facts import Recorder, read_facts
 from pipeline.lineage.lock import read_lock
-from pipeline.machine import Machine
+from sightword.machine import Machine
 
 
 @pytest.fixture

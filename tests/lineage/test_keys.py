@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import LineageError
-from pipeline.lineage.keys import find, nearest
 from pipeline.lineage.lock import flat
+from pipeline.lineage.metric_keys import find, nearest
+from sightword.errors import LineageError
 
 NAMES = st.text("ab.", min_size=1, max_size=4)
 TREES = st.recursive(st.integers(), lambda inner: st.dictionaries(NAMES, inner, min_size=1, max_size=3), max_leaves=8)

@@ -7,8 +7,8 @@ from dvc.exceptions import DvcException
 from dvc.utils.serialize import parse_yaml
 from ruamel.yaml import YAML
 
-from pipeline.errors import LineageError
 from pipeline.lineage.lock import LOCK, Lock, entry_key, read_lock
+from sightword.errors import LineageError
 
 
 def text_of(repository):

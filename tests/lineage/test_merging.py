@@ -11,9 +11,9 @@ from dvc.utils.serialize import dumps_yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import LineageError
 from pipeline.lineage.lock import read_lock
 from pipeline.lineage.merging import merge_locks
+from sightword.errors import LineageError
 
 STAGES = ("first", "second@1", "third")
 

@@ -6,11 +6,11 @@ import shutil
 
 import pytest
 
-from pipeline.errors import LineageError
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.chain import lock_at
-from pipeline.lineage.past import take_out
 from pipeline.lineage.repository import Repository
+from pipeline.lineage.revision import take_out
+from sightword.errors import LineageError
 
 WANTED = ["metrics/third.json", "data/first/out.txt", "models/encoder", "data/raw/in.txt"]
 

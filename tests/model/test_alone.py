@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.captions.vocabulary import Vocabulary
-from pipeline.model.encoders import Encoders
-from pipeline.model.sentence_encoder import SentenceEncoder
-from pipeline.model.settings import ModelSettings
+from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.model.encoders import Encoders
+from sightword.model.settings import ModelSettings
 
 TEXTS = ["a dog runs", "", "two big dogs run in the snow ."]
 HEAVY = {"torch", "numpy", "safetensors", "dvc", "pandas", "torchvision", "pyarrow", "h5py", "pydantic", "tqdm"}

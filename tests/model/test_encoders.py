@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.model.embedding import embed_images
-from pipeline.model.encoders import Encoders, ImageEncoder, pad
-from pipeline.model.settings import ModelSettings
-from pipeline.model.similarity import unit
+from sightword.model.embedding import embed_images
+from sightword.model.encoders import Encoders, ImageEncoder, pad
+from sightword.model.settings import ModelSettings
+from sightword.model.similarity import unit
 
 SMALL = ModelSettings(embedding=5, hidden=6, attention=4)
 

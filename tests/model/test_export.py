@@ -14,15 +14,15 @@ import onnxruntime
 import pytest
 import torch
 
-from pipeline.captions.normalise import Normalisation
-from pipeline.captions.vocabulary import Vocabulary
 from pipeline.cli import main
-from pipeline.errors import EncoderError, SetupError
-from pipeline.model import export, graph
-from pipeline.model.encoders import Encoders
-from pipeline.model.export import CAPTIONS, DESCRIPTION, IMAGES, write_export
-from pipeline.model.sentence_encoder import SentenceEncoder
-from pipeline.model.settings import ModelSettings
+from sightword.captions.normalise import Normalisation
+from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder import export, onnx_graph
+from sightword.encoder.export import CAPTIONS, DESCRIPTION, IMAGES, write_export
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.errors import EncoderError, SetupError
+from sightword.model.encoders import Encoders
+from sightword.model.settings import ModelSettings
 
 TEXTS = ["a dog runs", "", "two big dogs run in the snow .", "a", "A D\N{COMBINING RING ABOVE}g \N{SNOWMAN}" * 20]
 
@@ -134,7 +134,7 @@ def test_other_folders_are_not_replaced(tmp_path):
 
 
 def test_a_graph_that_says_something_else_is_not_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(graph, "_GATES", {"gru": (0, 1, 2)})  # PyTorch's order
+    monkeypatch.setattr(onnx_graph, "_GATES", {"gru": (0, 1, 2)})  # PyTorch's order
     with pytest.raises(EncoderError, match="ONNX Runtime gives embeddings that differ by"):
         write_export(tmp_path / "out", made())
     assert not (tmp_path / "out").exists()

@@ -14,11 +14,11 @@ import safetensors.torch
 import torch
 from sums import renew
 
-from pipeline.captions.vocabulary import Vocabulary
-from pipeline.errors import EncoderError
-from pipeline.model.encoders import Encoders
-from pipeline.model.sentence_encoder import SentenceEncoder
-from pipeline.model.settings import ModelSettings
+from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.errors import EncoderError
+from sightword.model.encoders import Encoders
+from sightword.model.settings import ModelSettings
 
 MODEL = ModelSettings(embedding=5, hidden=6, attention=4)
 

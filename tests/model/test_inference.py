@@ -8,10 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.model.encoders import CaptionEncoder
-from pipeline.model.inference import gru_states
-from pipeline.model.packing import Packing
-from pipeline.model.settings import ModelSettings
+from sightword.model.encoders import CaptionEncoder
+from sightword.model.inference import gru_states
+from sightword.model.packing import Packing
+from sightword.model.settings import ModelSettings
 
 
 @settings(deadline=None, max_examples=40)

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.model.losses import hardest, hinge, infonce
+from sightword.model.losses import hardest, hinge, infonce
 
 
 def by_loops(scores, pictures, margin):

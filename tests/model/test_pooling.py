@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from pipeline.model.pooling import Attention, Last, Max, Mean, pooling
-from pipeline.model.settings import ModelSettings
+from sightword.model.pooling import Attention, Last, Max, Mean, pooling
+from sightword.model.settings import ModelSettings
 
 LENGTHS = torch.tensor([5, 2, 1])
 

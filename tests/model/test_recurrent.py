@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from pipeline.model.encoders import CaptionEncoder
-from pipeline.model.packing import Packing
-from pipeline.model.recurrent import Recurrent, reversal
-from pipeline.model.settings import ModelSettings
+from sightword.model.encoders import CaptionEncoder
+from sightword.model.packing import Packing
+from sightword.model.recurrent import Recurrent, reversal
+from sightword.model.settings import ModelSettings
 
 WIDTH, HIDDEN = 5, 6
 lengths_of_rows = st.lists(st.integers(1, 9), min_size=1, max_size=6)

@@ -12,8 +12,8 @@ import safetensors.torch
 import torch
 from safetensors import SafetensorError
 
-from pipeline.errors import EncoderError
-from pipeline.model.saved import write_tensors
+from sightword.errors import EncoderError
+from sightword.model.saved import write_tensors
 
 
 @contextlib.contextmanager

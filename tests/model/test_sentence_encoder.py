@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sums import renew
 
-from pipeline.captions.vocabulary import Vocabulary
-from pipeline.errors import EncoderError, SetupError
-from pipeline.model import embedding
-from pipeline.model.encoders import Encoders
-from pipeline.model.sentence_encoder import SentenceEncoder
-from pipeline.model.settings import ModelSettings
+from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.errors import EncoderError, SetupError
+from sightword.model import embedding
+from sightword.model.encoders import Encoders
+from sightword.model.settings import ModelSettings
 
 MODEL = ModelSettings(embedding=5, hidden=6, attention=4)
 TEXTS = ["a dog runs", "", "two big dogs run in the snow .", "a", "ünknöwn çharacters", "a dog runs"]

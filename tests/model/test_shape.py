@@ -7,8 +7,8 @@ from typing import get_type_hints
 
 import pytest
 
-from pipeline.model.settings import ModelSettings
-from pipeline.model.shape import SavedShape, to_json
+from sightword.model.settings import ModelSettings
+from sightword.model.shape import SavedShape, to_json
 
 
 def test_entries_defaults_and_types_are_those_of_the_parameters():

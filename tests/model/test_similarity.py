@@ -6,11 +6,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.model import similarity
-from pipeline.model.losses import hardest, hinge, infonce
-from pipeline.model.similarity import order_errors, scores, unit
-from pipeline.retrieval import score
-from pipeline.retrieval.ranks import rank
+from sightword.model import similarity
+from sightword.model.losses import hardest, hinge, infonce
+from sightword.model.similarity import order_errors, scores, unit
+from sightword.retrieval import score
+from sightword.retrieval.ranks import rank
 
 NAMES = ["cosine", "order", "reversed_order"]
 

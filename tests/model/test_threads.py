@@ -13,11 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from pipeline.model import threads
-from pipeline.model.attention import Attention
-from pipeline.model.packing import Packing
-from pipeline.model.recurrent import Recurrent
-from pipeline.model.threads import WORTH_A_THREAD, side_by_side, spread
+from sightword.model import threads
+from sightword.model.attention import Attention
+from sightword.model.packing import Packing
+from sightword.model.recurrent import Recurrent
+from sightword.model.threads import WORTH_A_THREAD, side_by_side, spread
 
 
 @pytest.fixture(autouse=True)

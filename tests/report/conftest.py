@@ -9,7 +9,7 @@ import pytest
 from finished_run import write_run
 from sums import renew
 
-from pipeline.report.inputs import Places
+from sightword.report.inputs import Places
 
 
 @pytest.fixture

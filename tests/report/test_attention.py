@@ -7,8 +7,8 @@ import pytest
 import torch
 from finished_run import write_encoder
 
-from pipeline.model.sentence_encoder import SentenceEncoder
-from pipeline.report.attention import LEVELS, attend, feature_weights
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.report.attention import LEVELS, attend, feature_weights
 
 
 @pytest.fixture

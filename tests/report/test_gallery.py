@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from pipeline.report import gallery
-from pipeline.report.inputs import Places
+from sightword.report import gallery
+from sightword.report.inputs import Places
 
 RANKS = st.dictionaries(
     st.tuples(st.sampled_from([f"picture {n}" for n in range(12)]), st.integers(0, 4)), st.integers(0, 10), max_size=40

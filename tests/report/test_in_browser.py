@@ -9,8 +9,8 @@ import pytest
 from browser import Browser
 from finished_run import write_run
 
-from pipeline.report import page
-from pipeline.report.settings import ReportSettings
+from sightword.report import page
+from sightword.report.settings import ReportSettings
 
 pytestmark = [pytest.mark.full, pytest.mark.system]  # a browser is a package of the system
 SEMANTICS = "table.semantics"

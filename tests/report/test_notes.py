@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.report.gallery import Gallery
-from pipeline.report.inputs import Places, Run, read_run
-from pipeline.report.notes import notes
-from pipeline.report.page import _story
+from sightword.report.gallery import Gallery
+from sightword.report.inputs import Places, Run, read_run
+from sightword.report.notes import notes
+from sightword.report.page import _story
 
 NO_GALLERY = Gallery("test", 0, [], [], 0, 0)
 

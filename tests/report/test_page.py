@@ -14,11 +14,11 @@ import pytest
 from finished_run import write_encoder, write_run
 from sums import renew
 
-from pipeline.errors import FileFormatError
-from pipeline.report import page
-from pipeline.report.drawing import Drawing
-from pipeline.report.inputs import Places
-from pipeline.report.settings import ReportSettings
+from sightword.errors import FileFormatError
+from sightword.report import page
+from sightword.report.drawing import Drawing
+from sightword.report.inputs import Places
+from sightword.report.settings import ReportSettings
 
 SETTINGS = ReportSettings(title="A run", gallery=6)
 VOID = {"meta", "img", "br", "wbr", "path"}
@@ -345,9 +345,9 @@ def test_each_table_tells_its_file_and_the_command_for_the_rest(text: str, run_f
 
 
 def test_snapshots_are_marked_in_steps_and_epochs(text: str, run_folder: Places) -> None:
-    from pipeline.report.curves import snapshots
-    from pipeline.report.inputs import read_run
-    from pipeline.report.plots import Marks
+    from sightword.report.curves import snapshots
+    from sightword.report.inputs import read_run
+    from sightword.report.plots import Marks
 
     marks = snapshots(read_run(run_folder))
     assert marks == Marks([4.0, 8.0], [8.0, 4.0])

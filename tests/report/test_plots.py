@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline.report import drawing, plots
+from sightword.report import drawing, plots
 
 
 def drawn(name: str = "loss", points: int = 50, title: str = "Loss") -> str:

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from pipeline.report import published
-from pipeline.report.retrieval_table import chance, tables
+from sightword.report import published
+from sightword.report.retrieval_table import chance, tables
 
 
 @pytest.mark.parametrize("each", [[1, 1, 1], [2, 1, 3], [5, 1], [2, 2, 2]])

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline.report import semantic_plots
-from pipeline.report.sentence_pairs import PANELS, Part, panels, read
-from pipeline.semantics.pair_table import PairTable, ScoredPairs
+from sightword.report import semantic_plots
+from sightword.report.sentence_pairs import PANELS, Part, panels, read
+from sightword.semantics.pair_table import PairTable, ScoredPairs
 
 
 def scored(count: int, seed: int = 0, *, known: bool = True) -> ScoredPairs:

@@ -6,8 +6,8 @@ import json
 
 from finished_run import write_run
 
-from pipeline.report.inputs import read_run
-from pipeline.report.summary import summary
+from sightword.report.inputs import read_run
+from sightword.report.summary import summary
 
 
 def test_flat_and_from_the_metrics(tmp_path):

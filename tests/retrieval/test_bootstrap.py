@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.retrieval import bootstrap
-from pipeline.retrieval.bootstrap import intervals
-from pipeline.statistics import wald_half_width
+from sightword.retrieval import bootstrap
+from sightword.retrieval.bootstrap import intervals
+from sightword.statistics import wald_half_width
 
 
 def one_by_one(folds, resamples, seed):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.retrieval import penalty
-from pipeline.retrieval.penalty import STEP, compiled, errors
-from pipeline.retrieval.ranks import rank
+from sightword.retrieval import penalty
+from sightword.retrieval.penalty import STEP, compiled, errors
+from sightword.retrieval.ranks import rank
 
 CPU = torch.device("cpu")
 

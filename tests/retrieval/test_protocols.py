@@ -5,15 +5,15 @@ import json
 import numpy as np
 import pytest
 
-import pipeline.retrieval
-from pipeline.corpus.karpathy import read_karpathy
-from pipeline.corpus.records import clean
-from pipeline.corpus.tables import write_tables
-from pipeline.errors import CorpusError, ScoringError
-from pipeline.retrieval.folds import corpus_order, fold_rows
-from pipeline.retrieval.protocols import entry, rank_folds, score
-from pipeline.retrieval.ranks import Ranks, rank
-from pipeline.retrieval.similarities import NAMES
+import sightword.retrieval
+from sightword.corpus.karpathy import read_karpathy
+from sightword.corpus.records import clean
+from sightword.corpus.tables import write_tables
+from sightword.errors import CorpusError, ScoringError
+from sightword.retrieval.folds import corpus_order, fold_rows
+from sightword.retrieval.protocols import entry, rank_folds, score
+from sightword.retrieval.ranks import Ranks, rank
+from sightword.retrieval.similarities import NAMES
 
 
 def made(to_image, to_caption):
@@ -22,7 +22,7 @@ def made(to_image, to_caption):
 
 
 def test_an_entry_has_the_keys_of_the_metrics_file():
-    found = pipeline.retrieval.score(np.eye(3), np.eye(3)[[2, 0, 1, 1]], [2, 0, 1, 1])
+    found = sightword.retrieval.score(np.eye(3), np.eye(3)[[2, 0, 1, 1]], [2, 0, 1, 1])
     assert list(found) == ["caption_to_image", "image_to_caption", "rsum"]
     assert found["caption_to_image"] == {
         "r1": 100.0,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from pipeline.retrieval.settings import RetrievalSettings
+from sightword.retrieval.settings import RetrievalSettings
 
 
 def test_the_defaults_are_the_published_way():

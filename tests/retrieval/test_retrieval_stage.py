@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.captions.table import CaptionTable, write_captions
-from pipeline.errors import CaptionsError, ScoringError
-from pipeline.features.table import Origin, write_features
-from pipeline.files import write_table
-from pipeline.model import sentence_encoder
-from pipeline.retrieval import folds
-from pipeline.retrieval.protocols import score
-from pipeline.retrieval.settings import RetrievalSettings
+from sightword.captions.table import CaptionTable, write_captions
+from sightword.encoder import sentence_encoder
+from sightword.errors import CaptionsError, ScoringError
+from sightword.features.table import Origin, write_features
+from sightword.files import write_table
+from sightword.retrieval import folds
+from sightword.retrieval.protocols import score
+from sightword.retrieval.settings import RetrievalSettings
 from stages import retrieval
 
 PICTURES = 12

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.retrieval.ranks import Ranks, rank
-from pipeline.retrieval.tables import TOP_SCHEMA, rank_rows, recall_rows, top_table
+from sightword.retrieval.ranks import Ranks, rank
+from sightword.retrieval.tables import TOP_SCHEMA, rank_rows, recall_rows, top_table
 
 
 def made(to_image, to_caption):

@@ -6,10 +6,10 @@ import pytest
 import search_world
 from search_world import World
 
-from pipeline.search.newcomers import Newcomers
-from pipeline.search.searcher import Searcher
-from pipeline.search.thumbnails import open_pictures
-from pipeline.search.web import Parts, create_app
+from sightword.search.searcher import Searcher
+from sightword.search.thumbnails import open_pictures
+from sightword.search.uploads import Newcomers
+from sightword.search.web import Parts, create_app
 
 
 @pytest.fixture(scope="session")

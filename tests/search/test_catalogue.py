@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from pipeline.captions.table import CaptionTable
-from pipeline.errors import SearchError
-from pipeline.search.catalogue import build
+from sightword.captions.table import CaptionTable
+from sightword.errors import SearchError
+from sightword.search.catalogue import build
 
 TABLE = CaptionTable(
     ["a.jpg", "a.jpg", "b.jpg", "c.jpg", "gone.jpg"],

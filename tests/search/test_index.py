@@ -11,9 +11,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import SearchError
-from pipeline.retrieval.ranks import rank
-from pipeline.search.index import Index
+from sightword.errors import SearchError
+from sightword.retrieval.ranks import rank
+from sightword.search.index import Index
 
 SIMILARITIES = ("cosine", "dot", "order", "reversed_order")
 

@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 from search_world import bomb
 
-from pipeline.errors import SearchError, WeightsError
-from pipeline.search.newcomers import Newcomers
+from sightword.errors import SearchError, WeightsError
+from sightword.search.uploads import Newcomers
 
 
 def test_features_are_those_of_the_file_and_a_copy_is_recognised(world, newcomers):

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.captions.normalise import Normalisation
-from pipeline.captions.vocabulary import UNKNOWN, Vocabulary
-from pipeline.errors import SearchError
-from pipeline.search.query import LONGEST, check_query
+from sightword.captions.normalise import Normalisation
+from sightword.captions.vocabulary import UNKNOWN, Vocabulary
+from sightword.errors import SearchError
+from sightword.search.query import LONGEST, check_query
 
 CHARACTERS = Vocabulary.build(["a dog runs ."], normalise=Normalisation(case="lower", full_stop="add"))
 WORDS = Vocabulary.build(["a dog runs ."], unit="word")

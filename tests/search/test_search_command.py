@@ -21,8 +21,8 @@ from search_world import EVIL
 from sums import renew
 
 from pipeline.cli import main
-from pipeline.files import read_json, write_json
-from pipeline.search.newcomers import MAX_BYTES
+from sightword.files import read_json, write_json
+from sightword.search.uploads import MAX_BYTES
 
 COMMAND = [sys.executable, "-m", "pipeline.cli", "search", "models/encoder"]
 
@@ -109,7 +109,7 @@ def test_what_is_wrong_is_one_message(world, tmp_path, capsys):
 def test_features_of_another_width_say_which_are_right(world, tmp_path, capsys):
     import numpy as np
 
-    from pipeline.features.table import Origin, write_features
+    from sightword.features.table import Origin, write_features
 
     origin = Origin("", "", "", "", "{}", "fp32", "precomputed: mine.npy")
     write_features(tmp_path / "f.h5", ["a"], [""], 3, [(np.arange(1), np.ones((1, 3), np.float32))], origin)

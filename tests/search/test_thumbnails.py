@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from PIL import Image
 from search_world import EVIL, bomb
 
-from pipeline.errors import SearchError
-from pipeline.search.thumbnails import SIDE, FileThumbnails, open_pictures
+from sightword.errors import SearchError
+from sightword.search.thumbnails import SIDE, FileThumbnails, open_pictures
 
 SECRET = Image.new("RGB", (9, 9), "red")
 

@@ -11,10 +11,10 @@ import pytest
 from PIL import Image
 from search_world import EVIL, INJECTION, bomb
 
-from pipeline.model.sentence_encoder import SentenceEncoder
-from pipeline.search.newcomers import MAX_BYTES, Newcomers
-from pipeline.search.searcher import Searcher
-from pipeline.search.web import Parts, create_app
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.search.searcher import Searcher
+from sightword.search.uploads import MAX_BYTES, Newcomers
+from sightword.search.web import Parts, create_app
 
 HOST = {"Host": "localhost:8377"}
 UPLOAD = "application/octet-stream"
@@ -221,7 +221,7 @@ def test_an_error_while_captions_are_read_is_told_and_the_reading_goes_on(world,
         return encode(self, *arguments, **options)
 
     monkeypatch.setattr(SentenceEncoder, "encode", failing)
-    monkeypatch.setattr("pipeline.search.searcher._AT_ONCE", 10)
+    monkeypatch.setattr("sightword.search.searcher._AT_ONCE", 10)
     reader = threading.Thread(target=fresh.keep_reading, args=[threading.Event()], kwargs={"pause": 0.01})
     reader.start()
     reader.join(30)

@@ -10,15 +10,15 @@ import torch
 from ruamel.yaml import YAML
 from small_project import write_corpus, write_pictures
 
-from pipeline.captions.vocabulary import Vocabulary
-from pipeline.model.encoders import Encoders
-from pipeline.model.sentence_encoder import SentenceEncoder
-from pipeline.model.settings import ModelSettings
-from pipeline.retrieval import score
-from pipeline.selection.card import Amount, model_card
-from pipeline.selection.choice import Choice
-from pipeline.selection.settings import SelectSettings
-from pipeline.training.settings import TrainSettings
+from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.model.encoders import Encoders
+from sightword.model.settings import ModelSettings
+from sightword.retrieval import score
+from sightword.selection.choice import Choice
+from sightword.selection.model_card import Amount, model_card
+from sightword.selection.settings import SelectSettings
+from sightword.training.settings import TrainSettings
 from stages import select, train
 
 TEXTS = ["a red dog | runs `fast`", "two: 'big' dogs\tin \N{SNOWMAN}", "---", "#1"]

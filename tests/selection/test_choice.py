@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.captions.vocabulary import Vocabulary
-from pipeline.errors import EncoderError, TrainingError
-from pipeline.files import atomic_folder
-from pipeline.model.encoders import Encoders
-from pipeline.model.saved import save_weights
-from pipeline.pairs import Pairs
-from pipeline.retrieval import score
-from pipeline.selection.choice import choose, ensemble, mean_r10, measure
-from pipeline.selection.settings import SelectSettings
-from pipeline.training.settings import TrainSettings
-from pipeline.training.snapshots import file_name, read_snapshots, write_index
+from sightword.captions.vocabulary import Vocabulary
+from sightword.errors import EncoderError, TrainingError
+from sightword.files import atomic_folder
+from sightword.model.encoders import Encoders
+from sightword.model.saved import save_weights
+from sightword.pairs import Pairs
+from sightword.retrieval import score
+from sightword.selection.choice import choose, ensemble, mean_r10, measure
+from sightword.selection.settings import SelectSettings
+from sightword.training.settings import TrainSettings
+from sightword.training.snapshots import file_name, read_snapshots, write_index
 
 SETTINGS = TrainSettings(embedding=4, hidden=3, attention=4, epochs=4, cycle=1)
 TEXTS = [f"{first}{second}" for first in "abcdef" for second in "uvwxyz"]

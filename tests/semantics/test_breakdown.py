@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from pipeline.semantics.breakdown import parts, worst
-from pipeline.semantics.datasets import Pairs
-from pipeline.semantics.judged import judge_pairs
+from sightword.semantics.breakdown import parts, worst
+from sightword.semantics.datasets import Pairs
+from sightword.semantics.results import judge_pairs
 
 
 def judged(first, second, gold, scores, *, subtask="street", task="STSOwn"):

@@ -9,11 +9,11 @@ import json
 import numpy as np
 import pytest
 
-from pipeline.errors import SemanticsError
-from pipeline.semantics.callbacks import Params, SentEvalEncoder
-from pipeline.semantics.datasets import SUBTASKS
-from pipeline.semantics.encoding import embed
-from pipeline.semantics.evaluation import evaluate
+from sightword.errors import SemanticsError
+from sightword.semantics.callbacks import Params, SentEvalEncoder
+from sightword.semantics.datasets import SUBTASKS
+from sightword.semantics.encoding import embed
+from sightword.semantics.evaluation import evaluate
 
 
 def bag_of_vectors(params, samples):

@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
-from pipeline.errors import SemanticsError
-from pipeline.semantics.datasets import ClassificationTask, missing_file, read_task
-from pipeline.semantics.settings import CLASSIFICATION
+from sightword.errors import SemanticsError
+from sightword.semantics.datasets import ClassificationTask, missing_file, read_task
+from sightword.semantics.settings import CLASSIFICATION
 
 
 def wrong(data, name):

@@ -8,10 +8,10 @@ import torch
 from plain_classifier import examples, features, plain_fit
 from sklearn.linear_model import LogisticRegression
 
-from pipeline.errors import SemanticsError
-from pipeline.semantics import classifier
-from pipeline.semantics.classifier import AdamRegression, SklearnRegression, accuracy
-from pipeline.semantics.inputs import Inputs
+from sightword.errors import SemanticsError
+from sightword.semantics import classifier
+from sightword.semantics.classifier import AdamRegression, SklearnRegression, accuracy
+from sightword.semantics.inputs import Inputs
 
 GRID = [1e-5, 1e-4, 1e-3, 1e-2]
 
@@ -117,7 +117,7 @@ def test_vectors_whose_products_overflow_are_told(regression):
 
 def test_features_beyond_the_memory_are_told(monkeypatch):
     part = examples(40, 1)
-    monkeypatch.setattr("pipeline.semantics.inputs.os.sysconf", lambda name: 1)
+    monkeypatch.setattr("sightword.semantics.inputs.os.sysconf", lambda name: 1)
     with pytest.raises(SemanticsError, match=r"needs all features at once.* Set semantics.classifier to pytorch"):
         part.matrix()
 

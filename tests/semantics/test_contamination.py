@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.semantics.contamination import Seen, bare
-from pipeline.semantics.datasets import read_task
+from sightword.semantics.contamination import Seen, bare
+from sightword.semantics.datasets import read_task
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import shutil
 import pytest
 from silent_pipes import silent_pipe
 
-from pipeline.errors import SemanticsError
-from pipeline.semantics.datasets import SUBTASKS, missing_file, read_task
+from sightword.errors import SemanticsError
+from sightword.semantics.datasets import SUBTASKS, missing_file, read_task
 
 OWN = "downstream/STS/STSOwn-en-test"
 

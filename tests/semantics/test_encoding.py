@@ -7,8 +7,8 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from pipeline.errors import SemanticsError
-from pipeline.semantics.encoding import embed
+from sightword.errors import SemanticsError
+from sightword.semantics.encoding import embed
 
 
 def lengths(sentences):

@@ -6,20 +6,20 @@ import json
 import numpy as np
 import pytest
 
-import pipeline.semantics
-from pipeline.errors import SemanticsError
-from pipeline.semantics import relatedness
-from pipeline.semantics.datasets import SUBTASKS, read_task
-from pipeline.semantics.evaluation import UNCHOSEN, evaluate, judge
-from pipeline.semantics.judged import CONSTANT
-from pipeline.semantics.relatedness import Examples, cosine, train_head
-from pipeline.statistics import fisher_interval, pearson, spearman
+import sightword.semantics
+from sightword.errors import SemanticsError
+from sightword.semantics import relatedness
+from sightword.semantics.datasets import SUBTASKS, read_task
+from sightword.semantics.evaluation import UNCHOSEN, evaluate, judge
+from sightword.semantics.relatedness import Examples, cosine, train_head
+from sightword.semantics.results import CONSTANT
+from sightword.statistics import fisher_interval, pearson, spearman
 
 TASKS = ["STSOwn", "STSBenchmark", "SICKRelatedness"]
 
 
 def test_the_result_has_the_keys_of_the_metrics_file(data, bag_encoder):
-    found = pipeline.semantics.evaluate(bag_encoder, TASKS, data, ["a man"])
+    found = sightword.semantics.evaluate(bag_encoder, TASKS, data, ["a man"])
     assert list(found) == TASKS
     assert list(found["STSOwn"]) == ["park.life", "street", "mean", "weighted_mean", "all"]
     numbers = ["pearson", "spearman", "pairs", "pearson_ci95", "spearman_ci95"]

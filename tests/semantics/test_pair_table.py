@@ -5,9 +5,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.errors import FileFormatError
-from pipeline.semantics.evaluation import judge
-from pipeline.semantics.pair_table import SCHEMA, read_pairs, write_pairs
+from sightword.errors import FileFormatError
+from sightword.semantics.evaluation import judge
+from sightword.semantics.pair_table import SCHEMA, read_pairs, write_pairs
 
 
 @pytest.fixture

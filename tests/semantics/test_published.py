@@ -7,10 +7,10 @@ import csv
 import numpy as np
 import pytest
 
-from pipeline.errors import SemanticsError
-from pipeline.semantics.datasets import read_task
-from pipeline.semantics.pair_table import PairTable, ScoredPairs
-from pipeline.semantics.published import (
+from sightword.errors import SemanticsError
+from sightword.semantics.datasets import read_task
+from sightword.semantics.pair_table import PairTable, ScoredPairs
+from sightword.semantics.published import (
     SYSTEMS,
     Score,
     beside_published,
@@ -19,7 +19,7 @@ from pipeline.semantics.published import (
     score_of,
     wins,
 )
-from pipeline.statistics import fisher_interval
+from sightword.statistics import fisher_interval
 
 COLUMNS = {
     "bow": "bow_glove",

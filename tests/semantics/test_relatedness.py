@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from pipeline.semantics import relatedness
-from pipeline.semantics.relatedness import Examples, cosine, train_head
+from sightword.semantics import relatedness
+from sightword.semantics.relatedness import Examples, cosine, train_head
 
 vectors = hnp.arrays(np.float32, (4, 3), elements=st.floats(-1e3, 1e3, width=32))
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from pipeline.epochs.settings import EpochsSettings
-from pipeline.semantics.classification_data import FILES
-from pipeline.semantics.settings import CLASSIFICATION, TASKS, SemanticsSettings
+from sightword.selection.epochs_settings import EpochsSettings
+from sightword.semantics.classification_data import FILES
+from sightword.semantics.settings import CLASSIFICATION, TASKS, SemanticsSettings
 
 
 def test_the_classification_tasks_are_known_but_not_asked_for_by_default():

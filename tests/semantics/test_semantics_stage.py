@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.captions.table import CaptionTable, write_captions
-from pipeline.errors import SemanticsError
-from pipeline.model import sentence_encoder
-from pipeline.semantics.evaluation import evaluate
-from pipeline.semantics.pair_table import read_pairs
-from pipeline.semantics.settings import SemanticsSettings
+from sightword.captions.table import CaptionTable, write_captions
+from sightword.encoder import sentence_encoder
+from sightword.errors import SemanticsError
+from sightword.semantics.evaluation import evaluate
+from sightword.semantics.pair_table import read_pairs
+from sightword.semantics.settings import SemanticsSettings
 from stages import semantics
 
 

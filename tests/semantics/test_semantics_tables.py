@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from pipeline.semantics.breakdown import parts, worst
-from pipeline.semantics.datasets import Pairs
-from pipeline.semantics.evaluation import judge
-from pipeline.semantics.figure import draw
-from pipeline.semantics.judged import judge_pairs
-from pipeline.semantics.published import published_rows
-from pipeline.semantics.settings import SemanticsSettings
-from pipeline.semantics.tables import (
+from sightword.semantics.breakdown import parts, worst
+from sightword.semantics.datasets import Pairs
+from sightword.semantics.evaluation import judge
+from sightword.semantics.figure import draw
+from sightword.semantics.published import published_rows
+from sightword.semantics.results import judge_pairs
+from sightword.semantics.settings import SemanticsSettings
+from sightword.semantics.tables import (
     COLUMNS,
     THIS,
     compared,

@@ -10,12 +10,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.model_selection import StratifiedKFold
 
-from pipeline.errors import SemanticsError
-from pipeline.semantics.classification_data import ClassificationTask, Labelled
-from pipeline.semantics.datasets import read_task
-from pipeline.semantics.encoding import Embeddings
-from pipeline.semantics.validation import check_folds, classify
-from pipeline.statistics import wald_half_width
+from sightword.errors import SemanticsError
+from sightword.semantics.classification_data import ClassificationTask, Labelled
+from sightword.semantics.datasets import read_task
+from sightword.semantics.encoding import Embeddings
+from sightword.semantics.validation import check_folds, classify
+from sightword.statistics import wald_half_width
 
 
 def part(count, seed, classes, pairs):

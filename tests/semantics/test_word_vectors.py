@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.errors import SemanticsError
-from pipeline.semantics.evaluation import evaluate
-from pipeline.semantics.word_vectors import BagOfWords
+from sightword.errors import SemanticsError
+from sightword.semantics.evaluation import evaluate
+from sightword.semantics.word_vectors import BagOfWords
 
 GLOVE = "the 0.5 -1\ndog 1 2\n. 3e-1 0\n. . . 9 9\nname@domain.com to 8 8\nDog 4 4\ncafé 7 0.25\n2 1 1\n"
 

@@ -16,9 +16,9 @@ from blocks import blocks
 from checkout import Checkout
 from small_run import make_small
 
-from pipeline import params
+from pipeline.params import params_file
 
-NAMES = list(params.SECTIONS)
+NAMES = list(params_file.SECTIONS)
 PEOPLE = ("root", "ana", "ben")
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import people
 import pytest
 
-from pipeline import params
+from pipeline.params import params_file
 
-NAMES = list(params.SECTIONS)
+NAMES = list(params_file.SECTIONS)
 RESTORED = ["corpus", "resize", "features", "captions"]
 """The stages all of whose outputs are DVC's: metrics, which are in git, a pushed run-cache does not bring."""
 IDLE = "Data and pipelines are up to date."

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from small_project import PICTURES, write_corpus, write_pictures
 
-from pipeline.captions.vocabulary import Vocabulary
-from pipeline.errors import CaptionsError, EncoderError, FeaturesError, TrainingError
-from pipeline.files import sha256_file
-from pipeline.selection.settings import SelectSettings
-from pipeline.training.settings import TrainSettings
+from sightword.captions.vocabulary import Vocabulary
+from sightword.errors import CaptionsError, EncoderError, FeaturesError, TrainingError
+from sightword.files import sha256_file
+from sightword.selection.settings import SelectSettings
+from sightword.training.settings import TrainSettings
 from stages import select, train
 
 SETTINGS = TrainSettings(embedding=3, hidden=4, attention=3, batch=4, epochs=2, cycle=1)
@@ -127,8 +127,8 @@ def other_parameters():
 
 def other_run_s_snapshot():
     """One file from a training of another size, with its hash written into the index."""
-    from pipeline.model.encoders import Encoders
-    from pipeline.model.saved import save_weights
+    from sightword.model.encoders import Encoders
+    from sightword.model.saved import save_weights
 
     path = Path("models/snapshots/epoch-002.safetensors")
     tokens = len(Vocabulary.load("models/snapshots/vocabulary.json"))

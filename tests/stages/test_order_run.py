@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from small_project import write_corpus, write_pictures
 
-from pipeline.captions.settings import CaptionsSettings
-from pipeline.captions.table import read_captions
-from pipeline.features.table import read_features
-from pipeline.model.sentence_encoder import SentenceEncoder
-from pipeline.pairs import pair
-from pipeline.retrieval import score
-from pipeline.retrieval.settings import RetrievalSettings
-from pipeline.selection.settings import SelectSettings
-from pipeline.training.settings import TrainSettings
+from sightword.captions.settings import CaptionsSettings
+from sightword.captions.table import read_captions
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.features.table import read_features
+from sightword.pairs import pair
+from sightword.retrieval import score
+from sightword.retrieval.settings import RetrievalSettings
+from sightword.selection.settings import SelectSettings
+from sightword.training.settings import TrainSettings
 from stages import retrieval, select, train
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pipeline.statistics import fisher_interval, holm, mean_ranks, pearson, spearman, wald_half_width
+from sightword.statistics import fisher_interval, holm, mean_ranks, pearson, spearman, wald_half_width
 
 numbers = st.lists(st.integers(-5, 5), min_size=3, max_size=40)
 

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image, ImageDraw
 
-from pipeline.captions.units import Unit
-from pipeline.captions.vocabulary import Vocabulary
-from pipeline.images.shards import ResizedPicture, shard_of, shard_path, write_shard
-from pipeline.report.inputs import Places
-from pipeline.semantics.datasets import Pairs
-from pipeline.semantics.judged import Judged
-from pipeline.semantics.pair_table import write_pairs
+from sightword.captions.units import Unit
+from sightword.captions.vocabulary import Vocabulary
+from sightword.images.shards import ResizedPicture, shard_of, shard_path, write_shard
+from sightword.report.inputs import Places
+from sightword.semantics.datasets import Pairs
+from sightword.semantics.pair_table import write_pairs
+from sightword.semantics.results import Judged
 
 COLOURS = {"red": "#c33", "blue": "#36c", "green": "#393", "yellow": "#db3"}
 SHAPES = ("circle", "square", "triangle")
@@ -222,9 +222,9 @@ def write_encoder(folder: Path, *, unit: Unit = "character", **shape: object) ->
 def _encoder(unit: Unit, shape: tuple[tuple[str, object], ...]) -> dict[str, bytes]:
     import torch
 
-    from pipeline.model.encoders import Encoders
-    from pipeline.model.sentence_encoder import SentenceEncoder
-    from pipeline.model.settings import ModelSettings
+    from sightword.encoder.sentence_encoder import SentenceEncoder
+    from sightword.model.encoders import Encoders
+    from sightword.model.settings import ModelSettings
 
     torch.manual_seed(0)
     model = ModelSettings.model_validate({"embedding": 4, "hidden": 3, "attention": 5, **dict(shape)})

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from pipeline.captions.table import CaptionTable, write_captions
-from pipeline.captions.vocabulary import Vocabulary
-from pipeline.features.table import Origin, read_features, write_features
-from pipeline.files import atomic_folder
-from pipeline.model.encoders import Encoders
-from pipeline.model.saved import save_weights
-from pipeline.training.settings import TrainSettings
-from pipeline.training.snapshots import file_name, write_index
+from sightword.captions.table import CaptionTable, write_captions
+from sightword.captions.vocabulary import Vocabulary
+from sightword.features.table import Origin, read_features, write_features
+from sightword.files import atomic_folder
+from sightword.model.encoders import Encoders
+from sightword.model.saved import save_weights
+from sightword.training.settings import TrainSettings
+from sightword.training.snapshots import file_name, write_index
 
 SETTINGS = TrainSettings(embedding=4, hidden=3, attention=4, epochs=4, cycle=2)
 EPOCHS = [2, 4]

@@ -6,10 +6,10 @@ import dataclasses
 
 import numpy as np
 
-from pipeline.features.identity import Identity
-from pipeline.features.settings import IMAGENET_MEAN, IMAGENET_STD
-from pipeline.features.store import Store
-from pipeline.features.transform import Transform
+from sightword.features.identity import Identity
+from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
+from sightword.features.store import Store
+from sightword.features.transform import Transform
 
 DIMENSION = 8
 TRANSFORM = Transform(256, "lanczos", False, "ten", 224, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from pipeline.semantics.datasets import SUBTASKS
+from sightword.semantics.datasets import SUBTASKS
 
 ENCODER = """\
 import zlib

@@ -13,19 +13,19 @@ import torch
 from finished_run import drawn
 from PIL import Image
 
-from pipeline.captions.table import CaptionTable, read_texts, write_captions
-from pipeline.captions.vocabulary import Vocabulary
-from pipeline.features import extract
-from pipeline.features.backbones import find_backbone
-from pipeline.features.table import FeatureTable, Origin, read_features, write_features
-from pipeline.features.transform import Transform
-from pipeline.features.weights import Weights
-from pipeline.files import sha256_file
-from pipeline.images.resized import Source, write_resized
-from pipeline.images.settings import ResizeSettings
-from pipeline.model.encoders import Encoders
-from pipeline.model.sentence_encoder import SentenceEncoder
-from pipeline.model.settings import ModelSettings
+from sightword.captions.table import CaptionTable, read_texts, write_captions
+from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.features import extract
+from sightword.features.backbones import find_backbone
+from sightword.features.table import FeatureTable, Origin, read_features, write_features
+from sightword.features.transform import Transform
+from sightword.features.weights import Weights
+from sightword.files import sha256_file
+from sightword.images.resized import Source, write_resized
+from sightword.images.settings import ResizeSettings
+from sightword.model.encoders import Encoders
+from sightword.model.settings import ModelSettings
 
 BACKBONE, SEED, SIDE, CROP = "squeezenet1_1", 1, 64, 48
 TRANSFORM = Transform(

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from pipeline.captions.settings import CaptionsSettings
-from pipeline.corpus.records import Caption, Image, clean
-from pipeline.corpus.tables import write_tables
-from pipeline.features.table import Origin, write_features
+from sightword.captions.settings import CaptionsSettings
+from sightword.corpus.records import Caption, Image, clean
+from sightword.corpus.tables import write_tables
+from sightword.features.table import Origin, write_features
 from stages import captions
 
 PICTURES = 12

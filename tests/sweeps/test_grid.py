@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.errors import ParamsError
-from pipeline.sweeps import grid
+from pipeline.experiments import grid
+from sightword.errors import ParamsError
 
 
 def load(tmp_path, text, name="mine.yaml"):

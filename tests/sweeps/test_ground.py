@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.errors import SweepError
-from pipeline.sweeps import ground, plan
-from pipeline.sweeps.grid import Grid
+from pipeline.experiments import baseline, plan
+from pipeline.experiments.grid import Grid
+from sightword.errors import SweepError
 
 
 def runs(project, **values):
@@ -16,7 +16,7 @@ def runs(project, **values):
 
 
 def check(project, *, committed=False, **values):
-    ground.stand_on(project.folder).check_inputs(runs(project, **values), committed=committed)
+    baseline.stand_on(project.folder).check_inputs(runs(project, **values), committed=committed)
 
 
 def test_a_project_as_it_was_committed_may_be_swept(project):
@@ -27,10 +27,10 @@ def test_no_repository_and_no_commit_are_told(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
     (tmp_path / "a").mkdir()
     with pytest.raises(SweepError, match=r"no git repository.*git init"):
-        ground.stand_on(tmp_path / "a")
-    ground.git(tmp_path / "a", "init", "-q")
+        baseline.stand_on(tmp_path / "a")
+    baseline.git(tmp_path / "a", "init", "-q")
     with pytest.raises(SweepError, match="no commit yet"):
-        ground.stand_on(tmp_path / "a")
+        baseline.stand_on(tmp_path / "a")
 
 
 @pytest.mark.parametrize("name", ["code.py", "dvc.yaml", "data/raw/sample/scenes.yaml", "data/raw/sample/new.yaml"])
@@ -51,7 +51,7 @@ def test_changes_that_experiments_would_not_see_are_told(project, name):
 def test_other_changes_do_not_matter(project):
     for name in ("README.md", "params.yaml", "metrics.json", "dvc.lock"):
         project.write(name, "changed")
-    ground.stand_on(project.folder).check_inputs([], committed=False)
+    baseline.stand_on(project.folder).check_inputs([], committed=False)
 
 
 def test_data_that_is_tracked_by_nothing_is_told_with_what_to_do(project):
@@ -80,7 +80,7 @@ def test_data_that_is_added_by_a_folder_above_counts(project):
 
 def test_a_project_in_a_folder_of_its_repository(build):
     project = build("models/sightword")
-    found = ground.stand_on(project.folder)
+    found = baseline.stand_on(project.folder)
     assert found.below == "models/sightword/"
     check(project)
     project.write("code.py", "changed")
@@ -89,7 +89,7 @@ def test_a_project_in_a_folder_of_its_repository(build):
 
 
 def test_experiments_are_known_by_name_and_parameters(project):
-    here = ground.stand_on(project.folder)
+    here = baseline.stand_on(project.folder)
     same, other = runs(project, blocks=[{"train.margin": [0.1, 0.3]}])
     assert here.done([same, other]) == (set(), [])
     project.write("params.yaml", plan.written((project.folder / "params.yaml").read_text(), same))
@@ -98,7 +98,7 @@ def test_experiments_are_known_by_name_and_parameters(project):
     for run in (same, other):
         project.git("update-ref", f"{here.refs}{run.name}", commit)
     assert here.done([same, other]) == ({same.name}, [other.name])
-    assert ground.stand_on(project.folder).done([same]) == (set(), [])  # another commit
+    assert baseline.stand_on(project.folder).done([same]) == (set(), [])  # another commit
 
 
 def test_a_stage_that_cannot_be_understood_is_told(project):

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as some
 from swept_project import STAGES
 
+from pipeline.experiments import jobs, plan
+from pipeline.experiments.baseline import Ground
+from pipeline.experiments.grid import Grid
 from pipeline.lineage import documents
-from pipeline.sweeps import jobs, plan
-from pipeline.sweeps.grid import Grid
-from pipeline.sweeps.ground import Ground
 
 CHAIN = {"corpus": "corpus", "features": "corpus features", "captions": "corpus captions",
          "train": "corpus features captions train", "report": "corpus features captions train report"}  # fmt: skip

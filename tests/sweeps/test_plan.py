@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from ruamel.yaml import YAML
 
-from pipeline import params
-from pipeline.errors import ParamsError
-from pipeline.sweeps import plan
-from pipeline.sweeps.grid import Grid
+from pipeline.experiments import plan
+from pipeline.experiments.grid import Grid
+from pipeline.params import params_file
+from sightword.errors import ParamsError
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_every_combination_of_each_block_and_seed_is_there_once(base):
     got = [run.params["train"] for run in runs]
     assert [(one["cell"], one["hidden"], one["pooling"], one["seed"]) for one in got] == wanted
     assert {one["epochs"] for one in got} == {4}
-    unchanged = params.check(YAML(typ="safe", pure=True).load(base))
+    unchanged = params_file.check(YAML(typ="safe", pure=True).load(base))
     assert all(run.params["report"] == unchanged["report"].model_dump() for run in runs)
 
 
@@ -79,7 +79,7 @@ def test_what_is_written_is_read_as_it_was_checked(base, rates, title):
         title = repr(title)
     for run in expand(base, set={"report.title": title}, blocks=[{"train.rate_max": rates}]):
         text = plan.written(base, run)
-        sections = params.check(YAML(typ="safe", pure=True).load(text))
+        sections = params_file.check(YAML(typ="safe", pure=True).load(text))
         assert {name: section.model_dump() for name, section in sections.items()} == run.params
         assert "# states of each direction" in text
 

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from pipeline.errors import SetupError
-from pipeline.sweeps import slots
+from pipeline.experiments import slots
+from sightword.errors import SetupError
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli import main
-from pipeline.sweeps import guard, slots
-from pipeline.sweeps import work as work_module
+from pipeline.experiments import reaper, slots
+from pipeline.experiments import runner as work_module
 
 GRID = "name: g\nblocks:\n  - train.margin: [{}]\n"
 
@@ -286,16 +286,16 @@ def test_what_ignores_a_request_to_end_is_ended():
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
     process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stdout=subprocess.PIPE)
     process.stdout.readline()
-    guard.end({process.pid}, grace=0.3)
+    reaper.end({process.pid}, grace=0.3)
     assert process.wait(timeout=5) == -signal.SIGKILL
     process.stdout.close()
-    guard.end({process.pid})  # gone already: nothing happens
+    reaper.end({process.pid})  # gone already: nothing happens
 
 
 def test_the_guard_ends_only_what_is_still_there():
     process = [subprocess.Popen(["sleep", "60"], start_new_session=True) for _ in range(2)]
     one, other = process
-    watching = subprocess.Popen([sys.executable, "-I", guard.__file__], stdin=subprocess.PIPE, text=True)
+    watching = subprocess.Popen([sys.executable, "-I", reaper.__file__], stdin=subprocess.PIPE, text=True)
     watching.stdin.write(f"+{one.pid}\n+{other.pid}\nnonsense\n-{other.pid}\n")
     watching.stdin.close()
     assert one.wait(timeout=5) == -signal.SIGTERM

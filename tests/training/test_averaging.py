@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.model.encoders import Encoders
-from pipeline.training.averaging import Averaging
-from pipeline.training.settings import TrainSettings
+from sightword.model.encoders import Encoders
+from sightword.training.averaging import Averaging
+from sightword.training.settings import TrainSettings
 
 SETTINGS = TrainSettings(embedding=3, hidden=4, attention=2, epochs=6, cycle=2, standardise="training")
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from pipeline.pairs import Pairs
-from pipeline.training.batches import batches, per_epoch
-from pipeline.training.settings import TrainSettings
+from sightword.pairs import Pairs
+from sightword.training.batches import batches, per_epoch
+from sightword.training.settings import TrainSettings
 
 COUNTS = st.lists(st.integers(1, 7), min_size=2, max_size=40)
 """Captions of each picture."""

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.errors import TrainingError
-from pipeline.pairs import Pairs
-from pipeline.training import loop
-from pipeline.training.checkpoint import Checkpoint, Progress, open_checkpoint
-from pipeline.training.loop import train
-from pipeline.training.settings import TrainSettings
+from sightword.errors import TrainingError
+from sightword.pairs import Pairs
+from sightword.training import loop
+from sightword.training.checkpoint import Checkpoint, Progress, open_checkpoint
+from sightword.training.loop import train
+from sightword.training.settings import TrainSettings
 
 SETTINGS = TrainSettings(
     embedding=5, hidden=8, attention=6, batch=6, epochs=4, cycle=2, rate_max=0.02, clip_images=None, clip_captions=0.5,
@@ -161,7 +161,7 @@ def test_half_a_checkpoint_leaves_the_one_before(tmp_path, monkeypatch) -> None:
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pipeline.training.checkpoint.write_json", full)
+    monkeypatch.setattr("sightword.training.checkpoint.write_json", full)
     with pytest.raises(OSError, match="No space"):
         checkpoint.save(Progress(epoch=2), {"weights": torch.zeros(3)})
     found = checkpoint.load()

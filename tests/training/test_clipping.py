@@ -9,10 +9,10 @@ import pytest
 import torch
 from ruamel.yaml import YAML
 
-from pipeline import recipes
-from pipeline.model.encoders import Encoders
-from pipeline.training.clipping import clip
-from pipeline.training.settings import TrainSettings
+from pipeline.params import recipes
+from sightword.model.encoders import Encoders
+from sightword.training.clipping import clip
+from sightword.training.settings import TrainSettings
 
 SCOPES = ("side", "all", "tensor")
 

@@ -9,43 +9,43 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.training import code
-from pipeline.training.checkpoint import open_checkpoint
+from sightword.training import code_hash
+from sightword.training.checkpoint import open_checkpoint
 
-READING = {"pipeline/params.py", "pipeline/yaml_reader.py", "pipeline/features/origin.py"}
+READING = {"pipeline/params/params_file.py", "sightword/yaml_reader.py", "sightword/features/origin.py"}
 """Of the stage only: what it finds is among the inputs, or a text for people."""
 
 
-AROUND = ("pipeline/lineage/", "pipeline/shared.py")
+AROUND = ("pipeline/lineage/", "sightword/group_files.py")
 """What keeps the facts of the run, when it is done."""
 
 
 def test_all_code_of_the_library_that_the_stage_runs_is_in_it(repository):
     needed = {path for path in first_party.needed_files(repository, "stages.train") if path.startswith("pipeline/")}
     needed -= READING | {path for path in needed if path.startswith(AROUND)}
-    assert {path.relative_to(repository).as_posix() for path in code.code_files()} == needed
+    assert {path.relative_to(repository).as_posix() for path in code_hash.code_files()} == needed
 
 
 @pytest.fixture
 def copy(tmp_path, monkeypatch):
     """A copy of the library, looked at in place of this one."""
-    shutil.copytree(code._PLACE, tmp_path / "pipeline", ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(code, "_PLACE", tmp_path / "pipeline")
-    monkeypatch.setattr(code, "_HERE", tmp_path / "pipeline" / "training")
+    shutil.copytree(code_hash._PLACE, tmp_path / "pipeline", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(code_hash, "_PLACE", tmp_path / "pipeline")
+    monkeypatch.setattr(code_hash, "_HERE", tmp_path / "pipeline" / "training")
     return tmp_path / "pipeline"
 
 
 def test_a_change_of_what_training_runs_changes_it_and_no_other(copy):
-    before = code.code_hash()
-    files = {path.relative_to(copy).as_posix() for path in code.code_files()}
+    before = code_hash.code_hash()
+    files = {path.relative_to(copy).as_posix() for path in code_hash.code_files()}
     assert {"pairs.py", "captions/table.py", "devices.py", "model/cells.py", "retrieval/ranks.py"} <= files
     assert not {"report/page.py", "semantics/evaluation.py", "features/extraction.py"} & files
     for path, changes in [("pairs.py", True), ("report/page.py", False)]:
         text = (copy / path).read_text()
         (copy / path).write_text(text + "# changed\n")
-        assert (code.code_hash() != before) == changes
+        assert (code_hash.code_hash() != before) == changes
         (copy / path).write_text(text)
-    assert code.code_hash() == before
+    assert code_hash.code_hash() == before
 
 
 @pytest.mark.parametrize("library", [torch, np])

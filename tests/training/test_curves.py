@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.training.curves import write_curves
-from pipeline.training.loop import History
+from sightword.training.curves import write_curves
+from sightword.training.loop import History
 
 DIRECTIONS = ("caption_to_image", "image_to_caption")
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.pairs import Pairs
-from pipeline.training.loop import Run
-from pipeline.training.objective import LARGEST_SCALE, Objective
-from pipeline.training.settings import TrainSettings
+from sightword.pairs import Pairs
+from sightword.training.loop import Run
+from sightword.training.objective import LARGEST_SCALE, Objective
+from sightword.training.settings import TrainSettings
 
 SAME = torch.eye(4, dtype=torch.bool)
 WRONG = torch.eye(4).roll(1, dims=0)

@@ -7,12 +7,12 @@ import pytest
 import torch
 from scipy import stats
 
-from pipeline.model.encoders import Encoders
-from pipeline.model.settings import ModelSettings
-from pipeline.pairs import Pairs
-from pipeline.training.initialisation import initialise
-from pipeline.training.loop import Run
-from pipeline.training.settings import TrainSettings
+from sightword.model.encoders import Encoders
+from sightword.model.settings import ModelSettings
+from sightword.pairs import Pairs
+from sightword.training.initialisation import initialise
+from sightword.training.loop import Run
+from sightword.training.settings import TrainSettings
 
 TOKENS, FEATURES, WIDTH, HIDDEN, ATTENTION = 300, 90, 40, 60, 16
 SHAPE = ModelSettings(embedding=WIDTH, hidden=HIDDEN, attention=ATTENTION)

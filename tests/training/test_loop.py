@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.errors import CaptionsError, TrainingError
-from pipeline.model.embedding import embed_captions, embed_images
-from pipeline.model.encoders import Encoders
-from pipeline.pairs import Pairs
-from pipeline.retrieval import score
-from pipeline.training.initialisation import initialise
-from pipeline.training.loop import _near, train
-from pipeline.training.schedule import cyclic_rate
-from pipeline.training.settings import TrainSettings
+from sightword.errors import CaptionsError, TrainingError
+from sightword.model.embedding import embed_captions, embed_images
+from sightword.model.encoders import Encoders
+from sightword.pairs import Pairs
+from sightword.retrieval import score
+from sightword.training.initialisation import initialise
+from sightword.training.loop import _near, train
+from sightword.training.schedule import cyclic_rate
+from sightword.training.settings import TrainSettings
 
 SETTINGS = TrainSettings(
     embedding=6,

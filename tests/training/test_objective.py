@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.training.objective import Objective
-from pipeline.training.settings import TrainSettings
+from sightword.training.objective import Objective
+from sightword.training.settings import TrainSettings
 
 PAIRS = np.array([32, 32, 31])
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.training.schedule import cyclic_rate, learning_rate
-from pipeline.training.settings import TrainSettings
+from sightword.training.schedule import cyclic_rate, learning_rate
+from sightword.training.settings import TrainSettings
 
 
 def test_it_starts_low_peaks_in_the_middle_and_ends_low_in_every_cycle():

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.training import scratch
-from pipeline.training.scratch import clear, take_folder
+from sightword.training import scratch
+from sightword.training.scratch import clear, take_folder
 
 
 def aged(path: Path, days: float = 3.0) -> Path:

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.errors import TrainingError
-from pipeline.pairs import Pairs
-from pipeline.training.checkpoint import Checkpoint
-from pipeline.training.loop import train
-from pipeline.training.settings import TrainSettings
-from pipeline.training.stuck import at_chance
+from sightword.errors import TrainingError
+from sightword.pairs import Pairs
+from sightword.training.checkpoint import Checkpoint
+from sightword.training.loop import train
+from sightword.training.settings import TrainSettings
+from sightword.training.stuck import at_chance
 
 SETTINGS = TrainSettings(
     embedding=6, hidden=12, attention=8, batch=8, initialisation="vsepp", loss="hardest", reduction="sum",

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from ruamel.yaml import YAML
 
-from pipeline.captions.settings import CaptionsSettings
-from pipeline.corpus.records import Caption, Image, clean
-from pipeline.corpus.tables import write_tables
-from pipeline.features.table import Origin, write_features
+from sightword.captions.settings import CaptionsSettings
+from sightword.corpus.records import Caption, Image, clean
+from sightword.corpus.tables import write_tables
+from sightword.features.table import Origin, write_features
 
 PICTURES = 150
 WORDS = ["red", "dog", "runs", "over", "snow", "two", "kids", "play", "ball", "green", "hat", "near", "boat"]

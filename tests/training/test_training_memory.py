@@ -9,9 +9,9 @@ import pytest
 from memory import peak
 from ruamel.yaml import YAML
 
-from pipeline.captions.table import CaptionTable, write_captions
-from pipeline.captions.vocabulary import Vocabulary
-from pipeline.features.table import Origin, write_features
+from sightword.captions.table import CaptionTable, write_captions
+from sightword.captions.vocabulary import Vocabulary
+from sightword.features.table import Origin, write_features
 
 COCO = 113_287
 WIDTH = 2048
@@ -54,7 +54,7 @@ def project(repository: Path, folder: Path, pictures: int, **settings: object) -
 
 def test_the_project_of_this_test_is_one(repository, tmp_path, monkeypatch):
     """The smallest of it is read whole."""
-    from pipeline.captions.table import read_captions
+    from sightword.captions.table import read_captions
 
     monkeypatch.chdir(project(repository, tmp_path, 1 + DEV))
     table = read_captions("data/captions/captions.parquet")

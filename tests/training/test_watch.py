@@ -10,14 +10,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.errors import TrainingError
-from pipeline.model.encoders import Encoders
-from pipeline.pairs import Pairs
-from pipeline.training import loop, watch
-from pipeline.training.loop import Run, train
-from pipeline.training.objective import Objective
-from pipeline.training.settings import TrainSettings
-from pipeline.training.watch import LOOK, Plan, Watch
+from sightword.errors import TrainingError
+from sightword.model.encoders import Encoders
+from sightword.pairs import Pairs
+from sightword.training import divergence, loop
+from sightword.training.divergence import LOOK, Plan, Watch
+from sightword.training.loop import Run, train
+from sightword.training.objective import Objective
+from sightword.training.settings import TrainSettings
 
 SETTINGS = TrainSettings(
     embedding=5, hidden=8, attention=6, batch=8, epochs=8, cycle=4, rate_max=0.02, clip_images=None,
@@ -72,7 +72,7 @@ def run(pairs: Pairs, kept: list[int] | None = None, **change: object) -> list[i
     ],
 )
 def test_a_training_that_is_well_is_never_stopped(pairs, monkeypatch, change):
-    monkeypatch.setattr(watch, "LOOK", 10)  # stricter than it is
+    monkeypatch.setattr(divergence, "LOOK", 10)  # stricter than it is
     assert run(pairs, **change) == [4, 8]
 
 
@@ -100,7 +100,7 @@ def test_a_training_that_loses_all_it_learned_is_stopped_and_its_snapshots_stay(
         return 1e4 if step >= 60 else real(settings, step, per_epoch)
 
     monkeypatch.setattr(loop, "learning_rate", rate)
-    monkeypatch.setattr(watch, "LOOK", 10)
+    monkeypatch.setattr(divergence, "LOOK", 10)
     kept: list[int] = []
     with pytest.raises(TrainingError, match=r"explodes: .*it was 0\.\d\d times that; batch \d+"):
         run(pairs, kept)
@@ -118,7 +118,7 @@ def test_a_picture_that_is_no_number_stops_it_within_the_epoch(pairs, monkeypatc
         return honest(self, *arguments)
 
     monkeypatch.setattr(Run, "step", step)
-    monkeypatch.setattr(watch, "LOOK", 6)
+    monkeypatch.setattr(divergence, "LOOK", 6)
     with pytest.raises(
         TrainingError, match=r"the loss is no number at batch 5 \(epoch 1\), learning rate .*\(captions\)"
     ):

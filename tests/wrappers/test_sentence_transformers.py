@@ -17,12 +17,12 @@ import pytest
 import torch
 from torch import nn
 
-from pipeline.captions.vocabulary import Vocabulary
-from pipeline.errors import EncoderError
-from pipeline.model.encoders import Encoders
-from pipeline.model.sentence_encoder import SentenceEncoder
-from pipeline.model.settings import ModelSettings
-from pipeline.wrappers.sentence_transformers import SightwordModule
+from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.encoder.sentence_transformers import SightwordModule
+from sightword.errors import EncoderError
+from sightword.model.encoders import Encoders
+from sightword.model.settings import ModelSettings
 
 MODEL = ModelSettings(embedding=5, hidden=6, attention=4)
 TEXTS = ["a dog runs", "", "two big dogs run in the snow .", "\N{SNOWMAN}", "a dog runs"]

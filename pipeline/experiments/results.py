@@ -1,0 +1,312 @@
+"""Experiments that differ by the seed only, together: mean and standard deviation of what they reached.
+
+It reads what ``dvc exp show --json`` prints, as data.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sightword.errors import FileFormatError, ParamsError
+from sightword.report.number_formats import is_number
+
+if TYPE_CHECKING:
+    from pipeline.experiments.figure import Series
+
+SUMMARY = "metrics/summary.json"
+"""The metrics that are shown when none are named."""
+SEED = "train.seed"
+DRAWN = ("image_r10", "caption_r10", "sts", "dev_r10")
+"""The metrics that are drawn when none are named, as far as there are some."""
+INPUTS = "inputs"
+"""The column that tells experiments on other code or data apart."""
+SHOWN = 20
+"""Names of metrics that a message lists."""
+
+_TODO = "Give what `dvc exp show --json` prints."
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One experiment that came to its end."""
+
+    name: str
+    params: dict[str, Any]
+    """The parameters by their full names, such as ``train.hidden``."""
+    metrics: dict[str, dict[str, float]]
+    """The numbers of each metrics file, by their full names."""
+    inputs: tuple[tuple[str, str], ...]
+    """Paths and hashes of the code and data that no stage made."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What a listing of experiments holds."""
+
+    experiments: list[Experiment]
+    left_out: list[str] = field(default_factory=list)
+    """Experiments without results, each with the reason."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Experiments that are the same but for the seed."""
+
+    names: list[str]
+    """One for each run, by the seed; ``a=b`` where a and b are the same run."""
+    varied: dict[str, Any]
+    """Those parameters that are not the same in all groups; ``inputs`` where there are several kinds of them."""
+    metrics: dict[str, list[float]]
+    """The values of each metric, as many as there are experiments that have it."""
+
+
+def read(states: Any) -> Listing:
+    """The experiments of a listing, baselines included, the workspace not.
+
+    Args:
+        states: the parsed JSON.
+
+    Raises:
+        FileFormatError: it is no such listing.
+    """
+    found: list[Experiment] = []
+    left_out: list[str] = []
+    try:
+        for baseline in states:
+            if baseline["rev"] == "workspace":
+                continue
+            _add(baseline, None, found, left_out)
+            for one in baseline["experiments"] or []:
+                state = (one["executor"] or {}).get("state", "success")
+                for revision in one["revs"]:
+                    _add(revision, None if state == "success" else state, found, left_out)
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
+        what = f"is no listing of experiments ({type(error).__name__}: {error})"
+        raise FileFormatError(what, where="experiments", todo=_TODO) from None
+    return Listing(found, left_out)
+
+
+def only(listing: Listing, pattern: str) -> Listing:
+    """Those experiments whose whole name matches a regular expression.
+
+    Raises:
+        ParamsError: it is none, or no name matches.
+    """
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise ParamsError(f"no regular expression: {error}", where=pattern) from None
+    found = [one for one in listing.experiments if compiled.fullmatch(one.name)]
+    if not found:
+        names = [one.name for one in listing.experiments]
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        raise ParamsError(
+            "no experiment with results has such a name", where=pattern,
+            expected=f"one that matches one of {', '.join(names[:SHOWN])}{more}" if names else None,
+        )  # fmt: skip
+    return Listing(found, [text for text in listing.left_out if compiled.fullmatch(text.rpartition(" (")[0])])
+
+
+def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = (), *, over: str = SEED) -> list[Group]:
+    """Put together what differs only by one parameter, in the order of the others.
+
+    A run that is there twice (the same parameters, inputs and results, as a baseline and as an experiment) counts
+    once.
+
+    Args:
+        experiments: what :func:`read` found.
+        metrics: regular expressions that a metric's whole name matches, such as ``dev_r10`` or ``test.*r1``; without
+            them all of ``metrics/summary.json``.
+        over: the parameter that may differ.
+
+    Raises:
+        ParamsError: no experiment has such a parameter, or a metric that was asked for.
+    """
+    if not any(over in one.params for one in experiments):
+        raise ParamsError("no experiment has this parameter", where=over)
+    wanted = _metrics(experiments, metrics)
+    kinds = {inputs: number for number, inputs in enumerate(dict.fromkeys(one.inputs for one in experiments), start=1)}
+    columns = [_settings(one, over) | ({INPUTS: kinds[one.inputs]} if len(kinds) > 1 else {}) for one in experiments]
+    varying = [key for key in dict.fromkeys(key for column in columns for key in column) if _differs(key, columns)]
+    together: dict[str, dict[str, list[int]]] = {}
+    for place in sorted(range(len(experiments)), key=lambda place: _order(experiments[place].params.get(over))):
+        one, column = experiments[place], columns[place]
+        same = together.setdefault(repr(sorted(column.items())), {})
+        same.setdefault(repr((one.params.get(over), one.metrics)), []).append(place)
+    found = []
+    for same in together.values():
+        names = ["=".join(experiments[place].name for place in run) for run in same.values()]
+        places = [run[0] for run in same.values()]
+        values = {
+            shown: [value for place in places if (value := _metric(experiments[place], file, name)) is not None]
+            for shown, (file, name) in wanted.items()
+        }
+        varied = {key: columns[places[0]].get(key) for key in varying}
+        found.append(Group(names, varied, values))
+    return sorted(found, key=lambda group: [_order(value) for value in group.varied.values()])
+
+
+def deviation(values: Sequence[float]) -> float | None:
+    """The sample standard deviation; None of fewer than two values."""
+    return statistics.stdev(values) if len(values) > 1 else None
+
+
+def table(found: Sequence[Group], *, exact: bool = False) -> list[list[str]]:
+    """Header and one row for each group: what was varied, how many runs, each metric, the experiments' names.
+
+    Args:
+        found: the groups.
+        exact: mean and deviation in columns of their own, with all digits; else ``mean ± deviation``, rounded, and
+            the number of runs that have the metric where not all do.
+    """
+    varied, metrics = list(found[0].varied), list(found[0].metrics)
+    header = [*varied, "runs"]
+    for name in metrics:
+        header += [name, f"{name}_sd"] if exact else [name]
+    lines = [[*header, "experiments"]]
+    digits = {
+        name: 1 if max((abs(value) for group in found for value in group.metrics[name]), default=0) >= 10 else 3
+        for name in metrics
+    }
+    for group in found:
+        line = [*("-" if value is None else str(value) for value in group.varied.values()), str(len(group.names))]
+        for name in metrics:
+            values = group.metrics[name]
+            mean = statistics.fmean(values) if values else None
+            some = f" ({len(values)})" if 0 < len(values) < len(group.names) else ""
+            line += (
+                _exact(mean, deviation(values)) if exact else [_rounded(mean, deviation(values), digits[name]) + some]
+            )
+        lines.append([*line, " ".join(group.names)])
+    return lines
+
+
+def series(found: Sequence[Group], *, against: str = "") -> tuple[str, dict[str, list[Series]]]:
+    """What a drawing over a grid shows: of each metric a line for each setting of all but one of what was varied.
+
+    Args:
+        found: the groups.
+        against: the parameter along the x axis; empty: of the varied ones with numbers, that with most values.
+
+    Returns:
+        That parameter, and the lines by metric; groups and metrics without numbers are left out.
+
+    Raises:
+        ParamsError: the parameter was not varied, or has no numbers; or there are too many lines to tell apart.
+    """
+    from pipeline.experiments.figure import LOOKS, Series
+
+    values = {name: {value for group in found if is_number(value := group.varied[name])} for name in found[0].varied}
+    numeric = [name for name, known in values.items() if len(known) > 1 and name != INPUTS]
+    if not numeric or (against and against not in numeric):
+        expected = f"one of {', '.join(numeric)}" if numeric else "experiments that differ by a number"
+        raise ParamsError("was not varied over numbers", where=against or "the experiments", expected=expected)
+    x = against or max(numeric, key=lambda name: len(values[name]))
+    panels: dict[str, dict[str, list[tuple[float, float, float | None]]]] = {}
+    for group in sorted((group for group in found if is_number(group.varied[x])), key=lambda group: group.varied[x]):
+        label = ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in group.varied.items() if key != x)
+        for metric, scores in group.metrics.items():
+            if scores:
+                point = (float(group.varied[x]), statistics.fmean(scores), deviation(scores))
+                panels.setdefault(metric, {}).setdefault(label, []).append(point)
+    most = max((len(lines) for lines in panels.values()), default=0)
+    if most > len(LOOKS):
+        raise ParamsError(
+            f"{most} lines in a drawing cannot be told apart", where=x, expected=f"{len(LOOKS)} at most",
+            todo="Draw the experiments of one sweep, from a commit of their own.",
+        )  # fmt: skip
+    return x, {
+        metric: [Series(label, *map(list, zip(*points, strict=True))) for label, points in lines.items()]
+        for metric, lines in panels.items()
+    }
+
+
+def _add(revision: Mapping[str, Any], state: str | None, found: list[Experiment], left_out: list[str]) -> None:
+    name = revision["name"] or revision["rev"][:7]
+    data = revision["data"]
+    if state is None and (revision["error"] or data is None):
+        state = "cannot be read"
+    if state is None and not any(file.get("data") for file in data["metrics"].values()):
+        state = "no metrics"
+    if state is not None:
+        left_out.append(f"{name} ({state})")
+        return
+    metrics = {path: _numbers(file.get("data")) for path, file in data["metrics"].items()}
+    params = {key: value for file in data["params"].values() for key, value in _flat(file.get("data") or {})}
+    made = [*data["outs"], *data["metrics"]]
+    inputs = [
+        (path, str(dep["hash"]))
+        for path, dep in data["deps"].items()
+        if not any(path == out or path.startswith(f"{out}/") for out in made)
+    ]
+    found.append(Experiment(name, params, metrics, tuple(sorted(inputs))))
+
+
+def _numbers(values: object) -> dict[str, float]:
+    flat = _flat(values) if isinstance(values, dict) else []
+    return {key: value for key, value in flat if isinstance(value, int | float) and not isinstance(value, bool)}
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _metrics(experiments: Sequence[Experiment], patterns: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """File and name of each metric to show, by what its column is called."""
+    every = list(
+        dict.fromkeys((path, key) for one in experiments for path, keys in one.metrics.items() for key in keys)
+    )
+    if not patterns:
+        chosen = [(path, key) for path, key in every if path == SUMMARY]
+        missing = None if chosen else SUMMARY
+    else:
+        try:
+            compiled = [re.compile(pattern) for pattern in patterns]
+        except re.error as error:
+            raise ParamsError(f"no regular expression: {error}", where=error.pattern) from None
+        chosen = list(dict.fromkeys(place for one in compiled for place in every if one.fullmatch(place[1])))
+        missing = next((p.pattern for p in compiled if not any(p.fullmatch(key) for _, key in every)), None)
+    if missing is not None:
+        names = sorted({key for _, key in every}, key=lambda key: (key.count("."), key))
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        raise ParamsError(
+            "no experiment has such a metric", where=missing, expected=f"one of {', '.join(names[:SHOWN])}{more}"
+        )
+    keys = [key for _, key in chosen]
+    return {key if keys.count(key) == 1 else f"{path}:{key}": (path, key) for path, key in chosen}
+
+
+def _metric(one: Experiment, file: str, name: str) -> float | None:
+    return one.metrics.get(file, {}).get(name)
+
+
+def _settings(one: Experiment, over: str) -> dict[str, Any]:
+    return {key: value for key, value in one.params.items() if key != over}
+
+
+def _differs(key: str, columns: Sequence[Mapping[str, Any]]) -> bool:
+    return len({repr(column.get(key)) for column in columns}) > 1
+
+
+def _order(value: Any) -> tuple[bool, float, str]:
+    """Numbers by their size, then the rest as texts."""
+    number = isinstance(value, int | float)
+    return not number, float(value) if number else 0.0, str(value)
+
+
+def _exact(mean: float | None, spread: float | None) -> list[str]:
+    return ["" if value is None else repr(value) for value in (mean, spread)]
+
+
+def _rounded(mean: float | None, spread: float | None, digits: int) -> str:
+    if mean is None:
+        return "-"
+    return f"{mean:.{digits}f}" + ("" if spread is None else f" ± {spread:.{digits}f}")

@@ -1,0 +1,1 @@
+"""The parameters of a project: their file, the published recipes, and the page of reference."""

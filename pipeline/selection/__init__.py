@@ -1,1 +1,0 @@
-"""Choosing snapshots on dev, and the ensemble of the best."""

@@ -1,1 +1,0 @@
-"""The encoder in the clothes of other libraries."""

@@ -1,0 +1,33 @@
+"""From the corpus's captions to the table with ids and the vocabulary behind it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from sightword.captions.normalise import Normalisation
+from sightword.captions.settings import CaptionsSettings
+from sightword.captions.table import CaptionTable
+from sightword.captions.vocabulary import Vocabulary
+from sightword.errors import CaptionsError
+
+
+def encode_captions(table: CaptionTable, settings: CaptionsSettings) -> tuple[CaptionTable, Vocabulary]:
+    """Build the vocabulary from the training captions alone and encode all captions with it.
+
+    Raises:
+        CaptionsError: there are no training captions, or a caption is empty after normalisation.
+    """
+    normalise = Normalisation(settings.unicode, settings.case, settings.whitespace, settings.full_stop)
+    train = [text for text, split in zip(table.texts, table.splits, strict=True) if split == "train"]
+    vocabulary = Vocabulary.build(train, normalise=normalise, min_count=settings.min_count, unit=settings.unit)
+    ids = [np.array(vocabulary.encode(text), dtype=np.int32) for text in table.texts]
+    for row, own in enumerate(ids):
+        if not len(own):
+            raise CaptionsError(
+                f"the caption {table.texts[row]!r} is empty after normalisation",
+                where=f"{table.image_ids[row]}#{table.captions[row]}",
+                todo="Take it out of the corpus, or normalise less.",
+            )
+    return replace(table, ids=ids), vocabulary

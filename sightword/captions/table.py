@@ -1,0 +1,148 @@
+"""``captions.parquet``: each caption with its picture, its split, its text and its ids."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sightword.captions.vocabulary import Vocabulary
+from sightword.errors import CaptionsError
+from sightword.files import Pathish, read_table, write_table
+
+SPLITS = ("train", "dev", "test")
+_TODO = "Make it anew with the stage captions (`dvc repro captions`)."
+_LOOKED_AT = 1000
+_COLUMNS = {"image_id": pa.string(), "caption": pa.int32(), "split": pa.string(), "text": pa.string()}
+_SCHEMA = pa.schema([*_COLUMNS.items(), ("ids", pa.list_(pa.int32()))])
+
+
+@dataclass(frozen=True)
+class CaptionTable:
+    """Captions by column, sorted by picture and number; all columns have the same length."""
+
+    image_ids: list[str]
+    captions: list[int]
+    """The number of the caption within its picture, from 0."""
+    splits: list[str]
+    texts: list[str]
+    """As published, before normalisation."""
+    ids: list[npt.NDArray[np.int32]]
+    """One array for each caption, none of them empty; none at all in the corpus's own table."""
+
+    def __len__(self) -> int:
+        return len(self.image_ids)
+
+    def split(self, name: str) -> CaptionTable:
+        """The captions of one split, in the same order.
+
+        Raises:
+            CaptionsError: there is no such split, or it is empty.
+        """
+        if name not in SPLITS:
+            raise CaptionsError(f"no split is called {name!r}", expected=", ".join(SPLITS))
+        rows = [row for row, split in enumerate(self.splits) if split == name]
+        if not rows:
+            raise CaptionsError(f"the split {name!r} has no captions", todo="Look at the corpus's summary in its log.")
+        return self.rows(rows)
+
+    def rows(self, rows: Sequence[int]) -> CaptionTable:
+        """Some of the captions, in the order given."""
+        return CaptionTable(
+            [self.image_ids[row] for row in rows],
+            [self.captions[row] for row in rows],
+            [self.splits[row] for row in rows],
+            [self.texts[row] for row in rows],
+            [self.ids[row] for row in rows] if self.ids else [],
+        )
+
+
+def write_captions(path: Pathish, table: CaptionTable) -> None:
+    """Write the five columns."""
+    offsets = np.cumsum([0, *(len(ids) for ids in table.ids)], dtype=np.int32)
+    values = np.concatenate(table.ids) if table.ids else np.empty(0, np.int32)
+    lists = pa.ListArray.from_arrays(pa.array(offsets), pa.array(values, pa.int32()))
+    columns = [table.image_ids, table.captions, table.splits, table.texts]
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, _COLUMNS.values(), strict=True)]
+    write_table(path, pa.Table.from_arrays([*arrays, lists], schema=_SCHEMA))
+
+
+def read_captions(path: Pathish) -> CaptionTable:
+    """Read what the stage captions wrote.
+
+    Raises:
+        CaptionsError: a column is of another type, or a caption has no ids.
+        FileFormatError: missing, no Parquet, or without one of the columns.
+    """
+    table = _read(path, _SCHEMA)
+    ids = table.column("ids").combine_chunks()
+    values = ids.flatten().to_numpy()
+    offsets = ids.offsets.to_numpy() - ids.offsets[0].as_py()
+    empty = np.flatnonzero(np.diff(offsets) == 0)
+    if len(empty):
+        image, number = table.column("image_id")[empty[0]].as_py(), table.column("caption")[empty[0]].as_py()
+        raise CaptionsError(f"{len(empty)} captions have no ids, first {image}#{number}", where=path, todo=_TODO)
+    return _by_column(table, [values[start:end] for start, end in itertools.pairwise(offsets)])
+
+
+def read_texts(path: Pathish) -> CaptionTable:
+    """Read the corpus's own ``captions.parquet``, which has no ids yet.
+
+    Raises:
+        CaptionsError: a column is of another type, or there is no caption.
+        FileFormatError: missing, no Parquet, or without one of the columns.
+    """
+    return _by_column(_read(path, pa.schema([*_COLUMNS.items()])), [])
+
+
+def check_vocabulary(table: CaptionTable, vocabulary: Vocabulary, *, where: object = None) -> None:
+    """Refuse captions whose ids come from another vocabulary.
+
+    All ids must be in its range, and a thousand captions, spread evenly, encoded anew must have the ids they have.
+
+    Raises:
+        CaptionsError: which caption tells it; ``where`` is named in the message.
+    """
+    todo = f"It belongs to another vocabulary or corpus. {_TODO}"
+    largest = max((int(ids.max()) for ids in table.ids), default=0)
+    if largest >= len(vocabulary):
+        row = next(row for row, ids in enumerate(table.ids) if ids.max() == largest)
+        raise CaptionsError(
+            f"{table.image_ids[row]}#{table.captions[row]} has the id {largest}, which the vocabulary lacks",
+            where=where,
+            expected=f"ids below {len(vocabulary)}",
+            todo=todo,
+        )
+    for row in range(0, len(table), max(1, len(table) // _LOOKED_AT)):
+        if vocabulary.encode(table.texts[row]) != table.ids[row].tolist():
+            raise CaptionsError(
+                f"the ids of {table.image_ids[row]}#{table.captions[row]} are not those that the vocabulary gives it",
+                where=where,
+                todo=todo,
+            )
+
+
+def _read(path: Pathish, schema: pa.Schema) -> pa.Table:
+    table = read_table(path, schema.names, todo=_TODO)
+    for column in schema:
+        # The name of a list's inner field is Parquet's affair; what the values are is ours.
+        have = table.schema.field(column.name).type
+        same = have.value_type == column.type.value_type if pa.types.is_list(have) else have == column.type
+        if pa.types.is_list(have) != pa.types.is_list(column.type) or not same:
+            raise CaptionsError(
+                f"the column {column.name} is {have}", where=path, expected=str(column.type), todo=_TODO
+            )
+        if table.column(column.name).null_count:
+            raise CaptionsError(f"the column {column.name} has empty cells", where=path, todo=_TODO)
+    if table.num_rows == 0:
+        raise CaptionsError("holds no captions", where=path, todo=_TODO)
+    return table
+
+
+def _by_column(table: pa.Table, ids: list[npt.NDArray[np.int32]]) -> CaptionTable:
+    image_ids, captions, splits, texts = (table.column(name).to_pylist() for name in _COLUMNS)
+    return CaptionTable(image_ids, captions, splits, texts, ids)

@@ -1,0 +1,140 @@
+"""The characters or words that the training captions hold, and the id of each.
+
+Padding and unknown have ids of their own, 0 and 1, so that no token shares one
+with them (in the published code the digit 0 shares its id with padding).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from sightword.captions.normalise import Normalisation
+from sightword.captions.units import UNITS, Unit, is_token, join, split
+from sightword.errors import CaptionsError, FileFormatError
+from sightword.files import Pathish, read_json, write_json
+
+SCHEMA = 1
+PAD = 0
+UNKNOWN = 1
+_FIRST = 2
+_TODO = "Make it anew with the stage captions (`dvc repro captions`)."
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """All that is needed to encode a sentence: the tokens in the order of their ids, and how a text becomes tokens."""
+
+    tokens: tuple[str, ...]
+    """Token i has the id i + 2."""
+    normalise: Normalisation = field(default_factory=Normalisation)
+    unit: Unit = "character"
+    """What a token is."""
+
+    @classmethod
+    def build(
+        cls,
+        texts: Iterable[str],
+        *,
+        normalise: Normalisation | None = None,
+        min_count: int = 1,
+        unit: Unit = "character",
+    ) -> Vocabulary:
+        """Collect the tokens of the training captions, sorted by code point.
+
+        Args:
+            texts: the training captions only, as published.
+            normalise: done to each text first (default: nothing).
+            min_count: tokens rarer than this are left out.
+            unit: what a token is.
+
+        Raises:
+            CaptionsError: no token is left.
+        """
+        normalise = normalise or Normalisation()
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(split(normalise(text), unit))
+        tokens = tuple(sorted(token for token, count in counts.items() if count >= min_count))
+        if not tokens:
+            raise CaptionsError(
+                f"no {unit} occurs {min_count} times or more in the training captions",
+                todo="Look whether the corpus has a training split, or lower captions.min_count.",
+            )
+        return cls(tokens, normalise, unit)
+
+    def __len__(self) -> int:
+        """The number of ids, padding and unknown included: the height of an embedding table."""
+        return len(self.tokens) + _FIRST
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {token: number for number, token in enumerate(self.tokens, start=_FIRST)}
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text's tokens, after normalisation; one that is not known gets 1."""
+        return [self._ids.get(token, UNKNOWN) for token in split(self.normalise(text), self.unit)]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The (normalised) text of some ids, words with one space between; padding gives nothing, unknown U+FFFD.
+
+        Raises:
+            CaptionsError: an id is not of this vocabulary.
+        """
+        return join([self._token(int(number)) for number in ids if number != PAD], self.unit)
+
+    def _token(self, number: int) -> str:
+        if not 0 <= number < len(self):
+            raise CaptionsError(f"the id {number} is not of this vocabulary", expected=f"0 to {len(self) - 1}")
+        return "\N{REPLACEMENT CHARACTER}" if number == UNKNOWN else self.tokens[number - _FIRST]
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of ``vocabulary.json``."""
+        return {
+            "schema": SCHEMA,
+            "unit": self.unit,
+            "pad": PAD,
+            "unknown": UNKNOWN,
+            "normalise": self.normalise.to_json(),
+            "tokens": list(self.tokens),
+        }
+
+    @classmethod
+    def from_json(cls, value: Any, *, where: object = "vocabulary") -> Vocabulary:
+        """Check and take what :meth:`to_json` gave; ``where`` is named in the message.
+
+        Raises:
+            CaptionsError: it is no such vocabulary, or from a later version.
+        """
+        if not isinstance(value, dict):
+            raise CaptionsError("is not a JSON object", where=where, todo=_TODO)
+        for key, expected in (("schema", SCHEMA), ("pad", PAD), ("unknown", UNKNOWN)):
+            if value.get(key) != expected or isinstance(value.get(key), bool):
+                raise CaptionsError(f"{key} = {value.get(key)!r}", where=where, expected=repr(expected), todo=_TODO)
+        unit, tokens = value.get("unit"), value.get("tokens")
+        if unit not in UNITS:
+            raise CaptionsError(f"unit = {unit!r}", where=where, expected=" or ".join(map(repr, UNITS)), todo=_TODO)
+        if not isinstance(tokens, list) or not all(is_token(token, unit) for token in tokens):
+            raise CaptionsError(f"tokens is not a list of single {unit}s", where=where, todo=_TODO)
+        if not tokens or tokens != sorted(set(tokens)):
+            raise CaptionsError("tokens are not sorted, each there once, at least one", where=where, todo=_TODO)
+        return cls(tuple(tokens), Normalisation.from_json(value.get("normalise"), where=where), unit)
+
+    def save(self, path: Pathish) -> None:
+        """Write ``vocabulary.json``."""
+        write_json(path, self.to_json())
+
+    @classmethod
+    def load(cls, path: Pathish) -> Vocabulary:
+        """Read ``vocabulary.json``.
+
+        Raises:
+            CaptionsError: it is missing, no JSON, or no vocabulary.
+        """
+        try:
+            return cls.from_json(read_json(path, todo=_TODO), where=path)
+        except FileFormatError as error:
+            raise CaptionsError(error.what, where=error.where, todo=error.todo) from None

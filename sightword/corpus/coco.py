@@ -1,0 +1,75 @@
+"""COCO's own JSON: ``captions_train2014.json`` and the like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sightword.corpus.documents import member, read_document
+from sightword.corpus.listing import Listing
+from sightword.corpus.records import Caption, Image, check_path
+from sightword.errors import CorpusError, ParamsError
+
+_TODO = "COCO ships captions_*.json in annotations_trainval2014.zip and annotations_trainval2017.zip."
+
+
+def read_coco(
+    folder: Path, files: Mapping[str, Sequence[str]], listing: Listing | None
+) -> tuple[list[Image], list[Caption]]:
+    """Read the captions of each split from the files that are named for it.
+
+    COCO's archives unpack into one folder for each of its sets, and its JSON does not
+    name it: a picture of ``captions_val2014.json`` is looked for in ``val2014/`` first,
+    then in the folder of pictures itself. Captions are numbered by COCO's own ids.
+
+    Args:
+        folder: where the files lie, or in its subfolder ``annotations``.
+        files: the names of the files of each split.
+        listing: the pictures there are.
+
+    Raises:
+        CorpusError: a file is not there or not as COCO ships it.
+        FileFormatError: a file is empty or cut off.
+        ParamsError: no file is named, or one is named twice.
+    """
+    named = [name for names in files.values() for name in names]
+    if not named or len(set(named)) != len(named):
+        what = "no file is named" if not named else "a file is named twice"
+        raise ParamsError(what, where="corpus.coco_train, corpus.coco_dev, corpus.coco_test")
+    if not folder.is_dir():
+        raise CorpusError("the folder of COCO's captions does not exist", where=folder, todo=_TODO)
+    images: list[Image] = []
+    captions: list[Caption] = []
+    for split, names in files.items():
+        for name in names:
+            _read_file(_find(folder, name), split, listing, images, captions)
+    return images, captions
+
+
+def _find(folder: Path, name: str) -> Path:
+    for path in (folder / name, folder / "annotations" / name):
+        if path.is_file():
+            return path
+    raise CorpusError(f"has no {name}, nor has its subfolder annotations", where=folder, todo=_TODO)
+
+
+def _read_file(path: Path, split: str, listing: Listing | None, images: list[Image], captions: list[Caption]) -> None:
+    document = read_document(path, _TODO)
+    own_set = path.stem.removeprefix("captions_")
+    name_of: dict[int, str] = {}
+    for number, entry in enumerate(member(document, "images", list, str(path))):
+        where = f"{path}, images[{number}]"
+        name = check_path(member(entry, "file_name", str, where), where)
+        name_of[member(entry, "id", int, where)] = name
+        within_set = f"{own_set}/{name}"
+        images.append(Image(name, within_set if listing and within_set in listing.files else name, split))
+    found: list[tuple[int, Caption]] = []
+    for number, entry in enumerate(member(document, "annotations", list, str(path))):
+        where = f"{path}, annotations[{number}]"
+        image, key = member(entry, "image_id", int, where), member(entry, "id", int, where)
+        name = name_of.get(image, f"image_id {image}")
+        found.append((key, Caption(name, str(key), member(entry, "caption", str, where))))
+    if not found:
+        raise CorpusError("holds no captions: `annotations` is empty", where=path, todo=_TODO)
+    found.sort(key=lambda pair: pair[0])
+    captions += [caption for _, caption in found]

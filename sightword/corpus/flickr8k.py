@@ -1,0 +1,65 @@
+"""Flickr8k's own text files: ``Flickr8k.token.txt`` and three lists of names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sightword.corpus.records import Caption, Image, check_path
+from sightword.errors import CorpusError
+from sightword.files import read_text
+
+CAPTIONS = "Flickr8k.token.txt"
+LISTS = {
+    "train": "Flickr_8k.trainImages.txt",
+    "dev": "Flickr_8k.devImages.txt",
+    "test": "Flickr_8k.testImages.txt",
+}
+_TODO = "Flickr8k_text.zip holds Flickr8k.token.txt and the lists Flickr_8k.{train,dev,test}Images.txt."
+
+
+def read_flickr8k(folder: Path) -> tuple[list[Image], list[Caption]]:
+    """Read the captions (``name.jpg#number<TAB>caption``) and the official lists.
+
+    A name is taken as it stands before the last ``#``: Flickr8k has one picture
+    called ``2258277193_586949ec62.jpg.1``, with captions, without a file, in no split.
+
+    Raises:
+        CorpusError: a file is missing or empty, or a line is not of that form.
+        FileFormatError: a file is not UTF-8.
+    """
+    if not folder.is_dir():
+        raise CorpusError("the folder of Flickr8k's text files does not exist", where=folder, todo=_TODO)
+    captions = _captions(folder / CAPTIONS)
+    images = [Image(name, name, split) for split, file in LISTS.items() for name in _names(folder / file)]
+    listed = {image.image_id for image in images}
+    others = dict.fromkeys(caption.image_id for caption in captions if caption.image_id not in listed)
+    return images + [Image(name, name, None) for name in others], captions
+
+
+def _lines(path: Path) -> list[tuple[str, str]]:
+    """Each line that is not blank, without its end, with the words that name its place."""
+    # Not splitlines: a caption may hold characters that Python, but no text editor, takes for a line's end.
+    lines = read_text(path, todo=_TODO).replace("\r\n", "\n").split("\n")
+    return [(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1) if line.strip()]
+
+
+def _captions(path: Path) -> list[Caption]:
+    numbered: list[tuple[int, Caption]] = []
+    for line, where in _lines(path):
+        head, tab, text = line.partition("\t")
+        name, mark, number = head.rpartition("#")
+        if not tab or not mark or not number.isascii() or not number.isdigit():
+            problem = "has no tab between the picture's name and the caption" if not tab else "has no caption number"
+            raise CorpusError(f"the line {line[:60]!r} {problem}", where=where, expected="name.jpg#0<TAB>caption")
+        numbered.append((int(number), Caption(check_path(name, where), number, text)))
+    if not numbered:
+        raise CorpusError("holds no captions", where=path, expected="lines name.jpg#0<TAB>caption", todo=_TODO)
+    numbered.sort(key=lambda pair: pair[0])
+    return [caption for _, caption in numbered]
+
+
+def _names(path: Path) -> list[str]:
+    names = [check_path(line.strip(), where) for line, where in _lines(path)]
+    if not names:
+        raise CorpusError("holds no names", where=path, expected="one picture's file name a line", todo=_TODO)
+    return names

@@ -1,0 +1,60 @@
+"""Karpathy's JSON: ``dataset_flickr8k.json``, ``dataset_flickr30k.json``, ``dataset_coco.json``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from sightword.corpus.documents import member, one_file, read_document
+from sightword.corpus.records import Caption, Image, check_path, split_name
+from sightword.errors import CorpusError
+
+_TODO = "caption_datasets.zip holds dataset_flickr8k.json, dataset_flickr30k.json and dataset_coco.json."
+
+
+def read_karpathy(
+    folder: Path, file_name: str | None, text: Literal["raw", "tokens"], restval: Literal["train", "none"] = "train"
+) -> tuple[list[Image], list[Caption]]:
+    """Read pictures, splits and captions; ``val`` is dev.
+
+    Args:
+        folder: where the JSON file lies.
+        file_name: its name; none where it is the only ``dataset_*.json``.
+        text: take each caption as written, or its tokens joined by single spaces with
+            a full stop as the last one (Merkx & Frank 2019, for COCO).
+        restval: whether COCO's pictures of that set are for training or in no split.
+
+    Raises:
+        CorpusError: an entry is not as Karpathy's files have it.
+        FileFormatError: the file is missing, empty or cut off.
+    """
+    file = one_file(folder, file_name, ("dataset_*.json",), _TODO)
+    entries = member(read_document(file, _TODO), "images", list, str(file))
+    if not entries:
+        raise CorpusError("names no pictures: `images` is empty", where=file, todo=_TODO)
+    images: list[Image] = []
+    captions: list[Caption] = []
+    for number, entry in enumerate(entries):
+        where = f"{file}, images[{number}]"
+        name = check_path(member(entry, "filename", str, where), where)
+        # COCO's pictures lie in two folders, which its entries name.
+        subfolder = member(entry, "filepath", str, where) if entry.get("filepath") else ""
+        picture = check_path(f"{subfolder}/{name}" if subfolder else name, where)
+        split = member(entry, "split", str, where)
+        left_out = restval == "none" and split.strip().lower() == "restval"
+        images.append(Image(name, picture, None if left_out else split_name(split, where)))
+        for position, sentence in enumerate(member(entry, "sentences", list, where)):
+            captions.append(_caption(name, position, sentence, text, f"{where}.sentences[{position}]"))
+    return images, captions
+
+
+def _caption(name: str, position: int, sentence: Any, text: Literal["raw", "tokens"], where: str) -> Caption:
+    if text == "raw":
+        words = member(sentence, "raw", str, where)
+    else:
+        tokens = member(sentence, "tokens", list, where)
+        if not all(isinstance(token, str) for token in tokens):
+            raise CorpusError("tokens is not a list of texts", where=where)
+        words = " ".join([*tokens, "."]) if tokens else ""
+    key = str(sentence["sentid"]) if "sentid" in sentence else f"position {position}"
+    return Caption(name, key, words)

@@ -1,0 +1,94 @@
+"""The files below the folder of pictures: listed once, so that no picture costs a look of its own."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from sightword.errors import CorpusError
+from sightword.files import Pathish
+
+PICTURE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
+"""What a file that no corpus names must end in to be reported as a picture without captions."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The relative POSIX paths of all files below ``folder``."""
+
+    folder: Path
+    files: frozenset[str]
+    misnamed: frozenset[str] = frozenset()
+    """Those whose names are not UTF-8, so that no corpus can name them; each odd byte is written as ``\\xe9``."""
+    circular: frozenset[str] = frozenset()
+    """Those of ``files`` that are links which cannot be followed, since they run in a circle."""
+
+
+def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
+    """List the files below ``folder``; linked folders are entered, each once.
+
+    Args:
+        folder: the folder of pictures.
+        required: whether there must be one.
+
+    Returns:
+        The listing; none where there is no folder and none is required. A link that leads nowhere or round in a circle
+        counts as a file, and fails when it is read.
+
+    Raises:
+        CorpusError: there is no such folder although it is required, or it cannot be read.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        if not required:
+            return None
+        raise CorpusError(
+            "the folder of pictures does not exist",
+            where=root,
+            todo="Put the pictures there or mend corpus.pictures; set corpus.require_pictures to false when the "
+            "features come precomputed.",
+        )
+    files: set[str] = set()
+    circular: set[str] = set()
+    entered: set[str] = set()
+    waiting = [""]
+    while waiting:
+        inner = waiting.pop()
+        real = os.path.realpath(root / inner)
+        if real in entered:
+            continue
+        entered.add(real)
+        try:
+            with os.scandir(root / inner) as entries:
+                for entry in entries:
+                    is_folder = _is_folder(entry)
+                    if is_folder:
+                        waiting.append(f"{inner}{entry.name}/")
+                    else:
+                        files.add(inner + entry.name)
+                    if is_folder is None:
+                        circular.add(inner + entry.name)
+        except OSError as error:
+            raise CorpusError(f"cannot be listed ({error.strerror})", where=root / inner) from None
+    misnamed = {name for name in files if not _is_utf8(name)}
+    escaped = {os.fsencode(name).decode("utf-8", "backslashreplace") for name in misnamed}
+    return Listing(root, frozenset(files - misnamed), frozenset(escaped), frozenset(circular - misnamed))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool | None:
+    """Whether it is a folder or a link to one; none for a link that runs in a circle."""
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        return None if error.errno == errno.ELOOP else False
+
+
+def _is_utf8(name: str) -> bool:
+    # The system's bytes that are no character are surrogates in Python's text.
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,42 @@
+"""One door to all formats: read a corpus as the settings name it, and clean it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sightword.corpus.coco import read_coco
+from sightword.corpus.flickr8k import read_flickr8k
+from sightword.corpus.karpathy import read_karpathy
+from sightword.corpus.listing import list_pictures
+from sightword.corpus.records import Corpus, clean
+from sightword.corpus.settings import CorpusSettings
+from sightword.corpus.table import read_table
+from sightword.errors import CorpusError, ParamsError
+
+
+def read_corpus(settings: CorpusSettings) -> Corpus:
+    """Read a published corpus (not the sample, which is drawn: see :mod:`sightword.corpus.sample`).
+
+    Raises:
+        CorpusError: the corpus is not there, not in this format, or contradicts itself.
+        FileFormatError: a file is missing, damaged or of another format.
+        ParamsError: the settings name no published corpus.
+    """
+    path = Path(settings.path)
+    if not path.exists():
+        raise CorpusError(
+            "does not exist", where=path, todo="Put the corpus there (data/README.md tells how), or mend corpus.path."
+        )
+    listing = list_pictures(settings.pictures, required=settings.require_pictures)
+    if settings.format == "flickr8k":
+        images, captions = read_flickr8k(path)
+    elif settings.format == "karpathy":
+        images, captions = read_karpathy(path, settings.file, settings.text, settings.restval)
+    elif settings.format == "coco":
+        files = {"train": settings.coco_train, "dev": settings.coco_dev, "test": settings.coco_test}
+        images, captions = read_coco(path, files, listing)
+    elif settings.format == "table":
+        images, captions = read_table(path, settings.file)
+    else:
+        raise ParamsError(f"corpus.format = {settings.format}: the sample is drawn, not read")
+    return clean(images, captions, listing, require_pictures=settings.require_pictures)

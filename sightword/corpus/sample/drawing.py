@@ -1,0 +1,173 @@
+"""From a scene to a picture: drawn at twice its size and scaled down, so that edges are smooth."""
+
+from __future__ import annotations
+
+import colorsys
+import math
+import random
+from dataclasses import dataclass
+
+from PIL import Image, ImageChops, ImageDraw, ImageFilter
+
+from sightword.corpus.sample.outlines import outline
+from sightword.corpus.sample.scene import Group, Scene
+from sightword.corpus.sample.textures import RGB, fill, mix, ramp, rgb
+from sightword.corpus.sample.world import World
+
+_OVERSAMPLING = 2
+_SMALLER_WITH_TWO = 0.8
+"""How much smaller the objects of two groups are than those of one."""
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A part of the picture that a group has to itself: its middle and its extent, in pixels."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+def draw_scene(scene: Scene, size: tuple[int, int], world: World, rng: random.Random) -> Image.Image:
+    """Draw a whole scene (nothing unsaid) as an RGB picture.
+
+    Args:
+        scene: what to draw.
+        size: width and height in pixels.
+        world: its paints and outlines.
+        rng: chance for positions, turns and shades.
+    """
+    if scene.background is None or scene.layout is None:
+        raise ValueError("a scene with unsaid parts cannot be drawn")
+    large = (size[0] * _OVERSAMPLING, size[1] * _OVERSAMPLING)
+    ground = world.backgrounds[scene.background]
+    first, second, third = (rgb(paint) for paint in ground.paint)
+    canvas = fill(ground.texture, large, (first, second, third), rng)
+    # What lies around something is drawn first, so that the inner one lies on it.
+    order = list(zip(scene.groups, _cells(scene, large, world), strict=True))
+    for group, cell in reversed(order) if scene.layout == "inside" else order:
+        _draw_group(canvas, group, cell, scene, world, rng)
+    return canvas.resize(size, Image.Resampling.LANCZOS)
+
+
+def _cells(scene: Scene, size: tuple[int, int], world: World) -> list[_Cell]:
+    width, height = size
+    if len(scene.groups) == 1:
+        x, y = world.places[scene.layout or ""].at
+        # As wide as possible around the place without leaving the picture.
+        return [_Cell(x * width, y * height, 2 * min(x, 1 - x) * width, 2 * min(y, 1 - y) * height)]
+    whole = _Cell(width / 2, height / 2, width, height)
+    left, right = (_Cell(share * width, height / 2, width / 2, height) for share in (0.26, 0.74))
+    top, bottom = (_Cell(width / 2, share * height, width, height / 2) for share in (0.26, 0.74))
+    return {
+        "left": [left, right],
+        "right": [right, left],
+        "above": [top, bottom],
+        "below": [bottom, top],
+        "inside": [whole, whole],
+        "around": [whole, whole],
+    }[scene.layout or ""]
+
+
+def _draw_group(canvas: Image.Image, group: Group, cell: _Cell, scene: Scene, world: World, rng: random.Random) -> None:
+    nested = scene.layout in ("inside", "around")
+    scale = world.size_words[group.size or ""].scale
+    largest = max(word.scale for word in world.size_words.values())
+    wanted = 0.94 if nested and scale == largest else largest * (_SMALLER_WITH_TWO if len(scene.groups) == 2 else 1)
+    offsets, diameter = _arrange(group.count, cell, wanted * min(canvas.size), rng)
+    # The word 'large' is for the largest that fits there: 'small' is always smaller by the same share.
+    share = scale / largest * (0.82 if nested and scale < largest else 1)
+    apart = diameter * (1 + share) / 2
+    wobble = 0.0 if nested else 0.03 * diameter
+    for x, y in offsets:
+        middle = (
+            cell.x + x * apart + rng.uniform(-wobble, wobble),
+            cell.y + y * apart + rng.uniform(-wobble, wobble),
+        )
+        _draw_object(canvas, group, middle, diameter * share * rng.uniform(0.94, 1.0), world, rng)
+
+
+def _arrange(count: int, cell: _Cell, wanted: float, rng: random.Random) -> tuple[list[tuple[float, float]], float]:
+    """Middles for ``count`` objects of diameter 1, in the arrangement that lets them be largest in a cell."""
+    step = 1.08
+    options = [[((index - (count - 1) / 2) * step, 0.0) for index in range(count)]]
+    options.append([(y, x) for x, y in options[0]])
+    if count == 3:
+        options.append([(0.0, -0.45), (-0.54, 0.48), (0.54, 0.48)])
+    rng.shuffle(options)
+
+    def largest(option: list[tuple[float, float]]) -> float:
+        wide = max(x for x, _ in option) - min(x for x, _ in option) + 1
+        tall = max(y for _, y in option) - min(y for _, y in option) + 1
+        return min(wanted, 0.96 * cell.width / wide, 0.96 * cell.height / tall)
+
+    best = max(options, key=largest)
+    return best, largest(best)
+
+
+def _draw_object(
+    canvas: Image.Image, group: Group, middle: tuple[float, float], diameter: float, world: World, rng: random.Random
+) -> None:
+    """Draw one object with a soft shadow, an edge and light from above."""
+    radius = diameter / 2
+    edge = max(2.0, 0.035 * diameter)
+    box = math.ceil(diameter * 1.5)
+    turn = rng.uniform(-0.22, 0.22)
+    polygon, hole = outline(world.shapes[group.shape].outline)
+    mask = _mask(polygon, hole, radius, turn, box)
+    inner = _mask(polygon, hole, radius, turn, box, shrink=edge)
+    paint = _shade(rgb(world.colours[group.colour].paint), rng)
+    corner = (round(middle[0] - box / 2), round(middle[1] - box / 2))
+
+    shadow = ImageChops.offset(mask, round(0.05 * diameter), round(0.06 * diameter))
+    shadow = shadow.filter(ImageFilter.BoxBlur(0.04 * diameter)).point(lambda value: value * 0.4)
+    canvas.paste((0, 0, 0), (*corner, corner[0] + box, corner[1] + box), shadow)
+    bright = sum(paint) > 150
+    canvas.paste(mix(paint, (0, 0, 0), 0.55) if bright else (150, 150, 160), corner, mask)
+    light = ramp((box, box))
+    body = Image.composite(
+        Image.new("RGB", (box, box), mix(paint, (0, 0, 0), 0.12)),
+        Image.new("RGB", (box, box), mix(paint, (255, 255, 255), 0.16)),
+        light,
+    )
+    canvas.paste(body, corner, inner)
+
+
+def _mask(
+    polygon: list[tuple[float, float]],
+    hole: list[tuple[float, float]] | None,
+    radius: float,
+    turn: float,
+    box: int,
+    shrink: float = 0.0,
+) -> Image.Image:
+    cos, sin = math.cos(turn), math.sin(turn)
+
+    def put(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+        return [(box / 2 + radius * (x * cos - y * sin), box / 2 + radius * (x * sin + y * cos)) for x, y in points]
+
+    mask = Image.new("L", (box, box), 0)
+    draw = ImageDraw.Draw(mask)
+    draw.polygon(put(polygon), fill=255)
+    if hole is not None:
+        draw.polygon(put(hole), fill=0)
+    if shrink:
+        # Painting the border with a thick line takes it away from the inside, whatever the outline.
+        for points in (polygon, hole):
+            if points is not None:
+                closed = put(points)
+                draw.line([*closed, closed[0], closed[1]], fill=0, width=round(2 * shrink), joint="curve")
+    return mask
+
+
+def _shade(paint: RGB, rng: random.Random) -> RGB:
+    """The same colour by another lamp: a little other hue, lightness and saturation."""
+    hue, lightness, saturation = colorsys.rgb_to_hls(*(value / 255 for value in paint))
+    moved = colorsys.hls_to_rgb(
+        (hue + rng.uniform(-0.012, 0.012)) % 1,
+        min(1.0, max(0.0, lightness + rng.uniform(-0.03, 0.03))),
+        min(1.0, saturation * rng.uniform(0.92, 1.0)),
+    )
+    red, green, blue = (round(255 * value) for value in moved)
+    return red, green, blue

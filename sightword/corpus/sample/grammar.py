@@ -1,0 +1,96 @@
+"""From a scene, or a part of it, to a sentence."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from sightword.corpus.sample.scene import Group, Scene
+from sightword.corpus.sample.world import PARTS, World, template_parts
+
+
+def converse(scene: Scene, world: World) -> Scene:
+    """The same scene told from its second group: 'A above B' becomes 'B below A'."""
+    if len(scene.groups) != 2:
+        return scene
+    layout = None if scene.layout is None else world.relations[scene.layout].converse  # type: ignore[index]
+    return Scene(scene.groups[::-1], scene.background, layout)
+
+
+def leave_out(scene: Scene, world: World, rng: random.Random) -> Scene:
+    """Leave some parts unsaid, each as often as the world says, but never everything but the objects."""
+    groups = tuple(
+        replace(group, size=None) if rng.random() < world.leave_out.size else group for group in scene.groups
+    )
+    layout = None if rng.random() < world.leave_out.layout else scene.layout
+    background = None if layout is not None and rng.random() < world.leave_out.background else scene.background
+    return Scene(groups, background, layout)
+
+
+def sentence(scene: Scene, world: World, rng: random.Random) -> str:
+    """Say just the parts that the scene has, in one of the ways the grammar knows.
+
+    The sentence starts with a capital letter and has no full stop.
+    """
+    if rng.random() < 0.5:
+        scene = converse(scene, world)
+    parts = {"first"}
+    if len(scene.groups) == 2:
+        parts.add("second")
+    if scene.layout is not None:
+        parts.add("relation" if len(scene.groups) == 2 else "place")
+    if scene.background is not None:
+        parts.add("background")
+    fitting = [template for template in world.templates if template_parts(template, PARTS | {"is"}) == parts]
+    words = {"first": _say(scene.groups[0], world, rng), "is": "is" if scene.groups[0].count == 1 else "are"}
+    if "second" in parts:
+        words["second"] = _say(scene.groups[1], world, rng)
+    if "place" in parts and scene.layout is not None:
+        words["place"] = rng.choice(world.places[scene.layout].words)
+    if "relation" in parts and scene.layout is not None:
+        words["relation"] = rng.choice(world.relations[scene.layout].words)  # type: ignore[index]
+    if scene.background is not None:
+        words["background"] = rng.choice(world.backgrounds[scene.background].words)
+    return _capital(rng.choice(fitting).format(**words))
+
+
+def denial(group: Group, background: str, world: World, rng: random.Random) -> str:
+    """Say that there is no such object on this background; its count is left out."""
+    words = rng.choice(world.backgrounds[background].words)
+    return _capital(rng.choice(world.negation).format(thing=_thing(group, world, rng, many=False), background=words))
+
+
+def captions(scene: Scene, world: World, rng: random.Random) -> list[str]:
+    """Different captions of one scene, each ending in `` .``, as many as the world says.
+
+    They are different as long as the grammar has so many; a world whose words allow
+    fewer gets the ones it has, repeated.
+    """
+    found: list[str] = []
+    tries = 0
+    while len(found) < world.captions:
+        caption = sentence(leave_out(scene, world, rng), world, rng) + " ."
+        tries += 1
+        if caption not in found or tries > 50 * world.captions:
+            found.append(caption)
+    return found
+
+
+def _say(group: Group, world: World, rng: random.Random) -> str:
+    count = rng.choice(world.counts[group.count])
+    thing = _thing(group, world, rng, many=group.count > 1)
+    if count == "a" and thing[0] in "aeiou":
+        count = "an"
+    return f"{count} {thing}"
+
+
+def _thing(group: Group, world: World, rng: random.Random, *, many: bool) -> str:
+    shape = world.shapes[group.shape]
+    words = [rng.choice(world.colours[group.colour].words), rng.choice(shape.many if many else shape.one)]
+    if group.size is not None:
+        words.insert(0, rng.choice(world.size_words[group.size].words))
+    return " ".join(words)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,111 @@
+"""A scene: one or two groups of equal objects on a background, and how chance makes one."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from dataclasses import dataclass, replace
+
+from sightword.corpus.sample.world import World
+from sightword.errors import CorpusError
+
+_TRIES = 2000
+
+
+@dataclass(frozen=True)
+class Group:
+    """Equal objects; in a description the size may be left unsaid (none)."""
+
+    shape: str
+    colour: str
+    size: str | None
+    count: int
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a picture shows, or, where some parts are none, what a sentence says of it.
+
+    A single group has a place; two have a relation, from the first to the second.
+    """
+
+    groups: tuple[Group, ...]
+    background: str | None
+    layout: str | None
+
+    def objects(self) -> str:
+        """What is on which background, as one word: splits never share it."""
+        things = sorted(f"{group.colour} {group.shape}" for group in self.groups)
+        return f"{self.background}: {', '.join(things)}"
+
+
+def stream(world: World, *name: object) -> random.Random:
+    """Chance for one purpose: adding a picture or a pair moves no other one."""
+    return random.Random("/".join(map(str, (world.seed, *name))))  # noqa: S311 - nothing secret
+
+
+def random_scene(world: World, rng: random.Random) -> Scene:
+    """Make a scene in which every object stands out from the background and from the other group."""
+    background = rng.choice(list(world.backgrounds))
+    visible = [name for name in world.colours if name not in world.backgrounds[background].avoid]
+    first = _random_group(world, rng, visible)
+    if rng.random() >= world.two_groups:
+        return Scene((first,), background, rng.choice(list(world.places)))
+    relation = rng.choice(list(world.relations))
+    second = _random_group(world, rng, [name for name in visible if name != first.colour])
+    return fit(Scene((first, second), background, relation), world)
+
+
+def _random_group(world: World, rng: random.Random, colours: list[str]) -> Group:
+    shape = rng.choice(list(world.shapes))
+    # One object more often than several: few and large ones say most to an image network.
+    count = rng.choice([*world.counts, min(world.counts)])
+    return Group(shape, rng.choice(colours), rng.choice(list(world.size_words)), count)
+
+
+def fit(scene: Scene, world: World) -> Scene:
+    """Make a scene possible: what lies inside something is one small thing in one large thing."""
+    if scene.layout not in ("inside", "around") or len(scene.groups) != 2:
+        return scene
+    by_scale = sorted(world.size_words, key=lambda name: world.size_words[name].scale)
+    inner, outer = (0, 1) if scene.layout == "inside" else (1, 0)
+    groups = list(scene.groups)
+    one = min(world.counts)
+    groups[inner] = replace(groups[inner], size=by_scale[0], count=one)
+    groups[outer] = replace(groups[outer], size=by_scale[-1], count=one)
+    return replace(scene, groups=tuple(groups))
+
+
+def split_of(scene: Scene) -> str:
+    """The split whose pictures may show these objects on this background: 1 in 2 for training, 1 in 4 for each other.
+
+    It follows from the scene alone, so that no split knows of the other's scenes and
+    yet none has a combination of another.
+    """
+    quarter = hashlib.sha256(scene.objects().encode()).digest()[0] % 4
+    return ("train", "train", "dev", "test")[quarter]
+
+
+def scenes_of(world: World, split: str) -> list[Scene]:
+    """The scenes of one split, each with other objects than the ones before it.
+
+    Raises:
+        CorpusError: the world has too few different scenes for so many pictures.
+    """
+    scenes: list[Scene] = []
+    seen: set[str] = set()
+    for number in range(getattr(world.pictures, split)):
+        rng = stream(world, split, number, "scene")
+        for _ in range(_TRIES):
+            scene = random_scene(world, rng)
+            if split_of(scene) == split and scene.objects() not in seen:
+                break
+        else:
+            raise CorpusError(
+                f"there are not {getattr(world.pictures, split)} different scenes for the split {split} "
+                f"(only {number} were found)",
+                todo="Describe more shapes, colours or backgrounds in scenes.yaml, or ask for fewer pictures.",
+            )
+        seen.add(scene.objects())
+        scenes.append(scene)
+    return scenes

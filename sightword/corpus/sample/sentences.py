@@ -1,0 +1,111 @@
+"""Pairs of sentences whose gold scores follow from the scenes they describe, in SentEval's file layout."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sightword.corpus.sample.grammar import denial, leave_out, sentence
+from sightword.corpus.sample.likeness import follows, likeness
+from sightword.corpus.sample.scene import Group, Scene, fit, random_scene, stream
+from sightword.corpus.sample.world import World
+from sightword.files import write_text
+
+STS_FOLDER = "downstream/STS/STSSample-en-test"
+SICK_FOLDER = "downstream/SICK"
+SICK_FILES = {"train": "SICK_train.txt", "trial": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
+SICK_COLUMNS = ("pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two sentences, how alike what they describe is (0 to 1), and whether the second follows from the first."""
+
+    first: str
+    second: str
+    likeness: float
+    judgment: str
+    """``ENTAILMENT``, ``CONTRADICTION`` or ``NEUTRAL``, as in SICK."""
+
+
+def write_senteval(folder: Path, world: World) -> None:
+    """Write ``downstream/STS/STSSample-en-test`` and ``downstream/SICK`` below ``folder``."""
+    for subtask in ("scenes", "details"):
+        pairs = [sts_pair(world, subtask, number) for number in range(getattr(world.pairs, subtask))]
+        lines = [f"{pair.first} .\t{pair.second} .\n" for pair in pairs]
+        write_text(folder / STS_FOLDER / f"STS.input.{subtask}.txt", "".join(lines))
+        scores = [f"{5 * pair.likeness:.2f}\n" for pair in pairs]
+        write_text(folder / STS_FOLDER / f"STS.gs.{subtask}.txt", "".join(scores))
+    number = 0
+    for split, file in SICK_FILES.items():
+        rows = ["\t".join(SICK_COLUMNS)]
+        for index in range(getattr(world.pairs.sick, split)):
+            number += 1
+            pair = sick_pair(world, split, index)
+            score = f"{1 + 4 * pair.likeness:.1f}"
+            rows.append("\t".join((str(number), pair.first, pair.second, score, pair.judgment)))
+        write_text(folder / SICK_FOLDER / file, "\n".join(rows) + "\n")
+
+
+def sts_pair(world: World, subtask: str, number: int) -> Pair:
+    """One STS-like pair: a scene and the same one with some of its parts changed, each told in its own words.
+
+    In ``scenes`` anything may change, from nothing to all; in ``details`` the shapes
+    and the background stay.
+    """
+    rng = stream(world, "sts", subtask, number)
+    left = random_scene(world, rng)
+    right = _changed(left, world, rng, details_only=subtask == "details")
+    return _told(left, right, world, rng)
+
+
+def sick_pair(world: World, split: str, number: int) -> Pair:
+    """One SICK-like pair: a claim that follows, one that is denied, or one that is neither."""
+    rng = stream(world, "sick", split, number)
+    left = random_scene(world, rng)
+    kind = rng.choice(("follows", "denied", "changed", "changed"))
+    if kind == "denied" and left.background is not None:
+        thing = rng.choice(left.groups)
+        claim = Scene((thing,), left.background, None)
+        said = denial(thing, left.background, world, rng)
+        alike = world.likeness.denied * likeness(left, claim, world)
+        return Pair(sentence(left, world, rng), said, alike, "CONTRADICTION")
+    if kind == "follows":
+        return _told(left, leave_out(left, world, rng), world, rng)
+    return _told(left, _changed(left, world, rng, details_only=False), world, rng)
+
+
+def _told(left: Scene, right: Scene, world: World, rng: random.Random) -> Pair:
+    if follows(left, right, world):
+        judgment = "ENTAILMENT"
+    elif follows(left, replace(right, layout=None), world) and right.layout is not None:
+        judgment = "CONTRADICTION"  # the same objects, which cannot lie in two ways
+    else:
+        judgment = "NEUTRAL"
+    return Pair(sentence(left, world, rng), sentence(right, world, rng), likeness(left, right, world), judgment)
+
+
+def _changed(scene: Scene, world: World, rng: random.Random, *, details_only: bool) -> Scene:
+    """Replace each part of a scene with the same chance, drawn anew for each pair, so that all degrees occur."""
+    chance = rng.random()
+    other = random_scene(world, rng)
+    background = scene.background
+    if not details_only:
+        if rng.random() < chance**2:
+            return other
+        if rng.random() < chance:
+            background = other.background
+    avoid = world.backgrounds[background].avoid if background is not None else []
+    colours = [name for name in world.colours if name not in avoid]
+    groups: list[Group] = []
+    for group in scene.groups:
+        left = [name for name in colours if name not in {earlier.colour for earlier in groups}]
+        keep = group.colour in left and rng.random() >= chance
+        shape = group.shape if details_only or rng.random() >= chance else rng.choice(list(world.shapes))
+        size = group.size if rng.random() >= chance else rng.choice(list(world.size_words))
+        count = group.count if rng.random() >= chance else rng.choice(list(world.counts))
+        groups.append(Group(shape, group.colour if keep else rng.choice(left), size, count))
+    accepted = list(world.places) if len(groups) == 1 else list(world.relations)
+    layout = scene.layout if rng.random() >= chance else rng.choice(accepted)
+    return fit(Scene(tuple(groups), background, layout), world)

@@ -1,0 +1,234 @@
+"""The description of the sample's world, ``scenes.yaml``, checked."""
+
+from __future__ import annotations
+
+import string
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from sightword import yaml_reader
+from sightword.errors import CorpusError, FileFormatError
+from sightword.files import Pathish, read_text
+
+FILE = "scenes.yaml"
+PARTS = frozenset({"first", "second", "relation", "place", "background"})
+"""What a template may say of a scene, besides ``{is}``."""
+
+
+def _no_tab(words: str) -> str:
+    if words != " ".join(words.split()) or not words:
+        raise ValueError("words are joined by single spaces and not empty")
+    return words
+
+
+Phrase = Annotated[str, AfterValidator(_no_tab)]
+Words = Annotated[list[Phrase], Field(min_length=1)]
+Paint = Annotated[str, Field(pattern=r"^#[0-9a-f]{6}$")]
+Share = Annotated[float, Field(ge=0, le=1)]
+Number = Annotated[int, Field(ge=1, le=1_000_000)]
+Outline = Literal["circle", "square", "triangle", "star", "heart", "ring", "cross", "diamond", "flower"]
+Texture = Literal["hills", "waves", "night", "dunes", "bricks", "snow", "sunset", "checks", "stripes", "forest"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Pictures(_Part):
+    """How many scenes there are in each split."""
+
+    train: Number
+    dev: Number
+    test: Number
+
+
+class Colour(_Part):
+    """A colour and its names."""
+
+    paint: Paint
+    words: Words
+
+
+class Shape(_Part):
+    """An outline and its names for one and for several."""
+
+    outline: Outline
+    one: Words
+    many: Words
+
+
+class Size(_Part):
+    """A diameter, as a share of the picture's smaller side, and its names."""
+
+    scale: Annotated[float, Field(gt=0, le=1)]
+    words: Words
+
+
+class Background(_Part):
+    """What fills the picture behind the objects."""
+
+    texture: Texture
+    paint: Annotated[list[Paint], Field(min_length=3, max_length=3)]
+    avoid: list[str]
+    words: Words
+
+
+class Place(_Part):
+    """Where a single group lies, as shares of width and height."""
+
+    at: Annotated[list[Share], Field(min_length=2, max_length=2)]
+    words: Words
+
+
+class Relation(_Part):
+    """How the first of two groups lies to the second."""
+
+    converse: str
+    words: Words
+
+
+class LeaveOut(_Part):
+    """How often a caption leaves a part unsaid."""
+
+    size: Share
+    layout: Share
+    background: Share
+
+
+class ObjectLikeness(_Part):
+    """The weights of an object's parts; they add up to 1."""
+
+    colour: Share
+    shape: Share
+    size: Share
+    count: Share
+
+
+class Likeness(_Part):
+    """The weights of a scene's parts; the first three add up to 1."""
+
+    objects: Share
+    background: Share
+    layout: Share
+    object: ObjectLikeness
+    unsaid: Share
+    denied: Share
+
+    @model_validator(mode="after")
+    def _add_up(self) -> Likeness:
+        inner = self.object.colour + self.object.shape + self.object.size + self.object.count
+        for name, total in (("objects, background and layout", self.objects + self.background + self.layout),
+                            ("the parts of object", inner)):  # fmt: skip
+            if abs(total - 1) > 1e-9:
+                raise ValueError(f"{name} add up to {total:g}, not to 1")
+        return self
+
+
+class SickPairs(_Part):
+    """How many SICK-like pairs there are in each file."""
+
+    train: Number
+    trial: Number
+    test: Number
+
+
+class Pairs(_Part):
+    """How many sentence pairs there are."""
+
+    scenes: Number
+    details: Number
+    sick: SickPairs
+
+
+class World(_Part):
+    """All of ``scenes.yaml``."""
+
+    seed: int
+    pictures: Pictures
+    captions: Annotated[int, Field(ge=1, le=20)]
+    two_groups: Share
+    jpeg: Share
+    sizes: Annotated[list[Annotated[list[Annotated[int, Field(ge=64, le=2048)]], Field(min_length=2, max_length=2)]],
+                     Field(min_length=1)]  # fmt: skip
+    colours: Annotated[dict[str, Colour], Field(min_length=2)]
+    shapes: Annotated[dict[str, Shape], Field(min_length=2)]
+    size_words: Annotated[dict[str, Size], Field(min_length=1)]
+    counts: Annotated[dict[Annotated[int, Field(ge=1, le=3)], Words], Field(min_length=1)]
+    backgrounds: Annotated[dict[str, Background], Field(min_length=2)]
+    places: Annotated[dict[str, Place], Field(min_length=1)]
+    relations: dict[Literal["above", "below", "left", "right", "inside", "around"], Relation]
+    templates: Annotated[list[Phrase], Field(min_length=1)]
+    negation: Annotated[list[Phrase], Field(min_length=1)]
+    leave_out: LeaveOut
+    likeness: Likeness
+    pairs: Pairs
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> World:
+        for name, background in self.backgrounds.items():
+            for colour in background.avoid:
+                if colour not in self.colours:
+                    raise ValueError(f"backgrounds.{name}.avoid names {colour!r}, which is no colour")
+            if len(set(background.avoid)) > len(self.colours) - 2:
+                raise ValueError(f"backgrounds.{name}.avoid leaves fewer than two colours")
+        for key, relation in self.relations.items():
+            other = self.relations.get(relation.converse)  # type: ignore[call-overload]
+            if other is None or other.converse != key:
+                raise ValueError(f"relations.{key}.converse = {relation.converse!r} is not its converse")
+        if self.two_groups > 0 and not self.relations:
+            raise ValueError("two_groups needs relations")
+        kinds = {template_parts(template, PARTS | {"is"}) for template in self.templates}
+        for needed in _needed(two=self.two_groups > 0):
+            if needed not in kinds:
+                raise ValueError(f"templates: none has just the parts {', '.join(sorted(needed))}")
+        for template in self.negation:
+            if template_parts(template, frozenset({"thing", "background"})) != {"thing", "background"}:
+                raise ValueError(f"negation: {template!r} needs {{thing}} and {{background}}")
+        return self
+
+
+def template_parts(template: str, accepted: frozenset[str]) -> frozenset[str]:
+    """The fields of a template without ``{is}``, which depends on the others.
+
+    Raises:
+        ValueError: it names something that is not accepted.
+    """
+    fields = frozenset(name for _, name, _, _ in string.Formatter().parse(template) if name is not None)
+    if not fields <= accepted:
+        unknown = ", ".join(sorted(fields - accepted))
+        raise ValueError(f"the template {template!r} names {unknown}; accepted are {', '.join(sorted(accepted))}")
+    return fields - {"is"}
+
+
+def _needed(*, two: bool) -> list[frozenset[str]]:
+    """Every set of parts that a description can have."""
+    needed = [{"first"}, {"first", "background"}, {"first", "place"}, {"first", "place", "background"}]
+    if two:
+        both = {"first", "second"}
+        needed += [both, both | {"background"}, both | {"relation"}, both | {"relation", "background"}]
+    return [frozenset(parts) for parts in needed]
+
+
+def load_world(path: Pathish) -> World:
+    """Read and check the description of the sample.
+
+    Args:
+        path: the file, or a folder with ``scenes.yaml``.
+
+    Raises:
+        CorpusError: it is no YAML, or an entry is missing, unknown or wrong (all of them are named).
+        FileFormatError: it is missing.
+    """
+    file = Path(path) / FILE if Path(path).is_dir() else Path(path)
+    text = read_text(file, todo="The sample's description is data/raw/sample/scenes.yaml, in git.")
+    try:
+        value = yaml_reader.parse(text, file)
+    except FileFormatError as error:
+        raise CorpusError(error.what, where=error.where) from None
+    try:
+        return World.model_validate(value)
+    except ValidationError as error:
+        problems = [f"{'.'.join(map(str, item['loc'])) or 'the whole'}: {item['msg']}" for item in error.errors()]
+        raise CorpusError("does not describe a sample:\n  " + "\n  ".join(problems), where=file) from None

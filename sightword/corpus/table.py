@@ -1,0 +1,95 @@
+"""A table of one's own: CSV or Parquet with the columns ``image``, ``caption`` and ``split``."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+from sightword.corpus.documents import one_file
+from sightword.corpus.records import Caption, Image, check_path, split_name
+from sightword.errors import CorpusError
+from sightword.files import read_table as read_parquet
+from sightword.files import read_text
+
+COLUMNS = ("image", "caption", "split")
+_TODO = "A table needs the columns image, caption and split, one row a caption."
+
+
+def read_table(folder: Path, file_name: str | None) -> tuple[list[Image], list[Caption]]:
+    """Read a table with one row for each caption; ``image`` is the path below the folder of pictures.
+
+    A row with an empty split leaves its picture out; other columns are ignored. A row
+    that is there twice is a duplicate.
+
+    Args:
+        folder: where the table lies.
+        file_name: its name; none where it is the only ``.csv`` or ``.parquet``.
+
+    Raises:
+        CorpusError: a column is missing, a row is not whole, a split is unknown.
+        FileFormatError: the file is missing or of another format.
+    """
+    file = one_file(folder, file_name, ("*.csv", "*.parquet"), _TODO)
+    images: dict[tuple[str, str | None], Image] = {}
+    captions: list[Caption] = []
+    for image, caption, split, where in _rows(file):
+        name, our_split = check_path(image, where), split_name(split, where)
+        # One picture has many rows: only a contradiction between them would be a second record.
+        images.setdefault((name, our_split), Image(name, name, our_split))
+        captions.append(Caption(name, caption, caption))
+    if not captions:
+        raise CorpusError("has no rows", where=file, todo=_TODO)
+    return list(images.values()), captions
+
+
+def _rows(file: Path) -> Iterator[tuple[str, str, str | None, str]]:
+    suffix = file.suffix.lower()
+    if suffix == ".csv":
+        return _csv_rows(file)
+    if suffix == ".parquet":
+        return _parquet_rows(file)
+    raise CorpusError(f"is a {suffix or 'nameless'} file", where=file, expected="a table in .csv or .parquet")
+
+
+def _csv_rows(file: Path) -> Iterator[tuple[str, str, str | None, str]]:
+    reader = csv.reader(io.StringIO(read_text(file, todo=_TODO), newline=""), strict=True)
+    try:
+        header = next(reader, [])
+        missing = [name for name in COLUMNS if name not in header]
+        if missing:
+            raise CorpusError(
+                f"has no column {', '.join(missing)} (it has: {', '.join(header) or 'none'})", where=file, todo=_TODO
+            )
+        twice = [name for name in COLUMNS if header.count(name) > 1]
+        if twice:
+            raise CorpusError(
+                f"has two columns {', '.join(twice)}", where=f"{file}, line 1", expected="one of each name", todo=_TODO
+            )
+        image, caption, split = (header.index(name) for name in COLUMNS)
+        for row in reader:
+            if not row:
+                continue
+            where = f"{file}, line {reader.line_num}"
+            if len(row) != len(header):
+                raise CorpusError(
+                    f"the row has {len(row)} fields",
+                    where=where,
+                    expected=f"{len(header)}, as in the header",
+                    todo="Put captions that hold commas in double quotes.",
+                )
+            yield row[image], row[caption], row[split], where
+    except csv.Error as error:
+        raise CorpusError(f"is not valid CSV ({error})", where=f"{file}, line {reader.line_num}") from None
+
+
+def _parquet_rows(file: Path) -> Iterator[tuple[str, str, str | None, str]]:
+    table = read_parquet(file, COLUMNS, todo=_TODO)
+    columns = [table.column(name).to_pylist() for name in COLUMNS]
+    for number, (image, caption, split) in enumerate(zip(*columns, strict=True), start=1):
+        where = f"{file}, row {number}"
+        for name, value in (("image", image), ("caption", caption), ("split", split)):
+            if not isinstance(value, str) and not (value is None and name != "image"):
+                raise CorpusError(f"{name} is {value!r}", where=where, expected="a text")
+        yield image, caption or "", split, where

@@ -1,0 +1,75 @@
+"""The three tables of a corpus: pictures, captions, and what was dropped."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+
+from sightword.corpus.records import Corpus
+from sightword.files import Pathish, write_table
+
+log = logging.getLogger(__name__)
+
+IMAGES = pa.schema([("image_id", pa.string()), ("path", pa.string()), ("split", pa.string()), ("position", pa.int32())])
+CAPTIONS = pa.schema(
+    [("image_id", pa.string()), ("caption", pa.int32()), ("split", pa.string()), ("text", pa.string())]
+)
+DROPPED = pa.schema([(name, pa.string()) for name in ("kind", "item", "reason", "detail")])
+
+
+def write_tables(folder: Pathish, corpus: Corpus, pictures: str) -> None:
+    """Write ``images.parquet``, ``captions.parquet`` and ``dropped.parquet``; captions are numbered from 0.
+
+    Args:
+        folder: where they go.
+        corpus: what was read.
+        pictures: the folder of pictures; each picture's path in the table begins with it.
+    """
+    split = {image.image_id: image.split for image in corpus.images}
+    numbers: Counter[str] = Counter()
+    captions = []
+    for caption in corpus.captions:
+        own = caption.image_id
+        captions.append({"image_id": own, "caption": numbers[own], "split": split[own], "text": caption.text})
+        numbers[own] += 1
+    images = [
+        {
+            "image_id": image.image_id,
+            "path": None if image.path is None else f"{pictures}/{image.path}",
+            "split": image.split,
+            "position": position,
+        }
+        for image, position in zip(corpus.images, corpus.positions, strict=True)
+    ]
+    dropped = [
+        {"kind": row.kind, "item": row.item, "reason": row.reason, "detail": row.detail} for row in corpus.dropped
+    ]
+    write_table(Path(folder) / "images.parquet", pa.Table.from_pylist(images, schema=IMAGES))
+    write_table(Path(folder) / "captions.parquet", pa.Table.from_pylist(captions, schema=CAPTIONS))
+    write_table(Path(folder) / "dropped.parquet", pa.Table.from_pylist(dropped, schema=DROPPED))
+
+
+def report(name: str, corpus: Corpus) -> None:
+    """Log what was dropped, a line for each reason with examples, and one summary line."""
+    rows = Counter((row.kind, row.reason) for row in corpus.dropped)
+    for (kind, reason), count in sorted(rows.items()):
+        examples = [row.item for row in corpus.dropped if (row.kind, row.reason) == (kind, reason)][:3]
+        log.info("%s: dropped %d %s%s: %s: %s%s", name, count, kind, "" if count == 1 else "s", reason,
+                 ", ".join(examples), ", ..." if count > len(examples) else "")  # fmt: skip
+    empty = [split for split, count in corpus.counts().items() if count == 0]
+    if empty:
+        log.warning("%s: no pictures in the split %s", name, ", ".join(empty))
+    without = sum(image.path is None for image in corpus.images)
+    log.info(
+        "%s: %d pictures (%s), %d captions%s; dropped %d pictures and %d captions by themselves",
+        name,
+        len(corpus.images),
+        ", ".join(f"{count} {split}" for split, count in corpus.counts().items()),
+        len(corpus.captions),
+        f"; {without} pictures without a file" if without else "",
+        sum(count for (kind, _), count in rows.items() if kind == "picture"),
+        sum(count for (kind, _), count in rows.items() if kind == "caption"),
+    )

@@ -1,0 +1,150 @@
+"""A saved encoder for programs without PyTorch: two ONNX graphs, and what must be known to feed them.
+
+What is written is compared with the encoder first. That needs ``onnx`` and ``onnxruntime``, which come with the extra
+``export``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sightword.captions.vocabulary import PAD, UNKNOWN
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.errors import EncoderError, SetupError
+from sightword.files import Pathish, atomic_folder, write_json
+from sightword.model.encoders import pad
+
+SCHEMA = 1
+CAPTIONS, IMAGES, DESCRIPTION = "captions.onnx", "images.onnx", "export.json"
+MOST_BYTES = (1 << 31) - (1 << 20)
+"""A graph with its weights is one message, which cannot be larger."""
+_FILES = {CAPTIONS, IMAGES, DESCRIPTION}
+TOLERANCE = 1e-5
+_TODO = "Install the extra: pip install 'sightword[export]'."
+
+
+def write_export(folder: Pathish, encoder: SentenceEncoder) -> float:
+    """Write ``captions.onnx``, ``images.onnx`` and ``export.json``; the same encoder gives the same bytes.
+
+    Args:
+        folder: new, or one that an export has written before.
+        encoder: whose encoding is exported.
+
+    Returns:
+        :func:`largest_difference`, which was measured.
+
+    Raises:
+        SetupError: ``onnx`` or ``onnxruntime`` is not installed.
+        EncoderError: the folder holds something else, the encoder is too large for a graph, or ONNX Runtime gives
+            other embeddings; then nothing is written.
+    """
+    for name in ("onnx", "onnxruntime"):
+        _import(name)
+    from sightword.encoder.onnx_graph import captions_graph, images_graph
+
+    place = Path(folder)
+    if place.exists() and (not place.is_dir() or {path.name for path in place.iterdir()} - _FILES):
+        raise EncoderError(
+            "is there already, and holds more than an export", where=place, todo="Name a folder that is not there yet."
+        )
+    size = sum(4 * weight.numel() for member in encoder.members for weight in member.captions.parameters())
+    if size > MOST_BYTES:
+        raise EncoderError(
+            f"the weights of its caption side take {size / 1e9:.1f} GB, which is too much for a graph",
+            expected=f"at most {MOST_BYTES / 1e9:.1f} GB",
+            todo="Export an ensemble of fewer members.",
+        )
+    with atomic_folder(place) as temporary:
+        for name, build in ((CAPTIONS, captions_graph), (IMAGES, images_graph)):
+            graph = build(encoder.members, encoder.model, renormalise=encoder.renormalise)
+            (temporary / name).write_bytes(graph.SerializeToString(deterministic=True))
+        write_json(temporary / DESCRIPTION, _description(encoder))
+        difference = largest_difference(temporary, encoder)
+        if not difference <= TOLERANCE:
+            raise EncoderError(
+                f"ONNX Runtime gives embeddings that differ by {difference:.1e}",
+                where=place,
+                expected=f"at most {TOLERANCE:g}",
+                todo="Try another version of onnxruntime.",
+            )
+    return difference
+
+
+def largest_difference(folder: Pathish, encoder: SentenceEncoder) -> float:
+    """By how much an export's embeddings, run by ONNX Runtime, differ from the encoder's at most.
+
+    Args:
+        folder: of the export.
+        encoder: what it was written from.
+
+    Raises:
+        SetupError: ``onnxruntime`` is not installed.
+    """
+    place = Path(folder)
+    sentences = _made_up(encoder)
+    ids, lengths = pad([np.asarray(encoder.vocabulary.encode(text), np.int64) for text in sentences])
+    features = np.random.default_rng(0).normal(size=(7, encoder.features_width)).astype(np.float32)
+    pairs = [
+        (run(place / CAPTIONS, ids=ids.numpy(), lengths=lengths.numpy()), encoder.encode(sentences)),
+        (run(place / IMAGES, features=features), encoder.encode_images(features)),
+    ]
+    return max(float(np.abs(theirs - ours).max()) for theirs, ours in pairs)
+
+
+def run(graph: Pathish, **inputs: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """The ``embeddings`` that a graph gives for its inputs, by ONNX Runtime on the processor.
+
+    Raises:
+        SetupError: ``onnxruntime`` is not installed.
+    """
+    runtime = _import("onnxruntime")
+    session = runtime.InferenceSession(str(graph), providers=["CPUExecutionProvider"])
+    found: npt.NDArray[np.float32] = session.run(["embeddings"], inputs)[0]
+    return found
+
+
+def _description(encoder: SentenceEncoder) -> dict[str, Any]:
+    vocabulary = encoder.vocabulary
+    return {
+        "schema": SCHEMA,
+        "similarity": encoder.similarity_name,
+        "width": encoder.width,
+        "features_width": encoder.features_width,
+        "captions": {
+            "file": CAPTIONS,
+            "inputs": {"ids": "int64 (batch, tokens)", "lengths": "int64 (batch)"},
+            "output": {"embeddings": f"float32 (batch, {encoder.width})"},
+        },
+        "images": {
+            "file": IMAGES,
+            "inputs": {"features": f"float32 (pictures, {encoder.features_width})"},
+            "output": {"embeddings": f"float32 (pictures, {encoder.width})"},
+        },
+        "unit": vocabulary.unit,
+        "normalise": vocabulary.normalise.to_json(),
+        "pad": PAD,
+        "unknown": UNKNOWN,
+        "ids": {token: number for number, token in enumerate(vocabulary.tokens, start=UNKNOWN + 1)},
+    }
+
+
+def _made_up(encoder: SentenceEncoder) -> list[str]:
+    """Texts of 1 to 60 tokens, some of them unknown."""
+    draw = np.random.default_rng(0)
+    between = "" if encoder.vocabulary.unit == "character" else " "
+    tokens = [*encoder.vocabulary.tokens, "\N{REPLACEMENT CHARACTER}"]
+    lengths = [1, 2, 3, 60, *draw.integers(1, 60, size=12)]
+    return [between.join([tokens[place] for place in draw.integers(len(tokens), size=n)]) for n in lengths]
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise SetupError(f"{error.name} is not installed", todo=_TODO) from None

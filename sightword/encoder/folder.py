@@ -1,0 +1,198 @@
+"""The folder of a saved encoder: what is in it, and whether it is all there and unchanged.
+
+``encoder.json``, ``vocabulary.json``, a safetensors file for each member, ``SHA256SUMS`` of all these in the form
+of the program ``sha256sum``, and ``modules.json``, by which sentence-transformers finds its way
+(:mod:`sightword.encoder.sentence_transformers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sightword.captions.vocabulary import Vocabulary
+from sightword.devices import OwnRandom
+from sightword.errors import CaptionsError, EncoderError, FileFormatError
+from sightword.files import Pathish, read_json, read_text, sha256_file, write_json, write_text
+from sightword.model.encoders import Encoders
+from sightword.model.saved import load_weights, save_weights
+from sightword.model.shape import ComparisonName, SavedShape, Shape, to_json
+
+SCHEMA = 1
+WRAPPER = "sightword.encoder.sentence_transformers.SightwordModule"
+_KNOWN = {"schema", "similarity", "width", "features_width", "renormalise", "model", "members"}
+SUMS = "SHA256SUMS"
+_TODO = "Take the folder whole: run `dvc checkout models/encoder`, or copy it again."
+_MEANT = (
+    "If the change is intended, write the sums anew: "
+    "`sha256sum encoder.json vocabulary.json member-*.safetensors > SHA256SUMS`."
+)
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a folder holds."""
+
+    members: list[Encoders]
+    vocabulary: Vocabulary
+    model: Shape
+    renormalise: bool
+    similarity: ComparisonName
+    notes: dict[str, Any]
+
+
+def write_folder(folder: Pathish, saved: Saved) -> None:
+    """Write the files of an encoder; the same encoder gives the same bytes."""
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    names = [f"member-{number}.safetensors" for number in range(1, len(saved.members) + 1)]
+    for name, member in zip(names, saved.members, strict=True):
+        save_weights(place / name, member)
+    saved.vocabulary.save(place / "vocabulary.json")
+    write_json(
+        place / "encoder.json",
+        {
+            "schema": SCHEMA,
+            "similarity": saved.similarity,
+            "width": saved.model.width,
+            "features_width": saved.members[0].features_width,
+            "renormalise": saved.renormalise,
+            "model": to_json(saved.model),
+            "members": names,
+            **saved.notes,
+        },
+    )
+    sums = [f"{sha256_file(place / name)}  {name}\n" for name in sorted([*names, "vocabulary.json", "encoder.json"])]
+    write_text(place / SUMS, "".join(sums))
+    write_json(place / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": WRAPPER}])
+
+
+def read_folder(folder: Pathish) -> Saved:
+    """Read and check what :func:`write_folder` wrote.
+
+    Raises:
+        EncoderError: the folder holds no encoder, one of a newer version, or one that is not whole or was changed.
+    """
+    place = Path(folder)
+    if not (place / "encoder.json").is_file():
+        what = "holds no encoder (encoder.json is missing)" if place.is_dir() else "is no folder of an encoder"
+        raise EncoderError(what, where=place, todo="The stage select writes models/encoder.")
+    sums = _sums(place)
+    _check_sums(place, ["encoder.json"], sums)
+    about = _description(place)
+    try:
+        shape = SavedShape.from_json(about["model"])
+        names, features_width = _names(about["members"]), about["features_width"]
+        renormalise, similarity = about["renormalise"], about["similarity"]
+        if type(features_width) is not int or features_width < 1 or not isinstance(renormalise, bool):
+            raise ValueError(f"features_width is {features_width!r}, renormalise {renormalise!r}")
+        if similarity != shape.similarity and (similarity, shape.similarity) != ("dot", "cosine"):
+            raise ValueError(f"similarity {similarity!r}, the model has {shape.similarity!r}")
+    except KeyError as error:
+        raise EncoderError(
+            f"is damaged (it has no {error.args[0]})", where=place / "encoder.json", todo=_TODO
+        ) from None
+    except ValueError as error:
+        raise EncoderError(f"is damaged ({error})", where=place / "encoder.json", todo=_TODO) from None
+    _check_sums(place, [*names, "vocabulary.json"], sums)
+    try:
+        vocabulary = Vocabulary.load(place / "vocabulary.json")
+    except CaptionsError as error:
+        raise EncoderError(error.what, where=error.where, expected=error.expected, todo=_TODO) from None
+    members = []
+    for name in names:
+        _check_size(place / name, shape, features_width)
+        with OwnRandom():  # whoever loads keeps their random numbers
+            member = Encoders(len(vocabulary), features_width, shape)
+        load_weights(place / name, member)
+        _check_values(place / name, member)
+        members.append(member.eval())
+    notes = {key: value for key, value in about.items() if key not in _KNOWN}
+    return Saved(members, vocabulary, shape, renormalise, similarity, notes)
+
+
+def _description(place: Path) -> Mapping[str, Any]:
+    """The content of ``encoder.json``, of this version."""
+    where = place / "encoder.json"
+    try:
+        about = read_json(where)
+    except FileFormatError as error:
+        raise EncoderError(error.what, where=error.where, todo=_TODO) from None
+    version = about.get("schema") if isinstance(about, dict) else None
+    if isinstance(about, dict) and type(version) is int and version == SCHEMA:
+        return about
+    if type(version) is int and version > SCHEMA:
+        raise EncoderError(
+            f"has the format {version}, from a newer Sightword",
+            where=where,
+            expected=str(SCHEMA),
+            todo="Update Sightword.",
+        )
+    raise EncoderError(f"has the format {version!r}", where=where, expected=str(SCHEMA), todo=_TODO)
+
+
+def _names(value: object) -> list[str]:
+    """The members' files, each a plain name within the folder."""
+    if not isinstance(value, list) or not value:
+        raise ValueError(f"members is {value!r}; expected a list of file names")
+    for name in value:
+        if not isinstance(name, str) or Path(name).name != name:
+            raise ValueError(f"members has {name!r}; expected the name of a file beside it")
+    return value
+
+
+def _sums(place: Path) -> dict[str, str]:
+    """Return the listed sha256 of each file."""
+    where = place / SUMS
+    try:
+        text = read_text(where, todo=_TODO)
+    except FileFormatError as error:
+        raise EncoderError(error.what, where=error.where, todo=_TODO) from None
+    lines = [line.split(maxsplit=1) for line in text.splitlines()]
+    return {line[1].lstrip("*"): line[0] for line in lines if len(line) == 2}
+
+
+def _check_sums(place: Path, names: list[str], sums: Mapping[str, str]) -> None:
+    """Check that each of these files is there and is the one that was saved."""
+    for name in names:
+        where = place / name
+        if not where.is_file():
+            raise EncoderError("is missing", where=where, todo=_TODO)
+        if name not in sums:
+            raise EncoderError(
+                f"does not list {name}: an earlier Sightword wrote the folder, or it was changed",
+                where=place / SUMS,
+                todo=f"{_TODO} An earlier folder is written anew by `dvc repro select`.",
+            )
+        found = sha256_file(where)
+        if found != sums[name]:
+            raise EncoderError(
+                f"is not the file that was saved with this encoder: its sha256 is {found}",
+                where=where,
+                expected=f"{sums[name]}, as {SUMS} says",
+                todo=f"{_TODO} {_MEANT}",
+            )
+
+
+def _check_size(where: Path, shape: Shape, features_width: int) -> None:
+    """The file can hold the network that is described; else memory would be taken for one that nobody has."""
+    least = shape.hidden * (shape.hidden + shape.embedding) + features_width * shape.width
+    if shape.pooling == "attention":
+        least += shape.attention * shape.width
+    if 2 * least > where.stat().st_size:  # a number has two bytes at least
+        what = "is not a whole safetensors file, or too small for the network that encoder.json describes"
+        raise EncoderError(what, where=where, todo=_TODO)
+
+
+def _check_values(where: Path, member: Encoders) -> None:
+    """Every weight is a number; a deviation may be infinite, which leaves its feature out."""
+    for name, values in member.state_dict().items():
+        bad = values.isnan() if name == "images.deviation" else ~values.isfinite()
+        if bad.any():
+            raise EncoderError(
+                f"holds values that are no finite numbers (in {name})",
+                where=where,
+                todo="Its training went wrong: look at the loss, and train again with a smaller rate.",
+            )

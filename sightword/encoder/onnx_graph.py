@@ -1,0 +1,189 @@
+"""The two encoders as ONNX graphs: the same arithmetic in operators that other programs and languages run.
+
+The graphs are built from the weights, operator by operator. Tracing the network would fix the length of the traced
+sentence in them; ONNX's own GRU and LSTM take rows of any lengths, each with its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import torch
+from onnx import TensorProto, helper, numpy_helper
+from torch import nn
+
+from sightword.model.attention import Attention
+from sightword.model.encoders import CaptionEncoder, Encoders, ImageEncoder
+from sightword.model.shape import Shape
+from sightword.model.similarity import SHORTEST
+
+OPSET, IR_VERSION = 17, 8
+"""Of 2022: what runtimes since then read."""
+_LOWEST = np.array(-np.inf, np.float32)
+_GATES = {"gru": (1, 0, 2), "lstm": (0, 3, 1, 2)}
+"""ONNX's order of the gates, in PyTorch's: update, reset, new; and input, output, forget, cell."""
+_OPERATORS = {"gru": "GRU", "lstm": "LSTM"}
+
+
+class Graph:
+    """A graph that grows; each method adds an operator and gives the name of what comes out."""
+
+    def __init__(self) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
+
+    def constant(self, values: npt.ArrayLike, kind: npt.DTypeLike = np.float32) -> str:
+        """Values that do not change."""
+        name = f"constant_{len(self.constants)}"
+        self.constants.append(
+            numpy_helper.from_array(np.ascontiguousarray(values, kind).reshape(np.shape(values)), name)
+        )
+        return name
+
+    def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        """An operator with one output that matters."""
+        return self.add_many(operator, 1, *inputs, **attributes)[0]
+
+    def add_many(self, operator: str, outputs: int, *inputs: str, **attributes: Any) -> list[str]:
+        """An operator with several outputs."""
+        names = [f"{operator.lower()}_{len(self.nodes)}_{number}" for number in range(outputs)]
+        self.nodes.append(helper.make_node(operator, list(inputs), names, names[0], **attributes))
+        return names
+
+    def linear(self, values: str, layer: nn.Linear) -> str:
+        """(.., in) to (.., out)."""
+        product = self.add("MatMul", values, self.constant(_array(layer.weight).T))
+        return self.add("Add", product, self.constant(_array(layer.bias)))
+
+    def unit(self, vectors: str, similarity: str) -> str:
+        """As :func:`sightword.model.similarity.unit`."""
+        length = self.add("ReduceL2", vectors, axes=[1], keepdims=1)
+        short = self.add("Less", length, self.constant(SHORTEST))
+        kept = self.add("Where", short, self.constant(0.0), vectors)
+        unit = self.add("Div", kept, self.add("Max", length, self.constant(SHORTEST)))
+        return unit if similarity == "cosine" else self.add("Abs", unit)
+
+    def ensemble(self, parts: list[str], *, renormalise: bool) -> str:
+        """The sum of the members' vectors, as the sentence encoder has it."""
+        total = self.add("Sum", *parts)
+        if renormalise:
+            length = self.add("ReduceL2", total, axes=[1], keepdims=1)
+            total = self.add("Div", total, self.add("Max", length, self.constant(SHORTEST)))
+        return total
+
+    def finish(
+        self, name: str, inputs: Mapping[str, tuple[int, Sequence[str | int]]], vectors: str, width: int
+    ) -> onnx.ModelProto:
+        """The whole, checked; what comes out is called ``embeddings``."""
+        self.nodes.append(helper.make_node("Identity", [vectors], ["embeddings"], "embeddings"))
+        graph = helper.make_graph(
+            self.nodes,
+            name,
+            [helper.make_tensor_value_info(key, kind, shape) for key, (kind, shape) in inputs.items()],
+            [
+                helper.make_tensor_value_info(
+                    "embeddings", TensorProto.FLOAT, [next(iter(inputs.values()))[1][0], width]
+                )
+            ],
+            self.constants,
+        )
+        model = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="sightword"
+        )
+        onnx.checker.check_model(model, full_check=True)
+        return model
+
+
+def captions_graph(members: list[Encoders], shape: Shape, *, renormalise: bool) -> onnx.ModelProto:
+    """``ids`` int64 (B, T), padded with 0, and ``lengths`` int64 (B,) of at least 1, to ``embeddings`` float32."""
+    graph = Graph()
+    parts = [_caption_side(graph, member.captions, shape) for member in members]
+    output = graph.ensemble(parts, renormalise=renormalise)
+    ids, lengths = (TensorProto.INT64, ["batch", "tokens"]), (TensorProto.INT64, ["batch"])
+    return graph.finish("captions", {"ids": ids, "lengths": lengths}, output, shape.width)
+
+
+def images_graph(members: list[Encoders], shape: Shape, *, renormalise: bool) -> onnx.ModelProto:
+    """``features`` float32 (N, D), raw, to ``embeddings`` float32 (N, width)."""
+    graph = Graph()
+    parts = [_image_side(graph, member.images) for member in members]
+    output = graph.ensemble(parts, renormalise=renormalise)
+    size: list[str | int] = ["pictures", members[0].features_width]
+    return graph.finish("images", {"features": (TensorProto.FLOAT, size)}, output, shape.width)
+
+
+def _image_side(graph: Graph, side: ImageEncoder) -> str:
+    centred = graph.add("Sub", "features", graph.constant(_array(side.mean)))
+    scaled = graph.add("Div", centred, graph.constant(_array(side.deviation)))
+    return graph.unit(graph.linear(scaled, side.linear), side.similarity)
+
+
+def _caption_side(graph: Graph, side: CaptionEncoder, shape: Shape) -> str:
+    embedded = graph.add("Gather", graph.constant(_array(side.embedding.weight)), "ids")  # (B, T, width)
+    onward = graph.add("Transpose", embedded, perm=[1, 0, 2])
+    layers = side.recurrent.layers
+    states, last = graph.add_many(
+        _OPERATORS[shape.cell],
+        2,
+        onward,
+        *_recurrent_weights(graph, layers, shape.cell),
+        graph.add("Cast", "lengths", to=TensorProto.INT32),
+        direction="bidirectional" if len(layers) == 2 else "forward",
+        hidden_size=shape.hidden,
+        **({"linear_before_reset": 1} if shape.cell == "gru" else {}),
+    )  # (T, directions, B, hidden) and (directions, B, hidden)
+    if shape.pooling == "last":
+        rows = graph.add("Transpose", last, perm=[1, 0, 2])
+        return graph.unit(graph.add("Reshape", rows, graph.constant([0, -1], np.int64)), shape.similarity)
+    rows = graph.add("Transpose", states, perm=[2, 0, 1, 3])
+    flat = graph.add("Reshape", rows, graph.constant([0, 0, -1], np.int64))  # (B, T, width)
+    inside = _inside(graph)
+    return graph.unit(_pooled(graph, flat, inside, side.pooling, shape), shape.similarity)
+
+
+def _pooled(graph: Graph, states: str, inside: str, pooling: nn.Module, shape: Shape) -> str:
+    """(B, T, width) to (B, width)."""
+    if shape.pooling == "max":
+        return graph.add("ReduceMax", graph.add("Where", inside, states, graph.constant(_LOWEST)), axes=[1], keepdims=0)
+    steps = graph.constant([1], np.int64)
+    states = graph.add("Where", inside, states, graph.constant(0.0))
+    if isinstance(pooling, Attention):
+        hidden = graph.add("Tanh", graph.linear(states, pooling.hidden))
+        logits = graph.linear(hidden, pooling.out)
+        if shape.mask_padding:
+            logits = graph.add("Where", inside, logits, graph.constant(_LOWEST))
+        weighted = graph.add("Mul", graph.add("Softmax", logits, axis=1), states)
+        return graph.add("ReduceSum", weighted, steps, keepdims=0)
+    count = graph.add("Unsqueeze", graph.add("Cast", "lengths", to=TensorProto.FLOAT), steps)
+    return graph.add("Div", graph.add("ReduceSum", states, steps, keepdims=0), count)
+
+
+def _inside(graph: Graph) -> str:
+    """Where a row has text: bool (B, T, 1)."""
+    steps = graph.add("Gather", graph.add("Shape", "ids"), graph.constant(1, np.int64))
+    zero, one = graph.constant(0, np.int64), graph.constant(1, np.int64)
+    places = graph.add("Unsqueeze", graph.add("Range", zero, steps, one), graph.constant([0, 2], np.int64))
+    return graph.add("Less", places, graph.add("Unsqueeze", "lengths", graph.constant([1, 2], np.int64)))
+
+
+def _recurrent_weights(graph: Graph, layers: list[nn.GRU | nn.LSTM], cell: str) -> list[str]:
+    """Of the inputs, of the states, and both biases, for each direction, with the gates in ONNX's order."""
+    names = "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"
+    of_inputs, of_states, *biases = (
+        np.stack([_reordered(_array(getattr(layer, name)), cell) for layer in layers]) for name in names
+    )
+    return [graph.constant(of_inputs), graph.constant(of_states), graph.constant(np.concatenate(biases, axis=1))]
+
+
+def _reordered(weights: npt.NDArray[np.float32], cell: str) -> npt.NDArray[np.float32]:
+    gates = np.split(weights, len(_GATES[cell]))
+    return np.concatenate([gates[place] for place in _GATES[cell]])
+
+
+def _array(tensor: torch.Tensor) -> npt.NDArray[np.float32]:
+    array: npt.NDArray[np.float32] = tensor.detach().cpu().numpy()
+    return array

@@ -1,0 +1,356 @@
+"""The trained encoder as a library: sentences or picture features in, embeddings out.
+
+Needs PyTorch, NumPy and safetensors, and nothing else of what the pipeline needs.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sightword.captions.vocabulary import UNKNOWN, Vocabulary
+from sightword.devices import choose
+from sightword.encoder.folder import Saved, read_folder, write_folder
+from sightword.errors import EncoderError
+from sightword.files import Pathish
+from sightword.model.embedding import Floats, embed_captions, embed_images
+from sightword.model.encoders import Encoders
+from sightword.model.shape import ComparisonName, Shape
+from sightword.model.similarity import SHORTEST, scores, unit
+
+log = logging.getLogger(__name__)
+
+LONGEST = 200_000
+"""Tokens of the longest sentence that is encoded. With 2,048 numbers a state, 100,000 take 3 GB and two minutes."""
+MAX_LENGTH = 5_000
+"""Tokens that a sentence may have by default: seconds of work. Captions have fewer than 500."""
+
+Vectors = TypeVar("Vectors", Floats, torch.Tensor)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SentenceEncoder:
+    """An ensemble of trained encoders; its embedding is the sum of its members' unit vectors.
+
+    Merkx & Frank (2019), section 3.4: the embeddings of the snapshots are summed; their
+    released code does not normalise the sum again, which ``renormalise`` decides, and ranks by
+    the dot product. Several threads may use one encoder.
+    """
+
+    members: list[Encoders]
+    vocabulary: Vocabulary
+    model: Shape
+    renormalise: bool = False
+    notes: dict[str, Any] = field(default_factory=dict)
+    """What it was made from: the training parameters, the features, the epochs of the members."""
+    compared_by: ComparisonName | None = None
+    """How captions and pictures are compared. None: as the members were trained; but several members that were trained
+    for the cosine are compared by the dot product where their sum is not brought back to length 1."""
+
+    def __post_init__(self) -> None:
+        for member in self.members:
+            member.eval()
+
+    def __repr__(self) -> str:
+        """In a line: what it is, not its weights."""
+        return (
+            f"<SentenceEncoder: {len(self.members)} x {self.model.cell.upper()} over {self.vocabulary.unit}s, "
+            f"{self.features_width} features, {self.width} numbers an embedding, {self.similarity_name}, {self.device}>"
+        )
+
+    @property
+    def similarity_name(self) -> ComparisonName:
+        """How its embeddings of captions and pictures are compared: ``cosine``, ``dot``, ``order`` or
+        ``reversed_order``.
+        """
+        if self.compared_by is not None:
+            return self.compared_by
+        lengths_weigh = len(self.members) > 1 and not self.renormalise
+        return "dot" if self.model.similarity == "cosine" and lengths_weigh else self.model.similarity
+
+    @property
+    def width(self) -> int:
+        """Numbers in an embedding."""
+        return self.model.width
+
+    @property
+    def features_width(self) -> int:
+        """Numbers in a picture's features."""
+        return self.members[0].features_width
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return self.members[0].device
+
+    @overload
+    def encode(
+        self,
+        sentences: str | Iterable[str],
+        *,
+        batch_size: int = ...,
+        show_progress_bar: bool | None = ...,
+        normalize_embeddings: bool = ...,
+        max_length: int = ...,
+        convert_to_numpy: bool = ...,
+        convert_to_tensor: Literal[False] = ...,
+    ) -> Floats: ...
+
+    @overload
+    def encode(
+        self,
+        sentences: str | Iterable[str],
+        *,
+        batch_size: int = ...,
+        show_progress_bar: bool | None = ...,
+        normalize_embeddings: bool = ...,
+        max_length: int = ...,
+        convert_to_numpy: bool = ...,
+        convert_to_tensor: Literal[True],
+    ) -> torch.Tensor: ...
+
+    def encode(
+        self,
+        sentences: str | Iterable[str],
+        *,
+        batch_size: int = 256,
+        show_progress_bar: bool | None = False,
+        normalize_embeddings: bool = False,
+        max_length: int = MAX_LENGTH,
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
+    ) -> Floats | torch.Tensor:
+        """Embed sentences; called as sentence-transformers' ``encode`` is.
+
+        Args:
+            sentences: N texts, or one; characters or words that the vocabulary lacks count as unknown, and the log
+                tells of sentences that have no others. Any order is as quick as any other, and a text that comes
+                again is encoded once.
+            batch_size: sentences encoded together, fewer where they are very long; it changes nothing beyond the last
+                bits, but for an encoder that was trained with ``mask_padding: false``.
+            show_progress_bar: show one on a terminal.
+            normalize_embeddings: divide each vector by its length.
+            max_length: tokens that a sentence may have, at most 200,000; a longer one is refused before any is encoded,
+                and never cut in silence.
+            convert_to_numpy: as it is; sentence-transformers' False, a list of tensors, is not to be had.
+            convert_to_tensor: give a tensor on the encoder's device in place of an array, whatever the other says.
+
+        Returns:
+            float32 (N, width), in the order given; of one text, (width,).
+
+        Raises:
+            EncoderError: a sentence is no text or has more than ``max_length`` tokens, ``batch_size`` is below 1,
+                ``max_length`` is not from 1 to 200,000, or neither an array nor a tensor is wanted.
+        """
+        if not (convert_to_numpy or convert_to_tensor):
+            raise EncoderError("convert_to_numpy is False", expected="convert_to_tensor=True beside it")
+        if not isinstance(batch_size, int | np.integer) or batch_size < 1:
+            raise EncoderError(f"batch_size is {batch_size!r}", expected="at least 1")
+        if not isinstance(max_length, int | np.integer) or not 1 <= max_length <= LONGEST:
+            raise EncoderError(f"max_length is {max_length!r}", expected=f"1 to {LONGEST:,}")
+        rows = self._rows(_texts(sentences), int(max_length))
+        vectors = self._encode(rows, int(batch_size), bool(show_progress_bar))
+        vectors = _finished(vectors, normalize_embeddings, one=isinstance(sentences, str))
+        return torch.from_numpy(vectors).to(self.device) if convert_to_tensor else vectors
+
+    def encode_images(self, features: npt.ArrayLike | torch.Tensor, *, normalize_embeddings: bool = False) -> Floats:
+        """Embed pictures by their raw features (they are standardised inside where the training was).
+
+        Args:
+            features: (N, features_width) numbers, as the stage features writes them; or (features_width,) of one
+                picture.
+            normalize_embeddings: divide each vector by its length.
+
+        Returns:
+            float32 (N, width), in the order given; of one picture, (width,).
+
+        Raises:
+            EncoderError: the features have another shape, are no numbers, or not finite.
+        """
+        values = _numbers(features, "features")
+        if values.ndim not in (1, 2) or values.shape[-1] != self.features_width:
+            raise EncoderError(
+                f"features have the shape {values.shape}",
+                expected=f"(pictures, {self.features_width})",
+                todo="They must come from the network that it was trained with.",
+            )
+        vectors = self._sum([embed_images(member, np.atleast_2d(values)) for member in self.members])
+        bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+        if len(bad):
+            raise EncoderError(f"the features of picture {bad[0]} are not finite, or too large for float32")
+        return _finished(vectors, normalize_embeddings, one=values.ndim == 1)
+
+    def similarity(self, captions: Vectors, images: Vectors) -> Vectors:
+        """How alike captions and pictures are; more is more alike.
+
+        :attr:`similarity_name` says which: the cosine; the dot product, for a sum of members that is not brought back
+        to length 1; or, for an encoder that was trained for an order, minus the penalty of
+        :func:`sightword.model.similarity.order_errors`, which is at most 0 and not symmetric: the caption is what
+        should stand above the picture.
+
+        Args:
+            captions: (M, width), from :meth:`encode`, or (width,) of one.
+            images: (N, width), from :meth:`encode_images`; or other captions.
+
+        Returns:
+            float32 (M, N), of the kind that ``captions`` are.
+
+        Raises:
+            EncoderError: a side has another shape, or is no numbers.
+        """
+        upper, lower = self._side(captions, "captions"), self._side(images, "images")
+        with torch.no_grad():
+            if self.similarity_name == "cosine":
+                upper, lower = unit(upper, "cosine"), unit(lower, "cosine")
+            found = scores(upper, lower.to(upper.device), self.similarity_name)
+        return found if isinstance(captions, torch.Tensor) else found.numpy()
+
+    def known(self, sentence: str) -> float:
+        """The share of a sentence's tokens that the encoder knows, from 0 to 1; of an empty one 0.
+
+        Raises:
+            EncoderError: it is no text.
+        """
+        if not isinstance(sentence, str):
+            raise EncoderError(f"the sentence is no text but {type(sentence).__name__}")
+        ids = self.vocabulary.encode(sentence)
+        return sum(number != UNKNOWN for number in ids) / len(ids) if ids else 0.0
+
+    def save(self, folder: Pathish) -> None:
+        """Write all that :meth:`load` needs into ``folder``; :mod:`sightword.encoder.folder` lists the files.
+
+        Raises:
+            EncoderError: the folder is no path.
+        """
+        saved = Saved(self.members, self.vocabulary, self.model, self.renormalise, self.similarity_name, self.notes)
+        write_folder(_place(folder), saved)
+
+    @classmethod
+    def load(cls, folder: Pathish, *, device: torch.device | str = "cpu") -> SentenceEncoder:
+        """Read an encoder that :meth:`save` or the stage select wrote.
+
+        Args:
+            folder: such as ``models/encoder``.
+            device: ``cpu``, ``cuda``, ``cuda:N``, or ``auto``: a GPU where there is one.
+
+        Raises:
+            EncoderError: the folder is no path, or holds no encoder, one of a newer version, or one that is damaged.
+            SetupError: there is no such device here.
+        """
+        chosen = choose(str(device))
+        saved = read_folder(_place(folder))
+        members = [member.to(chosen) for member in saved.members]
+        return cls(members, saved.vocabulary, saved.model, saved.renormalise, saved.notes, saved.similarity)
+
+    def _rows(self, texts: Sequence[str], most: int) -> list[tuple[int, ...]]:
+        """Return the token ids of each text; one with more than ``most`` is refused."""
+        ids_of: dict[str, tuple[int, ...]] = {}
+        strange = []
+        for place, text in enumerate(texts):
+            if text not in ids_of:
+                ids_of[text] = ids = tuple(self.vocabulary.encode(text))
+                if len(ids) > most:
+                    more = f", or give max_length, which may be {LONGEST:,} and takes long" if most < LONGEST else ""
+                    raise EncoderError(
+                        f"sentence {place} has {len(ids):,} tokens", expected=f"at most {most:,}", todo=f"Cut it{more}."
+                    )
+                if all(number == UNKNOWN for number in ids):
+                    strange.append(place)
+        if strange:
+            log.warning(
+                "%d of %d sentences have no %s that the encoder knows, first sentence %d (%s): "
+                "their embeddings mean nothing",
+                *(len(strange), len(ids_of), self.vocabulary.unit, strange[0], ascii(texts[strange[0]][:40])),
+            )
+        return [ids_of[text] for text in texts]
+
+    def _encode(self, rows: Sequence[tuple[int, ...]], batch_size: int, progress: bool) -> Floats:
+        # Each sequence of tokens once: equal ones then have equal bits, and tie wherever they are compared.
+        row_of = {ids: row for row, ids in enumerate(dict.fromkeys(rows))}
+        distinct = [np.asarray(ids, np.int64) for ids in row_of]
+        vectors = self._sum(
+            [embed_captions(member, distinct, batch=batch_size, progress=progress) for member in self.members]
+        )
+        return vectors[[row_of[ids] for ids in rows]]
+
+    def _sum(self, parts: list[Floats]) -> Floats:
+        total: Floats = np.add.reduce(parts, axis=0, dtype=np.float32)
+        return _unit(total) if self.renormalise else total
+
+    def _side(self, vectors: Floats | torch.Tensor, name: str) -> torch.Tensor:
+        """Vectors for a comparison: float32 (.., width)."""
+        if isinstance(vectors, torch.Tensor):
+            tensor = vectors
+        else:  # torch refuses arrays with negative strides, and warns of read-only ones
+            tensor = torch.from_numpy(np.require(_numbers(vectors, name), requirements=["C", "W"]))
+        if tensor.ndim not in (1, 2) or tensor.shape[-1] != self.width:
+            raise EncoderError(f"{name} have the shape {tuple(tensor.shape)}", expected=f"(.., {self.width})")
+        return tensor.to(torch.float32).reshape(-1, self.width)
+
+
+def _place(folder: object) -> Path:
+    """Check a path that a user gave."""
+    if not isinstance(folder, str | os.PathLike):
+        raise EncoderError(f"the folder is {type(folder).__name__}", expected="the path of a folder")
+    try:
+        usable = b"\0" not in os.fsencode(folder)
+    except UnicodeEncodeError:
+        usable = False
+    if not usable:
+        raise EncoderError(f"the folder is {os.fspath(folder)!a}", expected="a path that a file system can have")
+    return Path(folder)
+
+
+def _texts(sentences: object) -> list[str]:
+    """One text or many as a list of them."""
+    if isinstance(sentences, str):
+        return [sentences]
+    unordered = isinstance(sentences, bytes | bytearray | memoryview | Mapping | Set)
+    if hasattr(sentences, "columns"):  # a table of pandas, polars or Arrow, which gives its columns one by one
+        raise EncoderError(
+            f"sentences are a table ({type(sentences).__name__})",
+            expected="a text, or a list of texts",
+            todo='Give one column of it, such as table["caption"].',
+        )
+    if unordered or not isinstance(sentences, Iterable) or getattr(sentences, "ndim", 1) != 1:
+        raise EncoderError(f"sentences are {type(sentences).__name__}", expected="a text, or a list of texts")
+    texts = list(sentences)
+    for place, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise EncoderError(f"sentence {place} is no text but {type(text).__name__}")
+    return texts
+
+
+def _numbers(values: object, name: str) -> Floats:
+    """Numbers of any kind as float32; what is too large for it becomes infinite."""
+    if isinstance(values, torch.Tensor):
+        values = values.detach().cpu().float().numpy()
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise EncoderError(f"{name} are no rows of equal length") from None
+    if array.dtype.kind not in "fiu":
+        raise EncoderError(f"{name} are no numbers but {array.dtype}")
+    with np.errstate(over="ignore"):
+        return array.astype(np.float32, copy=False)
+
+
+def _finished(vectors: Floats, normalise: bool, *, one: bool) -> Floats:
+    """Of length 1 where that is asked for, and without the rows' dimension where there was one text or picture."""
+    if normalise:
+        vectors = _unit(vectors)
+    return vectors[0] if one else vectors
+
+
+def _unit(vectors: Floats) -> Floats:
+    """(N, D), each row divided by its length."""
+    shortened: Floats = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), SHORTEST)
+    return shortened

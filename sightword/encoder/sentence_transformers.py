@@ -1,0 +1,127 @@
+"""The encoder as a module of sentence-transformers, and so for MTEB and whatever else takes its models.
+
+``SentenceTransformer(modules=[SightwordModule.load("models/encoder")])`` is a model of that library. The folder
+of an encoder has a ``modules.json`` that names this class, so
+``SentenceTransformer("models/encoder", trust_remote_code=True)`` is the same: the library asks for
+that word before it imports a class of another package.
+
+The class follows what the library's page 'Creating Custom Models' asks of a first module and inherits nothing, so that
+it is importable, and testable, without the library. Written and tried with its version 6.2.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from sightword.encoder.sentence_encoder import LONGEST, MAX_LENGTH, SentenceEncoder
+from sightword.errors import EncoderError
+from sightword.model.embedding import true_float32
+from sightword.model.encoders import Encoders, pad
+from sightword.model.similarity import SHORTEST
+
+log = logging.getLogger(__name__)
+
+
+class SightwordModule(nn.Module):
+    """Texts to sentence embeddings: the only module that a model needs.
+
+    The embeddings are those of :meth:`sightword.encoder.sentence_encoder.SentenceEncoder.encode`. The
+    weights are parameters like others: they move with ``to`` and can be trained on. The picture side is carried along.
+
+    Args:
+        encoder: what it gives the embeddings of.
+    """
+
+    save_in_root: bool = True
+    forward_kwargs: ClassVar[set[str]] = set()
+    modalities: ClassVar[list[str]] = ["text"]
+    max_seq_length: int = MAX_LENGTH
+    """The most tokens of a text, up to 200,000. Longer texts are refused. Once a program sets the number, as
+    ``model.max_seq_length`` of the library, longer texts are cut, with a warning."""
+
+    def __init__(self, encoder: SentenceEncoder) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(encoder.members)
+        self.encoder = encoder
+        self._warned_at = 0
+
+    def preprocess(self, inputs: Sequence[str], prompt: str | None = None, **_: Any) -> dict[str, torch.Tensor]:
+        """N texts to ``input_ids`` int64 (N, T), padded, and ``attention_mask`` (N, T), 1 where a text is.
+
+        Raises:
+            EncoderError: an input is no text, or too long.
+        """
+        texts = [inputs] if isinstance(inputs, str) else inputs
+        most, cutting = min(self.max_seq_length, LONGEST), "max_seq_length" in vars(self)
+        rows, cut = [], 0
+        for place, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise EncoderError(f"input {place} is no text but {type(text).__name__}", expected="texts")
+            ids_of_text = np.asarray(self.encoder.vocabulary.encode((prompt or "") + text), np.int64)
+            if len(ids_of_text) > most and not cutting:
+                raise EncoderError(
+                    f"input {place} has {len(ids_of_text):,} tokens",
+                    expected=f"at most {most:,}",
+                    todo=f"Set model.max_seq_length, which may be {LONGEST:,}: longer texts are then cut.",
+                )
+            cut += len(ids_of_text) > most
+            rows.append(ids_of_text[:most])
+        if cut and self._warned_at != most:
+            self._warned_at = most
+            log.warning("%d of %d texts are cut to their first %d tokens (max_seq_length)", cut, len(rows), most)
+        ids, lengths = pad(rows)
+        mask = torch.arange(ids.shape[1]) < lengths[:, None]
+        return {"input_ids": ids, "attention_mask": mask.to(torch.int64)}
+
+    def tokenize(self, texts: Sequence[str], **options: Any) -> dict[str, torch.Tensor]:
+        """The name of :meth:`preprocess` before version 6."""
+        return self.preprocess(texts, **options)
+
+    def forward(self, features: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """What :meth:`preprocess` gave, and to it ``sentence_embedding`` float32 (N, width)."""
+        ids = features["input_ids"]
+        lengths = features["attention_mask"].sum(dim=1)
+        with true_float32(ids.device):
+            parts = [self._caption_side(member)(ids, lengths) for member in self.members]
+        total = torch.stack(parts).sum(dim=0)
+        if self.encoder.renormalise:
+            total = total / torch.linalg.vector_norm(total, dim=1, keepdim=True).clamp_min(SHORTEST)
+        return {**features, "sentence_embedding": total}
+
+    def get_embedding_dimension(self) -> int:
+        """Numbers in an embedding."""
+        return self.encoder.width
+
+    def get_sentence_embedding_dimension(self) -> int:
+        """The name of :meth:`get_embedding_dimension` before version 6."""
+        return self.encoder.width
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """What it was made from, as ``encoder.json`` keeps it."""
+        return dict(self.encoder.notes)
+
+    def save(self, output_path: str, **_: Any) -> None:
+        """Write the encoder's files; always as safetensors, whatever ``safe_serialization`` says."""
+        self.encoder.save(output_path)
+
+    @classmethod
+    def load(cls, model_name_or_path: str | os.PathLike[str], subfolder: str = "", **_: Any) -> SightwordModule:
+        """Read the folder of an encoder.
+
+        Raises:
+            EncoderError: it holds none, or a damaged one.
+        """
+        return cls(SentenceEncoder.load(Path(model_name_or_path, subfolder)))
+
+    @staticmethod
+    def _caption_side(member: nn.Module) -> nn.Module:
+        assert isinstance(member, Encoders)
+        return member.captions

@@ -1,0 +1,181 @@
+"""The network at work: uint8 pictures in, the mean of their crops' features out."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from sightword import devices
+from sightword.errors import FeaturesError
+from sightword.features.backbones import FeatureNetwork
+from sightword.features.crops import CROPS, normalise, write_crops
+from sightword.features.fusion import ready
+from sightword.features.settings import Precision
+from sightword.features.transform import Transform
+from sightword.images.encoding import Pixels
+
+PICTURES_A_CALL = {"cpu": 1, "cuda": 32}
+"""Pictures that go through the network together. Fixed for a kind of device, and short
+calls are filled up: a library may choose another kernel for another shape, and its last
+bits with it."""
+
+CALLS_AHEAD = 2
+"""Calls whose pictures are read while others are computed."""
+
+Features = npt.NDArray[np.float32]
+
+
+@dataclass
+class Clock:
+    """Where the time goes, in seconds; reading, computing and writing go on side by side."""
+
+    read: float = 0.0
+    """Spent waiting for pictures."""
+    infer: float = 0.0
+    """In which the network computed, as the mean of those threads."""
+    write: float = 0.0
+    """Spent writing to the store."""
+    wall: float = 0.0
+    pictures: int = 0
+
+
+class Extractor:
+    """A network, ready on a device.
+
+    On a CPU each picture is one call in one thread, and as many calls run side by
+    side as there are threads: so the number of threads cannot change a bit of the
+    result, and none waits for another.
+
+    Args:
+        network: from :func:`sightword.features.backbones.cut`; used up.
+        transform: crops, normalisation, post-processing.
+        precision: ``fp32``, or ``bf16`` for bfloat16.
+        device: where to compute.
+        threads: calls side by side on a CPU.
+    """
+
+    def __init__(
+        self,
+        network: FeatureNetwork,
+        transform: Transform,
+        *,
+        precision: Precision,
+        device: torch.device,
+        threads: int = 1,
+    ) -> None:
+        self.dimension = network.dimension
+        self.transform = transform
+        self.precision = precision
+        self.device = device
+        self.clock = Clock()
+        self._count = CROPS[transform.crops]
+        self._pictures = PICTURES_A_CALL.get(device.type, 1)
+        # On CUDA a second thread prepares the next call while the first waits for its result.
+        self._threads = threads if device.type == "cpu" else 2
+        self._network: nn.Module = ready(network, precision=precision, device=device)
+        with self._steady():
+            self._compute([])  # lays the weights out before several threads use them
+
+    def run(self, pictures: Iterable[Pixels]) -> Iterator[Features]:
+        """Features of pictures, in their order.
+
+        Args:
+            pictures: uint8 (height, width, 3) each, of any sizes not smaller than a
+                crop; read a few calls ahead.
+
+        Yields:
+            float32 (D,) each; the same whatever pictures are around it.
+
+        Raises:
+            FeaturesError: a feature is not finite.
+        """
+        source = iter(pictures)
+        running: deque[Future[tuple[Features, float]]] = deque()
+        begun, busy = time.perf_counter(), 0.0
+        with self._steady(), devices.pool(self._threads) as workers:
+            try:
+                while True:
+                    started = time.perf_counter()
+                    call = list(itertools.islice(source, self._pictures))
+                    self.clock.read += time.perf_counter() - started
+                    if call:
+                        running.append(workers.submit(self._timed, call))
+                    while running and (not call or len(running) >= self._threads + CALLS_AHEAD):
+                        features, seconds = running.popleft().result()
+                        busy += seconds
+                        self.clock.pictures += len(features)
+                        self.clock.infer = busy / self._threads
+                        yield from features
+                    self.clock.wall = time.perf_counter() - begun
+                    if not call:
+                        return
+            finally:
+                for future in running:
+                    future.cancel()
+
+    def _timed(self, pictures: list[Pixels]) -> tuple[Features, float]:
+        started = time.perf_counter()
+        try:
+            return self._compute(pictures), time.perf_counter() - started
+        except torch.OutOfMemoryError:
+            raise FeaturesError(
+                f"not enough memory on {self.device} for {self._pictures} pictures a call",
+                todo="Free memory there, or take another device (SIGHTWORD_DEVICE).",
+            ) from None
+
+    @torch.inference_mode()
+    def _compute(self, pictures: list[Pixels]) -> Features:
+        """Features (B, D) of at most as many pictures as go into a call."""
+        count, side = self._count, self.transform.crop
+        crops = torch.zeros((self._pictures * count, side, side, 3), device=self.device)
+        for index, picture in enumerate(pictures):
+            pixels = torch.from_numpy(picture).to(self.device, non_blocking=True)
+            normal = normalise(pixels, self.transform.mean, self.transform.std)
+            write_crops(normal, crops[index * count : (index + 1) * count], side, self.transform.crops)
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.precision == "bf16"):
+            found = self._network(crops.permute(0, 3, 1, 2))  # (B * crops, D)
+        found = found.flatten(1).to(torch.float32)
+        if self.transform.relu:
+            found = found.relu()
+        mean = found.unflatten(0, (self._pictures, count)).mean(dim=1)
+        if self.transform.l2:
+            mean = nn.functional.normalize(mean, dim=1)
+        features: Features = mean[: len(pictures)].cpu().numpy()
+        if not np.isfinite(features).all():
+            raise FeaturesError(
+                "the network gave features that are not finite numbers", todo="Are these the right weights?"
+            )
+        return features
+
+    @contextlib.contextmanager
+    def _steady(self) -> Iterator[None]:
+        """Exact products, and one thread an operation; afterwards all settings are as before."""
+        with _exactly(), devices.threads(1):
+            yield
+
+
+@devices.shared
+def _exactly() -> Iterator[None]:
+    """Full float32 products (no TF32), and kernels that repeat."""
+    products, strict = torch.get_float32_matmul_precision(), torch.get_deterministic_debug_mode()
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
+    flags = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
+    try:
+        with flags:
+            torch.set_float32_matmul_precision("highest")
+            torch.set_deterministic_debug_mode("error")  # see `sightword.devices`
+            yield
+    finally:
+        torch.set_float32_matmul_precision(products)
+        torch.set_deterministic_debug_mode(strict)

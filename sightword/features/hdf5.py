@@ -1,0 +1,187 @@
+"""HDF5 files that name their own checksum, on disks that fail.
+
+HDF5 does not survive a failing disk. After a failed write the process may end with a segmentation fault, and one
+changed bit of the metadata may send the reader into an endless loop. While a file is written, HDF5 therefore sees no
+error of the disk, and HDF5 opens a file only when all bytes are as they were written.
+
+The first :data:`HEAD` bytes, which HDF5 leaves to the user (the "user block"), hold the SHA-256 of all others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import io
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import h5py
+
+from sightword.errors import FileFormatError, SightwordError
+from sightword.files import Pathish
+
+HEAD = 512
+"""Bytes before HDF5's own: the least that HDF5 allows."""
+AGAIN = "Run `dvc repro features`, or copy the file again from where it is whole."
+
+_MAGIC = b"Sightword. SHA-256 of the bytes from 512 on:\n"
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+_NO_RESERVATION = (errno.EINVAL, errno.ENODEV, errno.ENOSYS, errno.EOPNOTSUPP)
+
+T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def created(path: Pathish, room: int) -> Iterator[tuple[h5py.File, Callable[[], None]]]:
+    """Yield a new HDF5 file, and a function that raises the first error of the disk so far.
+
+    A long loop of writes calls the function, so that the loop ends when the disk is full.
+
+    Args:
+        path: the file, which is replaced.
+        room: the most bytes that the file can have. They are reserved before any write, where the file system can.
+
+    Raises:
+        OSError: what the file system says.
+    """
+    with open(path, "w+b", buffering=0) as file:
+        disk = _Disk(file)
+        try:
+            with h5py.File(disk, "w", track_order=True, userblock_size=HEAD) as hdf5:
+                disk.reserve(room)  # HDF5 cuts off what it did not use when the file is closed
+                disk.check()
+                yield hdf5, disk.check
+        finally:
+            disk.check()
+    seal(path)
+
+
+def seal(path: Pathish) -> None:
+    """Write the checksum of an HDF5 file into its first bytes."""
+    with open(path, "r+b") as file:
+        file.seek(HEAD)
+        head = _head(hashlib.file_digest(file, "sha256").hexdigest())
+        file.seek(0)
+        file.write(head)
+
+
+@contextlib.contextmanager
+def opened(path: Pathish) -> Iterator[tuple[h5py.File, str]]:
+    """Yield an HDF5 file for reading, and its checksum.
+
+    Raises:
+        FileFormatError: the file is missing, cannot be read, is not what was written, or h5py raised anything while
+            the file was open.
+    """
+    try:
+        checksum = _checked(path)
+        with h5py.File(path, "r") as file:
+            yield file, checksum
+    except SightwordError:
+        raise
+    except FileNotFoundError:
+        raise FileFormatError("does not exist", where=path, todo="Run the stage features first.") from None
+    except OSError as error:
+        raise FileFormatError(f"cannot be read ({error.strerror or _line(error)})", where=path) from None
+    except MemoryError:
+        raise FileFormatError("does not fit in memory", where=path) from None
+    # For a file of another program h5py raises RuntimeError, KeyError, TypeError and others.
+    except Exception as error:  # noqa: BLE001
+        raise FileFormatError(f"is damaged ({_line(error)})", where=path, todo=AGAIN) from None
+
+
+def _checked(path: Pathish) -> str:
+    if not Path(path).is_file() and Path(path).exists():
+        raise FileFormatError("is no plain file", where=path)  # to open a pipe would wait for ever
+    with open(path, "rb") as file:
+        head = file.read(HEAD)
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if head == _head(found):
+        return found
+    if head.startswith(_HDF5):
+        raise FileFormatError(
+            "has no checksum of its bytes: an earlier Sightword or another program wrote it", where=path, todo=AGAIN
+        )
+    if not head.startswith(_MAGIC):
+        raise FileFormatError("is no features file of Sightword, or is damaged", where=path, todo=AGAIN)
+    named = head[len(_MAGIC) :].rstrip(b"\0\n").decode("ascii", "replace")
+    raise FileFormatError(
+        f"is damaged or was changed: the sha256 of its bytes from {HEAD} on is {found}",
+        where=path,
+        expected=named,
+        todo=AGAIN,
+    )
+
+
+def _head(checksum: str) -> bytes:
+    return (_MAGIC + checksum.encode() + b"\n").ljust(HEAD, b"\0")
+
+
+def _line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+class _Disk(io.RawIOBase):
+    """A file for h5py's driver of Python's file objects. After the first error nothing more is done to the disk."""
+
+    def __init__(self, file: io.FileIO) -> None:
+        super().__init__()
+        self._file = file
+        self._error: BaseException | None = None
+
+    def check(self) -> None:
+        """Raise the first error, if there was one."""
+        if self._error is not None:
+            raise self._error
+
+    def reserve(self, room: int) -> None:
+        """Reserve bytes for the file on the disk, where the file system can."""
+        if hasattr(os, "posix_fallocate"):  # macOS has none
+            self._do(lambda: self._reserve(room), None)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return self._do(lambda: self._file.seek(offset, whence), offset)
+
+    def tell(self) -> int:
+        return self._do(self._file.tell, 0)
+
+    def readinto(self, buffer: Any) -> int:
+        return self._do(lambda: self._fill(memoryview(buffer).cast("B")), len(buffer))
+
+    def write(self, data: Any) -> int:
+        return self._do(lambda: self._write(memoryview(data).cast("B")), len(data))
+
+    def truncate(self, size: int | None = None) -> int:
+        return self._do(lambda: self._file.truncate(size), size or 0)
+
+    def _do(self, call: Callable[[], T], instead: T) -> T:
+        if self._error is None:
+            try:
+                return call()
+            # Not even KeyboardInterrupt may reach HDF5 from within a write; check() raises it.
+            except BaseException as error:  # noqa: BLE001
+                self._error = error
+        return instead
+
+    def _reserve(self, room: int) -> None:
+        try:
+            os.posix_fallocate(self._file.fileno(), 0, room)
+        except OSError as error:
+            if error.errno not in _NO_RESERVATION:
+                raise
+
+    def _fill(self, view: memoryview) -> int:
+        done = 0
+        while done < len(view) and (count := self._file.readinto(view[done:])):
+            done += count
+        view[done:] = bytes(len(view) - done)
+        return len(view)
+
+    def _write(self, view: memoryview) -> int:
+        done = 0
+        while done < len(view):
+            done += self._file.write(view[done:])
+        return done

@@ -1,0 +1,108 @@
+"""The section ``features`` of ``params.yaml``."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from sightword.settings import MAX_SEED, Settings
+
+Crops = Literal["ten", "five", "one"]
+Precision = Literal["fp32", "bf16"]
+
+RANDOM = "random"
+WEIGHT_FILES = (".safetensors", ".pth", ".pt", ".bin")
+HDF5_FILES = (".h5", ".hdf5")
+IMAGENET_MEAN = [0.485, 0.456, 0.406]
+IMAGENET_STD = [0.229, 0.224, 0.225]
+
+Channels = list[float]
+
+
+def is_weights_file(weights: str) -> bool:
+    """Whether ``weights`` names a file rather than one of torchvision's published weights."""
+    return weights.endswith(WEIGHT_FILES) or "/" in weights
+
+
+class FeaturesSettings(Settings):
+    """Where the features come from, and all that determines their values."""
+
+    source: Literal["extract", "precomputed"] = "extract"
+    """``extract`` from the resized pictures, or ``precomputed`` ones from a file in ``inputs``."""
+    inputs: str = "data/raw/features"
+    """The folder with local weights and precomputed features; a dependency of the stage."""
+    backbone: str = "resnet152"
+    """A torchvision classifier, by the name of its builder (Merkx & Frank 2019: ResNet-152)."""
+    feature_point: str = ""
+    """Where in the network the feature is taken; empty: what enters its classifier, or a name such as ``fc6``."""
+    weights: str = "IMAGENET1K_V1"
+    """A name in torchvision's weights enum (downloaded), a file in ``inputs``, or ``random`` (for demonstration)."""
+    weights_sha256: str = Field(default="", pattern="^([0-9a-f]{64})?$")
+    """The sha256 of the weights' file, in hex; must be given for a file in ``inputs``."""
+    weights_seed: int = Field(default=0, ge=0, le=MAX_SEED)
+    """The seed of random weights; read only with ``weights: random``."""
+    crops: Crops = "ten"
+    """``ten``: corners, centre, and the same mirrored; ``five``: not mirrored; ``one``: the centre."""
+    crop: int = Field(default=224, gt=0)
+    """The side of a crop, in pixels."""
+    mean: Channels = Field(default=IMAGENET_MEAN, min_length=3, max_length=3)
+    """Mean of red, green and blue, subtracted from values between 0 and 1."""
+    std: Channels = Field(default=IMAGENET_STD, min_length=3, max_length=3)
+    """Standard deviation of red, green and blue, divided by."""
+    relu: bool = False
+    """Cut each crop's features at zero before the mean."""
+    l2: bool = False
+    """Scale the mean of the crops to length 1 (on for order-embeddings)."""
+    precision: Precision = "fp32"
+    """``fp32``, or ``bf16`` for bfloat16 autocast; features are stored as float32 either way."""
+    precomputed: str = ""
+    """Precomputed features: a ``.npy`` (N, D) or a ``.h5`` of this pipeline, in ``inputs``."""
+    precomputed_ids: str = ""
+    """For a ``.npy``: a text file in ``inputs`` with the picture id of each row, one a line."""
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> FeaturesSettings:
+        problems = self._extract_problems() if self.source == "extract" else self._precomputed_problems()
+        if any(value <= 0 for value in self.std):
+            problems.append(f"std: {self.std} has a value that is not above zero")
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def _extract_problems(self) -> list[str]:
+        problems = _outside("weights", self.weights)
+        if is_weights_file(self.weights) and not self.weights_sha256:
+            problems.append(
+                f"weights: {self.weights} is a file, so weights_sha256 must hold its sha256 (`sha256sum` prints it)"
+            )
+        if self.weights == RANDOM and self.weights_sha256:
+            problems.append("weights_sha256: random weights have no file, so it must be ''")
+        return problems
+
+    def _precomputed_problems(self) -> list[str]:
+        if self.precomputed.endswith(".npy"):
+            problems = _outside("precomputed", self.precomputed) + _outside("precomputed_ids", self.precomputed_ids)
+            if not self.precomputed_ids:
+                problems.append(
+                    f"precomputed_ids: {self.precomputed} needs a text file with the picture id of each row"
+                )
+            return problems
+        if self.precomputed.endswith(HDF5_FILES):
+            problems = _outside("precomputed", self.precomputed)
+            if self.precomputed_ids:
+                problems.append(f"precomputed_ids: {self.precomputed} holds its ids itself, so it must be ''")
+            return problems
+        wanted = "a file ending in .npy, .h5 or .hdf5"
+        if not self.precomputed:
+            return [f"precomputed: source is precomputed, so it must name {wanted}"]
+        return [f"precomputed: {self.precomputed} is not {wanted}"]
+
+
+def _outside(key: str, name: str) -> list[str]:
+    """A name that would leave the folder ``inputs``, and so the stage's dependencies."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        return [f"{key}: {name} must be a file inside the folder features.inputs, named from there"]
+    return []

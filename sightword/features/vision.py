@@ -1,0 +1,50 @@
+"""torchvision, importable beside a torch it was not built for. No other module imports it.
+
+torchvision's published wheel is built against CUDA. Beside a CPU-only torch its C++
+library does not load, and ``import torchvision`` stops since two operators are then
+unknown. Networks, weights and transforms need neither: with the schemas of the two
+defined, the import succeeds. With a torch that fits, nothing is done.
+"""
+
+from __future__ import annotations
+
+import logging
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from sightword.errors import SetupError
+
+log = logging.getLogger(__name__)
+
+_SCHEMA = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+_libraries: list[Any] = []  # a definition lasts as long as its library object
+
+
+def _import_torchvision() -> ModuleType:
+    try:
+        import torchvision.models
+    except ImportError as error:
+        raise SetupError("torchvision cannot be imported", where=error.name, todo="Run `make install`.") from None
+    except RuntimeError as error:
+        if "torchvision::" not in str(error):
+            raise
+        log.debug("torchvision's operators did not load (%s): defining two of them", error)
+        library: Any = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
+        _libraries.append(library)
+        for name in ("nms", "qnms"):
+            if not hasattr(torch.ops.torchvision, name):
+                library.define(name + _SCHEMA)
+        import torchvision.models
+    module: ModuleType = torchvision
+    return module
+
+
+torchvision = _import_torchvision()
+models: Any = torchvision.models
+
+
+def classifiers() -> list[str]:
+    """The names of torchvision's image classifiers, sorted."""
+    return sorted(models.list_models(module=models))

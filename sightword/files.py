@@ -1,0 +1,379 @@
+"""Files that appear whole or not at all, and the two plain formats: JSON and Parquet.
+
+Everything is written to a temporary name in the same folder, flushed, synced and
+renamed, so that a killed process or a full disk leaves the earlier file in place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sightword.errors import FileFormatError, SetupError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Pathish = str | os.PathLike[str]
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says where something more cannot be written: no space, a quota, a limit of the file's size."""
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder written to the disk.
+
+    Raises:
+        OSError: what the file system says, but that it has no need to.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems do not sync folders, and have no need to.
+        if error.errno not in (errno.EINVAL, errno.EBADF, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _sync_file(path: Path) -> None:
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _open_mode(folder: bool) -> int:
+    """The mode a plain ``open`` or ``mkdir`` would give: temporary names are private by default."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return (0o777 if folder else 0o666) & ~mask
+
+
+@contextlib.contextmanager
+def atomic_file(path: Pathish) -> Iterator[Path]:
+    """Yield a temporary path beside ``path``; rename it to ``path`` when the block succeeds.
+
+    Args:
+        path: the final name; its folder is created.
+
+    Yields:
+        The temporary path, not yet existing as a finished file. Whoever writes
+        it closes it before the block ends.
+
+    Raises:
+        SetupError: ``path`` is a mount point.
+        OSError: what the file system says; ``path`` is then as it was before. Of a full disk the error names ``path``.
+    """
+    final = Path(path)
+    if final.exists() and not final.is_file():
+        raise FileExistsError(errno.EEXIST, "is no plain file, which could be replaced", str(final))
+    final.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=final.parent, prefix=f".{final.name[:40]}.", suffix=".tmp")
+    temporary = Path(name)
+    try:
+        os.close(descriptor)
+        with _naming(temporary, final):
+            yield temporary
+            temporary.chmod(_open_mode(folder=False))
+            _sync_file(temporary)
+            os.replace(temporary, final)
+            sync_folder(final.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def atomic_folder(path: Pathish) -> Iterator[Path]:
+    """Yield an empty temporary folder beside ``path``; put it in the place of ``path`` on success.
+
+    A folder cannot replace a full one in a single step: the earlier one is moved
+    aside first and deleted last, and is moved back if the second rename fails.
+
+    Args:
+        path: the final name; its parent is created.
+
+    Raises:
+        SetupError: ``path`` is a mount point; told before the block where the system tells.
+        OSError: what the file system says. Of a full disk the error names the file below ``path``.
+    """
+    final = Path(path)
+    if final.is_mount():
+        raise _mounted(final)
+    final.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=final.parent, prefix=f".{final.name[:40]}.", suffix=".tmp"))
+    try:
+        with _naming(temporary, final):
+            yield temporary
+            temporary.chmod(_open_mode(folder=True))
+            for entry in sorted(temporary.rglob("*")):
+                if entry.is_dir():
+                    sync_folder(entry)
+                elif entry.is_file() and not entry.is_symlink():
+                    _sync_file(entry)
+            sync_folder(temporary)
+            _put(temporary, final)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _put(temporary: Path, final: Path) -> None:
+    """Rename a folder to the name of another one, which is moved aside and deleted."""
+    aside = Path(tempfile.mkdtemp(dir=final.parent, prefix=f".{final.name[:40]}.", suffix=".old"))
+    try:
+        had_one = final.is_dir()
+        if had_one:
+            os.replace(final, aside / "folder")
+        try:
+            os.replace(temporary, final)
+        except OSError:
+            if had_one:
+                os.replace(aside / "folder", final)
+            raise
+        sync_folder(final.parent)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _naming(temporary: Path, final: Path) -> Iterator[None]:
+    """Have errors of a full disk name what was to be written in the end, and those of mount points say so."""
+    try:
+        yield
+    except OSError as error:
+        names = [os.fspath(name) for name in (error.filename2, error.filename) if isinstance(name, str | os.PathLike)]
+        if error.errno == errno.EBUSY and os.fspath(final) in names:
+            raise _mounted(final) from None
+        if error.errno not in FULL:
+            raise
+        # Of two names the second is that of a copy; an error of a write has none.
+        name = Path(names[0]) if names else temporary
+        if name.is_relative_to(temporary):
+            name = final / name.relative_to(temporary)
+        raise OSError(error.errno, os.strerror(error.errno), os.fspath(name)) from None
+
+
+def _mounted(final: Path) -> SetupError:
+    return SetupError(
+        "is a mount point, which cannot be replaced by what was written anew",
+        where=final,
+        todo="Mount the disk at a folder above, or have the whole project on it.",
+    )
+
+
+def canonical_json(value: Any) -> str:
+    """One spelling for one value: sorted keys, no spaces, plain ASCII, no NaN."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def write_json(path: Pathish, value: Any) -> None:
+    """Write ``value`` as indented JSON, keys in the order given, atomically.
+
+    Raises:
+        ValueError: for NaN or an infinity, which JSON does not have.
+    """
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    write_text(path, text + "\n")
+
+
+def write_text(path: Pathish, text: str) -> None:
+    """Write ``text`` as UTF-8 with the line ends it has, atomically."""
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(text.encode("utf-8"))
+
+
+def write_tsv(path: Pathish, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a table with tabs between its cells, as DVC plots read it; floats keep six digits, None is empty."""
+    lines = ["\t".join(header)]
+    lines += ["\t".join(_cell(value) for value in row) for row in rows]
+    write_text(path, "\n".join(lines) + "\n")
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def read_text(path: Pathish, *, todo: str | None = None) -> str:
+    """Read a UTF-8 file (a byte order mark is taken off).
+
+    Raises:
+        FileFormatError: missing, unreadable, or not UTF-8 (with the offset).
+    """
+    try:
+        return Path(path).read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileFormatError(
+            f"is not UTF-8 text (byte {error.start})", where=path, todo=todo or "Save it as UTF-8."
+        ) from None
+    except OSError as error:
+        raise _unreadable(path, error, todo) from None
+
+
+def require_regular(path: Pathish) -> None:
+    """Refuse a pipe, a socket or a device before it is opened: opening a pipe waits for whoever writes into it.
+
+    Raises:
+        OSError: it is no regular file, is not there, or is a link that leads in a circle.
+    """
+    mode = Path(path).stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "it is a pipe or a device, not a regular file", os.fspath(path))
+
+
+def _unreadable(path: Pathish, error: OSError, todo: str | None) -> FileFormatError:
+    if isinstance(error, FileNotFoundError):
+        return FileFormatError("does not exist", where=path, todo=todo)
+    return FileFormatError(f"cannot be read ({error.strerror or error})", where=path, todo=todo)
+
+
+# In the text of valid JSON: a pair of surrogates (one character), half of one, any other escape.
+_ESCAPES = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>\\u[dD][89a-fA-F]..)|\\.")
+
+
+def read_json(path: Pathish, *, todo: str | None = None) -> Any:
+    """Read a JSON file.
+
+    Raises:
+        FileFormatError: missing, not JSON, with half a character (a surrogate without its other) or a number of too
+            many digits (each with line and column), or nested too deeply to be read.
+    """
+    try:
+        require_regular(path)
+    except OSError as error:
+        raise _unreadable(path, error, todo) from None
+    text = read_text(path, todo=todo)
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        what = "is empty" if not text.strip() else f"is not valid JSON ({error.msg})"
+        raise FileFormatError(
+            what,
+            where=f"{path}, line {error.lineno}, column {error.colno}",
+            todo=todo or "It may have been cut off: fetch or make it again.",
+        ) from None
+    except RecursionError:
+        raise FileFormatError("is nested too deeply", where=path, todo=todo) from None
+    except ValueError:  # what is left: Python refuses to take numbers of any length
+        limit = sys.get_int_max_str_digits()
+        place = _place(path, text, re.search(rf"\d{{{limit + 1}}}", text))
+        raise FileFormatError(
+            "has a number too long", where=place, expected=f"up to {limit} digits", todo=todo
+        ) from None
+    half = None
+    if re.search(r"\\u[dD][89a-fA-F]", text):
+        half = next((found for found in _ESCAPES.finditer(text) if found["half"]), None)
+    if half:
+        raise FileFormatError(
+            f"has half a character, {half[0]}",
+            where=_place(path, text, half),
+            expected="two such halves for one character, as for an emoji",
+            todo="The text may have been cut off: write the whole character, or delete the half.",
+        )
+    return document
+
+
+def _place(path: Pathish, text: str, found: re.Match[str] | None) -> str:
+    """The file, and the line and column where something was found."""
+    at = found.start() if found else 0
+    return f"{path}, line {text.count(chr(10), 0, at) + 1}, column {at - text.rfind(chr(10), 0, at)}"
+
+
+def sha256_file(path: Pathish) -> str:
+    """The sha256 of a file's bytes, in hex.
+
+    Raises:
+        FileFormatError: the file is missing or unreadable.
+    """
+    try:
+        require_regular(path)
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise _unreadable(path, error, None) from None
+
+
+def write_table(path: Pathish, table: pa.Table) -> None:
+    """Write a Parquet file: the same table gives the same bytes, with one pyarrow version."""
+    import pyarrow.parquet as pq
+
+    with atomic_file(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd", write_statistics=False)
+
+
+def read_table(path: Pathish, columns: Sequence[str] | Mapping[str, str], *, todo: str | None = None) -> pa.Table:
+    """Read some columns of a Parquet file.
+
+    Args:
+        path: the file.
+        columns: the columns that must be there, in the order wanted.
+        todo: what to do when it cannot be read.
+
+    Raises:
+        FileFormatError: missing, not Parquet, without one of the columns or with two of its name, or with text that is
+            not UTF-8.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    names = list(columns)
+    try:
+        require_regular(path)
+        with pq.ParquetFile(os.fspath(path)) as file:
+            have = file.schema_arrow.names
+            missing = [name for name in names if name not in have]
+            twice = [name for name in names if have.count(name) > 1]
+            if missing:
+                raise FileFormatError(
+                    f"has no column {', '.join(missing)} (it has: {', '.join(have) or 'none'})", where=path, todo=todo
+                )
+            if twice:
+                raise FileFormatError(
+                    f"has two columns {', '.join(twice)}", where=path, expected="one of each name", todo=todo
+                )
+            table = file.read(columns=names).select(names)
+            _check_text(path, table, todo)
+            return table
+    except pa.ArrowInvalid as error:
+        raise FileFormatError(
+            f"is not a whole Parquet file ({str(error).splitlines()[0]})", where=path, todo=todo
+        ) from None
+    except UnicodeDecodeError:
+        raise FileFormatError("has a column whose name is not UTF-8 text", where=path, todo=todo) from None
+    except OSError as error:
+        raise _unreadable(path, error, todo) from None
+
+
+def _check_text(path: Pathish, table: pa.Table, todo: str | None) -> None:
+    """Look at every value: Arrow itself takes a writer's word that texts are UTF-8.
+
+    Raises:
+        FileFormatError: a text is not; with its column and row.
+    """
+    import pyarrow as pa
+
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:
+            for row, value in enumerate(column, start=1):
+                try:
+                    value.as_py()
+                except UnicodeDecodeError as error:
+                    raise FileFormatError(
+                        f"{name} is not UTF-8 text (byte {error.start})", where=f"{path}, row {row}", todo=todo
+                    ) from None
+            raise

@@ -1,0 +1,210 @@
+"""Any picture file to RGB pixels, or a reason why not."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import re
+import stat
+import struct
+import warnings
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from sightword.errors import PictureError
+from sightword.files import Pathish
+from sightword.images.libtiff import listening
+from sightword.images.wholeness import missing_in_jpeg, missing_in_png
+
+FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
+"""Pillow's names of what is read. Not EPS: Pillow would start Ghostscript for it."""
+
+Reason = Literal[
+    "missing",
+    "unreadable",
+    "not_a_file",
+    "empty",
+    "not_a_picture",
+    "truncated",
+    "incomplete",
+    "damaged",
+    "too_large",
+    "unsupported_mode",
+]
+"""Why a picture cannot be used; ``docs/pictures.md`` tells users what each means."""
+
+# Pillow goes on where a piece of these is missing; the other formats have no more to tell than Pillow hears.
+_LOOKS = {"JPEG": missing_in_jpeg, "MPO": missing_in_jpeg, "PNG": missing_in_png}
+
+# What Pillow's decoders raise on damaged files, as found with cut and garbled ones.
+_DECODER_ERRORS = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RuntimeError,
+    EOFError,
+    struct.error,
+    zlib.error,
+)
+
+
+class RejectError(PictureError):
+    """One picture cannot be used.
+
+    Attributes:
+        reason: a short code, one of :data:`Reason`.
+        detail: a sentence for people, without paths.
+    """
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        self.reason: Reason = reason
+        self.detail = detail
+        super().__init__(f"{reason}: {detail}")
+
+
+@dataclass(frozen=True)
+class Reject:
+    """A row of ``rejects.parquet``."""
+
+    image_id: str
+    reason: str
+    detail: str
+
+
+def read_file(path: Pathish, *, max_pixels: int) -> bytes:
+    """The bytes of a picture file; symbolic links are followed.
+
+    Raises:
+        RejectError: ``missing``, ``unreadable``, ``not_a_file``, ``empty`` or ``too_large``
+            (a file that not even uncompressed 16-bit RGBA pixels would fill).
+    """
+    try:
+        # Asked before opening: opening a named pipe would wait for ever.
+        state = Path(path).stat()
+        if not stat.S_ISREG(state.st_mode):
+            raise RejectError("not_a_file", "it is a folder or a device")
+        if state.st_size == 0:
+            raise RejectError("empty", "the file has 0 bytes")
+        if state.st_size > 8 * max_pixels + (1 << 20):
+            raise RejectError("too_large", f"the file has {state.st_size} bytes")
+        return Path(path).read_bytes()
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            raise RejectError("missing", "there is no such file") from None
+        raise RejectError("unreadable", os.strerror(error.errno) if error.errno else str(error)) from None
+    except ValueError:
+        raise RejectError("missing", "its name holds a NUL character") from None
+
+
+def decode(data: bytes, *, exif: bool, max_pixels: int) -> Image.Image:
+    """Decode a picture file to RGB.
+
+    Grey is copied to the three channels, transparency is laid over white, 16 bits
+    become 8, an animation gives its first frame. The size is checked by the header,
+    before any pixel is decoded. A TIFF's orientation belongs to its format: Pillow
+    follows it always.
+
+    Args:
+        data: the file's bytes.
+        exif: turn the picture as its EXIF orientation says.
+        max_pixels: width times height at most.
+
+    Returns:
+        A picture of mode RGB.
+
+    Raises:
+        RejectError: with its reason; no other error comes out for any input.
+    """
+    if not data:
+        raise RejectError("empty", "the file has 0 bytes")
+    with warnings.catch_warnings():
+        # Pillow warns of odd metadata, and of large pictures that are checked here.
+        warnings.simplefilter("ignore")
+        try:
+            with Image.open(io.BytesIO(data), formats=_formats()) as picture:
+                width, height = picture.size
+                if width * height > max_pixels:
+                    raise RejectError("too_large", f"{width} x {height} pixels, {max_pixels} allowed")
+                _load(picture)
+                look = _LOOKS.get(picture.format or "")
+                if look and (missing := look(data)):
+                    raise RejectError("incomplete", missing)
+                if exif:
+                    ImageOps.exif_transpose(picture, in_place=True)
+                return _rgb(picture)
+        except Image.DecompressionBombError:
+            raise RejectError("too_large", f"more pixels than the {max_pixels} allowed") from None
+        except UnidentifiedImageError:
+            raise RejectError("not_a_picture", "it begins like no known format") from None
+        except MemoryError:
+            raise RejectError("too_large", "not enough memory to decode it") from None
+        except _DECODER_ERRORS as error:
+            detail = re.sub(r"0x[0-9a-f]+", "0x", " ".join(str(error).split())) or type(error).__name__
+            reason: Reason = "truncated" if "truncat" in detail.lower() else "damaged"
+            raise RejectError(reason, detail) from None
+
+
+def _load(picture: Image.Image) -> None:
+    """Decode the pixels.
+
+    Raises:
+        RejectError: ``damaged``, where libtiff reports an error, whether or not it goes on.
+    """
+    if picture.format != "TIFF":
+        picture.load()
+        return
+    with listening() as errors:
+        try:
+            picture.load()
+        except OSError:
+            if not errors:
+                raise
+        if errors:
+            raise RejectError("damaged", errors[0])
+
+
+def _formats() -> list[str]:
+    """The formats that this Pillow was built with."""
+    Image.init()
+    return [name for name in FORMATS if name in Image.OPEN]
+
+
+def _rgb(picture: Image.Image) -> Image.Image:
+    if picture.mode == "RGB" and "transparency" not in picture.info:
+        return picture  # as loaded: a copy would cost a tenth of the decoding
+    if picture.mode.startswith("I"):
+        return _from_16_bits(picture)
+    if picture.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in picture.info:
+        return _over_white(picture)
+    if picture.mode in ("1", "L", "P", "CMYK", "YCbCr", "LAB", "HSV", "RGBX"):
+        return picture.convert("RGB")
+    raise RejectError("unsupported_mode", f"Pillow's mode {picture.mode} has no fixed range of values")
+
+
+def _over_white(picture: Image.Image) -> Image.Image:
+    if picture.mode == "La":  # Pillow converts it to LA only
+        picture = picture.convert("LA")
+    layer = picture.convert("RGBA")
+    white = Image.new("RGBA", layer.size, (255, 255, 255, 255))
+    return Image.alpha_composite(white, layer).convert("RGB")
+
+
+def _from_16_bits(picture: Image.Image) -> Image.Image:
+    # Pillow's own conversion cuts at 255, which turns most 16-bit pictures white.
+    values = np.asarray(picture).astype(np.int64)
+    if values.min() < 0 or values.max() > 65535:
+        raise RejectError("unsupported_mode", "its grey values are not within 16 bits")
+    grey = ((values + 128) // 257).astype(np.uint8)
+    if "transparency" in picture.info:  # one grey value is clear; white lies under it
+        grey[values == picture.info["transparency"]] = 255
+    return Image.fromarray(grey).convert("RGB")

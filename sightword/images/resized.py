@@ -1,0 +1,194 @@
+"""A corpus of picture files to a folder of shards and a table of rejects."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from tqdm import tqdm
+
+from sightword.errors import PictureError
+from sightword.files import Pathish, atomic_folder, read_table, write_table
+from sightword.images.decode import Reject, RejectError, decode, read_file
+from sightword.images.encoding import Pixels, encode
+from sightword.images.resize import resize
+from sightword.images.settings import ResizeSettings
+from sightword.images.shards import ResizedPicture, shard_of, shard_path, write_shard
+from sightword.images.workers import ordered_map
+
+log = logging.getLogger(__name__)
+
+SHOWN = 5
+"""Rejected pictures that a message names."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A picture of the corpus: its id and its file (None where the corpus names none)."""
+
+    image_id: str
+    path: str | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What :func:`write_resized` did."""
+
+    pictures: int
+    rejects: list[Reject]
+
+
+def resize_file(source: Source, settings: ResizeSettings) -> ResizedPicture | Reject:
+    """Read, decode, resize and encode one picture file; an unusable one becomes a :class:`Reject`."""
+    try:
+        if source.path is None:
+            raise RejectError("missing", "the corpus names no file for it")
+        data = read_file(source.path, max_pixels=settings.max_pixels)
+        picture = decode(data, exif=settings.exif, max_pixels=settings.max_pixels)
+        picture = resize(
+            picture, side=settings.side, interpolation=settings.interpolation, max_pixels=settings.max_pixels
+        )
+    except RejectError as error:
+        return Reject(source.image_id, error.reason, error.detail)
+    encoding, pixels = encode(picture, settings.encoding)
+    return ResizedPicture(
+        source.image_id, hashlib.sha256(data).hexdigest(), picture.width, picture.height, encoding, pixels
+    )
+
+
+def hash_file(source: Source, settings: ResizeSettings) -> str | Reject:
+    """The sha256 of a picture file, in hex, or why it cannot be read."""
+    try:
+        return hashlib.sha256(read_file(source.path or "", max_pixels=settings.max_pixels)).hexdigest()
+    except RejectError as error:
+        return Reject(source.image_id, error.reason, error.detail)
+
+
+def resize_to_array(source: Source, settings: ResizeSettings) -> tuple[str, str, Pixels] | Reject:
+    """As :func:`resize_file`, with the pixels decoded: id, sha256 of the file, uint8 (height, width, 3)."""
+    resized = resize_file(source, settings.model_copy(update={"encoding": "raw"}))
+    return resized if isinstance(resized, Reject) else (resized.image_id, resized.sha256, resized.array())
+
+
+def write_resized(
+    folder: Pathish,
+    sources: Sequence[Source],
+    settings: ResizeSettings,
+    *,
+    workers: int = 0,
+    progress: bool = False,
+) -> Summary:
+    """Resize a corpus into a folder, which appears whole or not at all.
+
+    A corpus that names no file at all (as with precomputed features) gives shards
+    without rows. The bytes do not depend on the order of ``sources`` or on ``workers``.
+
+    Args:
+        folder: gets ``shard-NN.parquet`` and ``rejects.parquet``.
+        sources: ids unique.
+        settings: the section ``resize``.
+        workers: processes that decode; 0 for none beside this one.
+        progress: show a bar on standard error.
+
+    Raises:
+        PictureError: more pictures are rejected than ``max_rejects`` allows.
+    """
+    if all(source.path is None for source in sources):
+        sources = []
+    _check_present(sources, settings)
+    transform = {"resize": settings.side, "interpolation": settings.interpolation, "exif": settings.exif}
+    ordered = sorted(sources, key=lambda source: (shard_of(source.image_id, settings.shards), source.image_id))
+    results = ordered_map(functools.partial(resize_file, settings=settings), ordered, workers=workers, chunk=8)
+    bar = tqdm(results, total=len(ordered), desc="resize", unit="picture", disable=None if progress else True)
+    rejects: list[Reject] = []
+    good = _without_rejects(bar, rejects)
+    by_shard = itertools.groupby(good, key=lambda picture: shard_of(picture.image_id, settings.shards))
+    pictures = 0
+    with atomic_folder(folder) as temporary:
+        unwritten = set(range(settings.shards))
+        for shard, rows in by_shard:
+            pictures += write_shard(shard_path(temporary, shard), rows, transform)
+            unwritten.remove(shard)
+        for shard in unwritten:
+            write_shard(shard_path(temporary, shard), [], transform)
+        rejects.sort(key=lambda reject: reject.image_id)
+        if len(rejects) > settings.max_rejects:
+            raise _too_many(rejects, settings)
+        columns = list(zip(*map(astuple, rejects), strict=True)) or [(), (), ()]
+        names = ["image_id", "reason", "detail"]
+        write_table(
+            temporary / "rejects.parquet",
+            pa.table({n: pa.array(c, pa.string()) for n, c in zip(names, columns, strict=True)}),
+        )
+    return Summary(pictures, rejects)
+
+
+def read_rejects(folder: Pathish) -> list[Reject]:
+    """The pictures that were rejected when the folder was made.
+
+    Raises:
+        FileFormatError: the folder has no readable ``rejects.parquet``.
+    """
+    table = read_table(
+        Path(folder) / "rejects.parquet", ["image_id", "reason", "detail"], todo="Run the stage resize first."
+    )
+    return [Reject(*row.values()) for row in table.to_pylist()]
+
+
+def corpus_sources(images: Pathish) -> list[Source]:
+    """The pictures of ``images.parquet`` with their files.
+
+    Raises:
+        FileFormatError: the table cannot be read.
+    """
+    table = read_table(images, ["image_id", "path"], todo="Run the stage corpus first.")
+    rows = zip(table["image_id"].to_pylist(), table["path"].to_pylist(), strict=True)
+    return [Source(image_id, path) for image_id, path in rows]
+
+
+def _check_present(sources: Sequence[Source], settings: ResizeSettings) -> None:
+    """Missing files are found before the first picture is decoded."""
+    missing = [source for source in sources if _is_missing(source.path)]
+    if len(missing) > settings.max_rejects:
+        rejects = [
+            Reject(source.image_id, "missing", f"there is no {source.path or 'file named'}") for source in missing
+        ]
+        raise _too_many(
+            sorted(rejects, key=lambda reject: reject.image_id), settings, " No other picture was looked at yet."
+        )
+
+
+def _is_missing(path: str | None) -> bool:
+    try:
+        return path is None or not Path(path).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except (OSError, ValueError):
+        return False  # there in some way: reading it tells what is wrong
+
+
+def _without_rejects(results: Iterable[ResizedPicture | Reject], rejects: list[Reject]) -> Iterator[ResizedPicture]:
+    for result in results:
+        if isinstance(result, Reject):
+            log.warning("picture %s rejected: %s (%s)", result.image_id, result.reason, result.detail)
+            rejects.append(result)
+        else:
+            yield result
+
+
+def _too_many(rejects: Sequence[Reject], settings: ResizeSettings, so_far: str = "") -> PictureError:
+    reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(Counter(r.reason for r in rejects).items()))
+    first = "; ".join(f"{reject.image_id} ({reject.reason}: {reject.detail})" for reject in rejects[:SHOWN])
+    more = "" if len(rejects) <= SHOWN else f"; and {len(rejects) - SHOWN} more"
+    return PictureError(
+        f"{len(rejects)} {'picture' if len(rejects) == 1 else 'pictures'} cannot be used ({reasons}): {first}{more}",
+        expected=f"at most resize.max_rejects = {settings.max_rejects}",
+        todo=f"Replace or remove these files, or allow more rejects.{so_far}",
+    )

@@ -1,0 +1,34 @@
+"""The section ``resize`` of ``params.yaml``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from sightword.settings import Settings
+
+Interpolation = Literal["lanczos", "bicubic", "bilinear", "hamming", "box", "nearest"]
+Encoding = Literal["webp", "png", "raw"]
+
+MAX_PIXELS = 178_956_970
+"""Above this Pillow refuses a picture by itself, whatever the parameter says."""
+
+
+class ResizeSettings(Settings):
+    """How pictures are decoded, resized and kept."""
+
+    side: int = Field(default=256, gt=0, le=4096)
+    """Length of the smaller side, in pixels (Merkx & Frank 2019: 256)."""
+    interpolation: Interpolation = "lanczos"
+    """Pillow's filter; the released code of Merkx & Frank 2019 uses Lanczos."""
+    exif: bool = False
+    """Turn pictures as their EXIF orientation says: off in the published code, on for own photographs."""
+    encoding: Encoding = "webp"
+    """How resized pixels are kept, always without loss: webp (small), png (everywhere readable), raw (fastest)."""
+    shards: int = Field(default=16, gt=0, le=4096)
+    """Files the pictures are spread over, by the hash of their id: one added picture changes one shard."""
+    max_rejects: int = Field(default=0, ge=0)
+    """Pictures that may fail to decode before the stage stops; each is a row of ``rejects.parquet``."""
+    max_pixels: int = Field(default=100_000_000, gt=0, le=MAX_PIXELS)
+    """Largest picture, in pixels, before and after resizing; larger ones are rejected by their header."""

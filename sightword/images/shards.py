@@ -1,0 +1,275 @@
+"""Resized pictures in a few Parquet files, spread by the hash of the picture's id."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sightword.errors import FileFormatError
+from sightword.files import Pathish, atomic_file, canonical_json
+from sightword.images.encoding import Pixels, decode_pixels
+
+GROUP = 32
+"""Pictures a row group: what a reader holds at a time."""
+
+_KEY = b"sightword"
+_FIELDS = [
+    pa.field("image_id", pa.string(), nullable=False),
+    pa.field("sha256", pa.string(), nullable=False),
+    pa.field("width", pa.int32(), nullable=False),
+    pa.field("height", pa.int32(), nullable=False),
+    pa.field("encoding", pa.string(), nullable=False),
+    pa.field("pixels", pa.binary(), nullable=False),
+]
+_NAMES = [field.name for field in _FIELDS]
+_AGAIN = "Run the stage resize again."
+
+
+@dataclass(frozen=True)
+class ResizedPicture:
+    """A row of a shard."""
+
+    image_id: str
+    sha256: str
+    """Of the source file, in hex."""
+    width: int
+    height: int
+    encoding: str
+    pixels: bytes
+    """Encoded; :meth:`array` decodes them."""
+
+    def array(self) -> Pixels:
+        """The pixels, uint8 (height, width, 3)."""
+        return decode_pixels(self.pixels, self.encoding, self.width, self.height)
+
+
+@dataclass(frozen=True)
+class Group:
+    """A row group of a shard."""
+
+    path: str
+    index: int
+    rows: int
+    stamp: tuple[int, ...] = ()
+    """Tells its file from one that takes the same name later."""
+
+
+class Listed(NamedTuple):
+    """Where a picture is."""
+
+    image_id: str
+    sha256: str
+    """Of the source file, in hex."""
+    group: Group
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Some pictures of a row group: the piece of work of a reading process."""
+
+    group: Group
+    image_ids: frozenset[str]
+
+
+def shard_of(image_id: str, shards: int) -> int:
+    """The shard a picture belongs to: the first 8 bytes of its id's sha256, modulo ``shards``."""
+    return int.from_bytes(hashlib.sha256(image_id.encode()).digest()[:8], "big") % shards
+
+
+def shard_path(folder: Pathish, shard: int) -> Path:
+    """The file of a shard in its folder."""
+    return Path(folder) / f"shard-{shard:02d}.parquet"
+
+
+def write_shard(path: Pathish, pictures: Iterable[ResizedPicture], transform: Mapping[str, Any]) -> int:
+    """Write one shard, holding one row group at a time.
+
+    Args:
+        path: the file.
+        pictures: sorted by ``image_id``.
+        transform: what was done to the pictures; kept in the file's metadata.
+
+    Returns:
+        The number of pictures written.
+    """
+    schema = pa.schema(_FIELDS, metadata={_KEY: canonical_json(transform).encode()})
+    # The pixels are compressed already, or meant to be raw.
+    compression = {name: "NONE" if name == "pixels" else "ZSTD" for name in _NAMES}
+    count = 0
+    iterator = iter(pictures)
+    with (
+        atomic_file(path) as temporary,
+        pq.ParquetWriter(
+            temporary,
+            schema,
+            compression=compression,
+            use_dictionary=False,
+            write_statistics=False,
+            write_page_checksum=True,
+        ) as writer,
+        ThreadPoolExecutor(1) as beside,  # one group is written while the next is made
+    ):
+        writing: Future[None] | None = None
+        while rows := list(itertools.islice(iterator, GROUP)):
+            if writing:
+                writing.result()
+            writing = beside.submit(_write_group, writer, schema, rows)
+            count += len(rows)
+        if writing:
+            writing.result()
+    return count
+
+
+def _write_group(writer: pq.ParquetWriter, schema: pa.Schema, rows: Sequence[ResizedPicture]) -> None:
+    columns = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in _FIELDS]
+    writer.write_table(pa.Table.from_arrays(columns, schema=schema), row_group_size=GROUP)
+
+
+def shard_paths(folder: Pathish) -> list[Path]:
+    """The shards in a folder, in order.
+
+    Raises:
+        FileFormatError: there is none.
+    """
+    paths = sorted(Path(folder).glob("shard-*.parquet"), key=lambda path: (len(path.name), path.name))
+    if not paths:
+        raise FileFormatError("holds no shard-*.parquet", where=folder, todo="Run the stage resize first.")
+    return paths
+
+
+def read_transform(folder: Pathish) -> dict[str, Any]:
+    """What was done to the pictures of a folder: ``resize``, ``interpolation`` and ``exif``.
+
+    Raises:
+        FileFormatError: a shard does not say, or two say different things.
+    """
+    found: dict[str, Any] | None = None
+    for path in shard_paths(folder):
+        with _opened(path) as file:
+            text = (file.schema_arrow.metadata or {}).get(_KEY)
+        if text is None:
+            raise FileFormatError("does not say how its pictures were resized", where=path, todo=_AGAIN)
+        transform: dict[str, Any] = json.loads(text)
+        if found is not None and transform != found:
+            raise FileFormatError("was resized in another way than the other shards", where=path, todo=_AGAIN)
+        found = transform
+    assert found is not None
+    return found
+
+
+def list_groups(folder: Pathish) -> list[Group]:
+    """Every row group of a folder's shards, in order: together they are all pictures, once each.
+
+    Raises:
+        FileFormatError: a shard is missing, damaged or of another format.
+    """
+    groups = []
+    for path in shard_paths(folder):
+        with _opened(path) as file:
+            sizes = [file.metadata.row_group(index).num_rows for index in range(file.num_row_groups)]
+        groups += [Group(str(path), index, rows) for index, rows in enumerate(sizes) if rows]
+    return groups
+
+
+def read_group(group: Group) -> list[ResizedPicture]:
+    """The pictures of a row group, still encoded."""
+    with _opened(Path(group.path)) as file:
+        try:
+            table = file.read_row_group(group.index, columns=_NAMES)
+        except (pa.ArrowException, OSError) as error:
+            raise FileFormatError(f"is damaged ({_first_line(error)})", where=group.path, todo=_AGAIN) from None
+    return [ResizedPicture(*row.values()) for row in table.select(_NAMES).to_pylist()]
+
+
+def read_arrays(selection: Selection) -> list[tuple[str, Pixels]]:
+    """Some pictures of a row group decoded: id and uint8 (height, width, 3).
+
+    Raises:
+        FileFormatError: the file was replaced since it was listed, or is damaged.
+    """
+    group = selection.group
+    found = [picture for picture in read_group(group) if picture.image_id in selection.image_ids]
+    if group.stamp != _stamp(group.path):
+        raise FileFormatError("changed while it was read", where=group.path, todo="Run the stage once more.")
+    arrays = []
+    for picture in found:
+        try:
+            arrays.append((picture.image_id, picture.array()))
+        except FileFormatError as error:
+            raise FileFormatError(error.what, where=f"{group.path}, picture {picture.image_id}", todo=_AGAIN) from None
+    return arrays
+
+
+def read_pictures(folder: Pathish) -> Iterator[ResizedPicture]:
+    """All pictures of a folder, shard by shard, a row group in memory at a time."""
+    for group in list_groups(folder):
+        yield from read_group(group)
+
+
+def find_pictures(folder: Pathish, image_ids: Iterable[str]) -> dict[str, ResizedPicture]:
+    """Some pictures of a folder by id; those that are not there are not in the answer."""
+    wanted = set(image_ids)
+    groups = {listed.group: None for listed in list_pictures(folder) if listed.image_id in wanted}
+    pictures = (picture for group in groups for picture in read_group(group))
+    return {picture.image_id: picture for picture in pictures if picture.image_id in wanted}
+
+
+def list_pictures(folder: Pathish) -> list[Listed]:
+    """Every picture of a folder, sorted by id; no pixels are read.
+
+    Raises:
+        FileFormatError: a shard is damaged, or an id stands in a folder twice.
+    """
+    pictures: list[Listed] = []
+    for path in shard_paths(folder):
+        stamp = _stamp(path)
+        with _opened(path) as file:
+            for index in range(file.num_row_groups):
+                table = file.read_row_group(index, columns=["image_id", "sha256"])
+                group = Group(str(path), index, table.num_rows, stamp)
+                columns = zip(table["image_id"].to_pylist(), table["sha256"].to_pylist(), strict=True)
+                pictures += [Listed(*row, group) for row in columns]
+    pictures.sort(key=lambda picture: picture.image_id)
+    for one, other in itertools.pairwise(pictures):
+        if one.image_id == other.image_id:
+            raise FileFormatError(f"holds the picture {one.image_id} twice", where=folder, todo=_AGAIN)
+    return pictures
+
+
+def _stamp(path: Pathish) -> tuple[int, ...]:
+    try:
+        state = Path(path).stat()
+    except FileNotFoundError:
+        return ()
+    return state.st_ino, state.st_size, state.st_mtime_ns
+
+
+def _opened(path: Path) -> pq.ParquetFile:
+    try:
+        file = pq.ParquetFile(path, page_checksum_verification=True)
+    except FileNotFoundError:
+        raise FileFormatError("does not exist", where=path, todo=_AGAIN) from None
+    except (pa.ArrowException, OSError) as error:
+        raise FileFormatError(f"is not a whole Parquet file ({_first_line(error)})", where=path, todo=_AGAIN) from None
+    missing = _missing(file.schema_arrow.names)
+    if missing:
+        file.close()
+        raise FileFormatError(f"has no column {', '.join(missing)}", where=path, todo=_AGAIN)
+    return file
+
+
+def _missing(names: Sequence[str]) -> list[str]:
+    return [name for name in _NAMES if name not in names]
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,71 @@
+"""Settings of the machine, never of the experiment: they change speed, and at most the last bits.
+
+They come from environment variables with defaults, so that they are no hashed
+parameter: two machines that differ in them share their results.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from sightword.errors import SetupError
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where and how fast this machine works."""
+
+    device: str
+    """``SIGHTWORD_DEVICE``: ``auto`` (CUDA where there is one), ``cpu``, ``cuda`` or ``cuda:N``."""
+    workers: int
+    """``SIGHTWORD_WORKERS``: processes that read pictures; default: the cores this process may use."""
+    threads: int
+    """``SIGHTWORD_THREADS``: threads of one tensor operation, in extraction pictures side by side;
+    default: the cores this process may use."""
+    store: Path
+    """``SIGHTWORD_STORE``: the folder in which computed features are remembered; default: in the user's cache."""
+    scratch: Path
+    """``SIGHTWORD_SCRATCH``: the folder of half-done trainings; default: in the user's cache."""
+
+
+def current() -> Machine:
+    """Read the machine's settings from the environment.
+
+    Raises:
+        SetupError: a variable has a value that cannot be used.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    device = os.environ.get("SIGHTWORD_DEVICE") or "auto"
+    kind, _, number = device.partition(":")
+    if kind not in ("auto", "cpu", "cuda") or (number and not (kind == "cuda" and number.isdigit())):
+        raise SetupError(f"SIGHTWORD_DEVICE={device}: no such device", expected="auto, cpu, cuda or cuda:N")
+    return Machine(
+        device=device,
+        workers=_count("SIGHTWORD_WORKERS", cores, least=0),
+        threads=_count("SIGHTWORD_THREADS", cores, least=1),
+        store=_folder("SIGHTWORD_STORE"),
+        scratch=_folder("SIGHTWORD_SCRATCH", "scratch"),
+    )
+
+
+def _count(variable: str, default: int, *, least: int) -> int:
+    text = os.environ.get(variable)
+    if not text:
+        return default
+    if not text.isdigit() or int(text) < least:
+        raise SetupError(f"{variable}={text}: not a usable number", expected=f"a whole number of at least {least}")
+    return int(text)
+
+
+def _folder(variable: str, below: str = "") -> Path:
+    named = os.environ.get(variable)
+    caches = os.environ.get("XDG_CACHE_HOME")
+    try:
+        if named:
+            return Path(named).expanduser().absolute()
+        return Path(caches or Path.home() / ".cache") / "sightword" / below
+    except RuntimeError:
+        what = f"{variable}={named}: there is no such user" if named else "this user has no home folder"
+        raise SetupError(what, todo=f"Set {variable} to a folder.") from None

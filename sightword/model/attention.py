@@ -1,0 +1,111 @@
+"""Vectorial self-attention: a softmax over time for each feature (Merkx & Frank 2019, equation 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.autograd.function import once_differentiable
+
+from sightword.model.packing import Packing
+
+
+class Attention(nn.Module):
+    """States over time to one vector for each row, weighted feature by feature.
+
+    Args:
+        width: features of a state.
+        hidden: units of the hidden layer.
+        mask_padding: give padding no weight; the released code gives it some.
+    """
+
+    def __init__(self, width: int, hidden: int, *, mask_padding: bool) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(width, hidden)
+        self.out = nn.Linear(hidden, width)
+        self.mask_padding = mask_padding
+
+    def logits(self, states: torch.Tensor) -> torch.Tensor:
+        """Float (.., width) to the same shape."""
+        logits: torch.Tensor = self.out(torch.tanh(self.hidden(states)))
+        return logits
+
+    def forward(self, states: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """Float (B, T, width) and int64 (B,) to float (B, width)."""
+        outside = (torch.arange(states.shape[1], device=lengths.device) >= lengths[:, None])[:, :, None]
+        states = states.masked_fill(outside, 0.0)  # the states that packed sequences have on padding
+        logits = self.logits(states)  # (B, T, width)
+        if self.mask_padding:
+            logits = logits.masked_fill(outside, float("-inf"))
+        return (torch.softmax(logits, dim=1) * states).sum(dim=1)
+
+    def packed(self, states: torch.Tensor, packing: Packing) -> torch.Tensor:
+        """The same for states without padding, on a processor: float (N, width) to float32 (B, width).
+
+        Padding that takes part has states of zero, so all of it has one logit: it is counted, not computed.
+        """
+        logits = self.logits(states)
+        outside = None if self.mask_padding else self.logits(states.new_zeros(1, states.shape[1]))[0]
+        with torch.autocast("cpu", enabled=False):
+            found: torch.Tensor = _Attended.apply(  # type: ignore[no-untyped-call]  # torch gives it no types
+                logits, states, packing.blocks, outside, packing.padding
+            )
+        return found[packing.order.argsort()]
+
+
+class _Attended(torch.autograd.Function):
+    """Softmax-weighted sums over the lines of each row, block by block, so that all stays in the cache.
+
+    Sums are float32 at least. Arguments: logits (N, D) and states (N, D) of packed lines, their blocks, and where
+    padding takes part its logit (D,), and how much of it each row has, int64 (B,).
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        logits: torch.Tensor,
+        states: torch.Tensor,
+        blocks: Sequence[slice],
+        outside: torch.Tensor | None,
+        counts: torch.Tensor,
+    ) -> torch.Tensor:
+        dtype = torch.promote_types(logits.dtype, torch.float32)
+        size = (blocks[0].stop, logits.shape[1])
+        largest = torch.full(size, float("-inf"), dtype=logits.dtype)
+        if outside is not None:
+            largest[counts > 0] = outside
+        for block in blocks:
+            part = largest[: block.stop - block.start]
+            torch.maximum(part, logits[block], out=part)
+        largest = largest.to(dtype)
+        summed, weighted = torch.zeros(size, dtype=dtype), torch.zeros(size, dtype=dtype)
+        padding = None
+        if outside is not None:
+            summed += counts[:, None] * torch.exp(outside.to(dtype) - largest)
+            padding = summed.clone()
+        weights = torch.empty(logits.shape, dtype=dtype)
+        for block in blocks:
+            rows = block.stop - block.start
+            part = torch.sub(logits[block].to(dtype), largest[:rows], out=weights[block]).exp_()
+            summed[:rows].add_(part)
+            weighted[:rows].addcmul_(part, states[block].to(dtype))
+        pooled = weighted.div_(summed)
+        ctx.save_for_backward(logits, states, outside, padding, weights, summed, pooled)
+        ctx.blocks = blocks
+        return pooled
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, outer: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        logits, states, outside, padding, weights, summed, pooled = ctx.saved_tensors
+        d_logits, d_states = torch.empty_like(logits), torch.empty_like(states)
+        scale = outer / summed
+        for block in ctx.blocks:
+            rows = block.stop - block.start
+            part = weights[block] * scale[:rows]
+            d_states[block] = part
+            torch.mul(part, states[block] - pooled[:rows], out=d_logits[block])
+        d_outside = None if outside is None else -(padding * scale * pooled).sum(0).to(outside.dtype)
+        return d_logits, d_states, None, d_outside, None

@@ -1,0 +1,212 @@
+"""GRU and LSTM over packed rows on a processor, with gradients by hand.
+
+PyTorch's backward pass forms the gradient of the recurrent weights step by step, from matrices of
+one batch's height, and that is where training spends its time on a processor. Here a step only
+carries the gradient of the states back; the gradients of all gates are kept, and those of the
+weights are one large product after the last step. Gates, their order in the
+weights and their biases are those of ``torch.nn.GRU`` and ``torch.nn.LSTM``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch.backends import mkldnn
+from torch.nn import functional as F
+
+Product = Callable[[torch.Tensor], torch.Tensor]
+
+ONE_DNN = ("_reorder_linear_weight", "_linear_pointwise", "_is_mkldnn_bf16_supported")
+"""Private operators of torch that are used where this torch has them."""
+
+_sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
+_tanh_backward = torch.ops.aten.tanh_backward.grad_input
+
+
+class Weights(NamedTuple):
+    """The parameters of one direction, or their gradients, for G gates (3 in a GRU, 4 in an LSTM)."""
+
+    input: torch.Tensor
+    """(G * H, width)."""
+    recurrent: torch.Tensor
+    """(G * H, H)."""
+    input_bias: torch.Tensor
+    """(G * H,)."""
+    recurrent_bias: torch.Tensor
+    """(G * H,)."""
+
+
+class Pass(ABC):
+    """One direction over one batch: once forward, then at most once back.
+
+    Args:
+        weights: the parameters.
+        blocks: the lines of each step (:class:`sightword.model.packing.Packing`), in the order of
+            reading; a row that is in a block and not in the one before starts there.
+    """
+
+    def __init__(self, weights: Weights, blocks: Sequence[slice]) -> None:
+        self.weights, self.blocks = weights, blocks
+        self.hidden = weights.recurrent.shape[1]
+        self.rows = max(block.stop - block.start for block in blocks)
+        self.size = self.rows * self.hidden
+
+    @abstractmethod
+    def forward(self, inputs: torch.Tensor, *, keep: bool) -> torch.Tensor:
+        """Inputs (N, width) to states (N, H); ``keep`` what the way back needs.
+
+        The states are kept as another tensor on the same numbers: one that knew of the way
+        back, and was known to it, would never be freed.
+        """
+
+    @abstractmethod
+    def backward(self, outer: torch.Tensor) -> tuple[torch.Tensor, Weights]:
+        """The gradient of the states (N, H) to those of the inputs (N, width) and of the weights."""
+
+    def before(self, values: torch.Tensor) -> torch.Tensor:
+        """For each line what the same row had at the step read before, zero at its first: (N, H)."""
+        found = torch.zeros_like(values)
+        for last, block in zip(self.blocks, self.blocks[1:], strict=False):
+            rows = min(last.stop - last.start, block.stop - block.start)
+            found[block.start : block.start + rows] = values[last.start : last.start + rows]
+        return found
+
+
+class GruPass(Pass):
+    """One direction of a GRU."""
+
+    def forward(self, inputs: torch.Tensor, *, keep: bool) -> torch.Tensor:
+        """Reset r, update z and new n of each step; the state becomes ``(1 - z) n + z h`` (Cho et al. 2014)."""
+        hidden, weights = self.hidden, self.weights
+        gates = torch.addmm(weights.input_bias, inputs, weights.input.t())  # (N, 3H): reset, update, new
+        states = gates.new_empty(len(gates), hidden)
+        recurrent_new = torch.empty_like(states) if keep else None
+        state = states.new_zeros(self.rows, hidden)
+        product = repeated_product(weights.recurrent, weights.recurrent_bias, self.rows)
+        for block in self.blocks:
+            before = state[: block.stop - block.start]
+            from_state = product(before)
+            recurrent = from_state[:, 2 * hidden :]
+            if recurrent_new is not None:
+                recurrent_new[block] = recurrent
+            reset_update, new = gates[block, : 2 * hidden], gates[block, 2 * hidden :]
+            reset_update.add_(from_state[:, : 2 * hidden]).sigmoid_()
+            new.addcmul_(reset_update[:, :hidden], recurrent).tanh_()
+            torch.lerp(new, before, reset_update[:, hidden:], out=states[block])
+            before.copy_(states[block])
+        if recurrent_new is not None:
+            self.kept = inputs, gates, recurrent_new, states.detach()
+        return states
+
+    def backward(self, outer: torch.Tensor) -> tuple[torch.Tensor, Weights]:
+        """In each step the gradients of n, r and z; then all weights' at once."""
+        inputs, gates, recurrent_new, states = self.kept
+        hidden, weights = self.hidden, self.weights
+        before = self.before(states)
+        # The gradients of new, reset and update from the inputs' side, and of reset, update and
+        # new from the states' side: the middle is the same.
+        kept = gates.new_empty(len(gates), 4 * hidden)
+        carry = states.new_zeros(self.rows, hidden)
+        product = repeated_product(weights.recurrent.t(), None, self.rows)
+        for block in reversed(self.blocks):
+            reset, update, new = gates[block].chunk(3, dim=1)
+            d_new, d_reset, d_update, d_recurrent = kept[block].chunk(4, dim=1)
+            back = carry[: block.stop - block.start]
+            back.add_(outer[block])
+            _sigmoid_backward((before[block] - new).mul_(back), update, grad_input=d_update)
+            to_state = update * back
+            _tanh_backward(back.sub_(to_state), new, grad_input=d_new)
+            _sigmoid_backward(d_new * recurrent_new[block], reset, grad_input=d_reset)
+            torch.mul(d_new, reset, out=d_recurrent)
+            torch.add(to_state, product(kept[block, hidden:]), out=back)
+        by_inputs, by_states = kept[:, : 3 * hidden], kept[:, hidden:]
+        return by_inputs @ weights.input.roll(hidden, 0), Weights(
+            (by_inputs.t() @ inputs).roll(-hidden, 0),
+            by_states.t() @ before,
+            by_inputs.sum(0).roll(-hidden, 0),
+            by_states.sum(0),
+        )
+
+
+class LstmPass(Pass):
+    """One direction of an LSTM."""
+
+    def forward(self, inputs: torch.Tensor, *, keep: bool) -> torch.Tensor:
+        """Input i, forget f, candidate g and output o; the cell becomes ``f c + i g``, the state ``o tanh(c)``."""
+        hidden, weights = self.hidden, self.weights
+        bias = weights.input_bias + weights.recurrent_bias
+        gates = torch.addmm(bias, inputs, weights.input.t())  # (N, 4H): input, forget, cell, output
+        states = gates.new_empty(len(gates), hidden)
+        cells = torch.empty_like(states) if keep else None
+        state = states.new_zeros(self.rows, hidden)
+        memory = torch.zeros_like(state)
+        product = repeated_product(weights.recurrent, None, self.rows)
+        for block in self.blocks:
+            rows = block.stop - block.start
+            before, cell = state[:rows], memory[:rows]
+            now = gates[block].add_(product(before))
+            now[:, : 2 * hidden].sigmoid_()
+            now[:, 2 * hidden : 3 * hidden].tanh_()
+            now[:, 3 * hidden :].sigmoid_()
+            enter, forget, candidate, leave = now.chunk(4, dim=1)
+            cell.mul_(forget).addcmul_(enter, candidate)
+            if cells is not None:
+                cells[block] = cell
+            torch.mul(leave, cell.tanh(), out=before)
+            states[block] = before
+        if cells is not None:
+            self.kept = inputs, gates, cells, states.detach()
+        return states
+
+    def backward(self, outer: torch.Tensor) -> tuple[torch.Tensor, Weights]:
+        """In each step the gradients of i, f, g and o; then all weights' at once."""
+        inputs, gates, cells, states = self.kept
+        hidden, weights = self.hidden, self.weights
+        cells_before = self.before(cells)
+        kept = torch.empty_like(gates)
+        carry = states.new_zeros(self.rows, hidden)
+        memory = torch.zeros_like(carry)
+        product = repeated_product(weights.recurrent.t(), None, self.rows)
+        for block in reversed(self.blocks):
+            rows = block.stop - block.start
+            enter, forget, candidate, leave = gates[block].chunk(4, dim=1)
+            d_enter, d_forget, d_candidate, d_leave = kept[block].chunk(4, dim=1)
+            back, cell_back = carry[:rows], memory[:rows]
+            back.add_(outer[block])
+            squashed = cells[block].tanh()
+            _sigmoid_backward(back * squashed, leave, grad_input=d_leave)
+            cell_back.add_(torch.ops.aten.tanh_backward(back.mul_(leave), squashed))
+            _sigmoid_backward(cell_back * candidate, enter, grad_input=d_enter)
+            _sigmoid_backward(cell_back * cells_before[block], forget, grad_input=d_forget)
+            _tanh_backward(cell_back * enter, candidate, grad_input=d_candidate)
+            cell_back.mul_(forget)
+            back.copy_(product(kept[block]))
+        bias = kept.sum(0)
+        return kept @ weights.input, Weights(kept.t() @ inputs, kept.t() @ self.before(states), bias, bias)
+
+
+PASSES: dict[str, type[Pass]] = {"gru": GruPass, "lstm": LstmPass}
+
+
+def repeated_product(weight: torch.Tensor, bias: torch.Tensor | None, rows: int) -> Product:
+    """``lines -> lines @ weight.T + bias``, for many calls of up to so many lines.
+
+    Where oneDNN is there and knows the type on this processor, it lays the weights out once and not at each call.
+    """
+    if not _one_dnn(weight.dtype):
+        return lambda lines: F.linear(lines, weight, bias)
+    laid_out = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), rows)
+    linear = torch.ops.mkldnn._linear_pointwise
+    return lambda lines: linear(lines, laid_out, bias, "none", [], "")
+
+
+def _one_dnn(dtype: torch.dtype) -> bool:
+    """Whether oneDNN multiplies this type here; bfloat16 needs a processor that has it, or AVX512."""
+    if not mkldnn.is_available():  # type: ignore[no-untyped-call]  # torch's own types lack it
+        return False
+    if not all(hasattr(torch.ops.mkldnn, name) for name in ONE_DNN):  # another release may lack them
+        return False
+    return dtype == torch.float32 or (dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported())

@@ -1,0 +1,118 @@
+"""The recurrent layer: one or two directions over rows of any lengths, exact for each.
+
+Two ways to the same states. On a processor: packed lines, gradients by hand, and the two directions
+side by side. Elsewhere: PyTorch's own layers over padded rows, where the forward one
+never sees what follows a position, and the backward one reads each row reversed by its
+own length, so that padding comes last in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Literal
+
+import torch
+from torch import nn
+from torch.autograd.function import once_differentiable
+
+from sightword.model.cells import PASSES, Pass, Weights
+from sightword.model.packing import Packing
+from sightword.model.threads import side_by_side
+
+LAYERS: dict[str, type[nn.GRU | nn.LSTM]] = {"gru": nn.GRU, "lstm": nn.LSTM}
+
+
+class Recurrent(nn.Module):
+    """One GRU or LSTM layer.
+
+    Args:
+        width: numbers in each input vector.
+        hidden: states of each direction.
+        cell: ``gru`` or ``lstm``.
+        bidirectional: read the rows backwards too.
+    """
+
+    def __init__(self, width: int, hidden: int, cell: Literal["gru", "lstm"], *, bidirectional: bool = True) -> None:
+        super().__init__()
+        self.cell = cell
+        self.onward = LAYERS[cell](width, hidden, batch_first=True)
+        self.backward_ = LAYERS[cell](width, hidden, batch_first=True) if bidirectional else None
+
+    @property
+    def layers(self) -> list[nn.GRU | nn.LSTM]:
+        """One or two directions."""
+        return [self.onward, *([self.backward_] if self.backward_ is not None else [])]
+
+    def forward(self, inputs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """States at every position, by PyTorch's layers.
+
+        Args:
+            inputs: float (B, T, width), anything beyond a row's length.
+            lengths: int64 (B,), each between 1 and T.
+
+        Returns:
+            Float (B, T, hidden), or (B, T, 2 * hidden) with the backward states behind the others;
+            what stands beyond a row's length has no meaning.
+        """
+        onward: torch.Tensor = self.onward(inputs)[0]  # (B, T, hidden)
+        if self.backward_ is None:
+            return onward
+        order = reversal(lengths, inputs.shape[1])  # (B, T)
+        backward, _ = self.backward_(_take(inputs, order))
+        return torch.cat((onward, _take(backward, order)), dim=2)  # (B, T, 2 * hidden)
+
+    def packed(self, inputs: torch.Tensor, packing: Packing) -> torch.Tensor:
+        """The same on a processor, of packed inputs (N, width): float (N, hidden) or (N, 2 * hidden).
+
+        Under autocast all is computed in its type.
+        """
+        dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else inputs.dtype
+        blocks = packing.blocks
+        layers = self.layers
+        weights = [weight.to(dtype) for layer in layers for weight in layer.parameters()]
+        with torch.autocast("cpu", enabled=False):
+            states: tuple[torch.Tensor, ...] = _Directions.apply(  # type: ignore[no-untyped-call]  # torch gives it no types
+                inputs.to(dtype), self.cell, [blocks, blocks[::-1]][: len(layers)], torch.is_grad_enabled(), *weights
+            )
+            return torch.cat(states, dim=1) if len(states) > 1 else states[0]
+
+
+class _Directions(torch.autograd.Function):
+    """One or two directions over the same inputs, side by side."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        inputs: torch.Tensor,
+        cell: str,
+        directions: Sequence[Sequence[slice]],
+        keep: bool,
+        *weights: torch.Tensor,
+    ) -> tuple[torch.Tensor, ...]:
+        each = len(weights) // len(directions)
+        passes: list[Pass] = [
+            PASSES[cell](Weights(*weights[number * each : (number + 1) * each]), blocks)
+            for number, blocks in enumerate(directions)
+        ]
+        ctx.passes = passes
+        return tuple(side_by_side([partial(one.forward, inputs, keep=keep) for one in passes], size=passes[0].size))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *outer: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        works = [partial(one.backward, grad) for one, grad in zip(ctx.passes, outer, strict=True)]
+        found = side_by_side(works, size=ctx.passes[0].size)
+        inputs = found[0][0] if len(found) == 1 else found[0][0] + found[1][0]
+        return inputs, None, None, None, *(weights for _, each in found for weights in each)
+
+
+def reversal(lengths: torch.Tensor, steps: int) -> torch.Tensor:
+    """Positions that reverse each row by its own length and leave the padding in place: int64 (B, steps)."""
+    position = torch.arange(steps, device=lengths.device).expand(len(lengths), steps)
+    inside = position < lengths[:, None]
+    return torch.where(inside, lengths[:, None] - 1 - position, position)
+
+
+def _take(values: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    return values.gather(1, positions[:, :, None].expand(-1, -1, values.shape[2]))

@@ -1,0 +1,67 @@
+"""Weights on disk: safetensors, read back only into the network they belong to."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import safetensors
+import safetensors.torch
+import torch
+
+from sightword.errors import EncoderError
+from sightword.files import Pathish, atomic_file
+from sightword.model.encoders import Encoders
+
+
+def save_weights(path: Pathish, encoders: Encoders) -> None:
+    """Write all weights and buffers as :func:`write_tensors` does."""
+    write_tensors(path, encoders.state_dict())
+
+
+def write_tensors(path: Pathish, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Write a safetensors file, whole or not at all; the same values give the same bytes.
+
+    Raises:
+        OSError: what the file system says.
+        EncoderError: safetensors cannot write the tensors.
+    """
+    plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    with atomic_file(path) as temporary:
+        try:
+            safetensors.torch.save_file(plain, os.fspath(temporary))
+        except safetensors.SafetensorError as error:
+            # The system's error is only in safetensors' message, as Rust spells it.
+            code = re.search(r"\(os error (\d+)\)", str(error))
+            if code is None:
+                raise EncoderError(f"cannot be written ({error})", where=path) from None
+            raise OSError(int(code[1]), os.strerror(int(code[1])), os.fspath(temporary)) from None
+
+
+def load_weights(path: Pathish, encoders: Encoders) -> None:
+    """Read weights into a network of the same shape.
+
+    Raises:
+        EncoderError: the file is missing, damaged, or of another network (which tensor, which shapes).
+    """
+    if not Path(path).is_file():
+        raise EncoderError("weights are missing", where=path, todo="Run `dvc checkout` or `dvc repro`.")
+    try:
+        found = safetensors.torch.load_file(os.fspath(path))
+    except safetensors.SafetensorError as error:
+        raise EncoderError(f"is not a whole safetensors file ({error})", where=path) from None
+    wanted = encoders.state_dict()
+    for name in sorted(wanted.keys() | found.keys()):
+        have = tuple(found[name].shape) if name in found else "nothing"
+        want = tuple(wanted[name].shape) if name in wanted else "nothing"
+        if have != want:
+            raise EncoderError(
+                f"belongs to another network: {name} is {have}, this network has {want}",
+                where=path,
+                todo="Use the encoder.json or snapshots.json it was written with.",
+            )
+        if not found[name].is_floating_point():
+            raise EncoderError(f"is damaged: {name} is {found[name].dtype}", where=path, expected="float32")
+    encoders.load_state_dict(found)

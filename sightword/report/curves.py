@@ -1,0 +1,104 @@
+"""The curves of a training, drawn from its tables."""
+
+from __future__ import annotations
+
+import math
+
+from sightword.report import plots
+from sightword.report.drawing import Drawing
+from sightword.report.inputs import Columns, Run, numbers
+from sightword.report.number_formats import is_number, percent
+from sightword.report.plots import Marks
+
+DIRECTIONS = {"caption_to_image": "from caption to picture", "image_to_caption": "from picture to captions"}
+
+FIGURE_4 = "Figure 4: "
+"""What the drawings over all kept epochs are in Merkx & Frank (2019)."""
+
+
+def draw(run: Run) -> list[tuple[str, Drawing]]:
+    """Captions and drawings of the curves that the run has; one without points is left out."""
+    found = []
+    marks = snapshots(run)
+    for name, label in (("loss", "Loss"), ("learning_rate", "Learning rate")):
+        columns = run.curves.get(name)
+        if columns is None:
+            continue
+        where = f"plots/train/{name}.tsv"
+        steps, values = numbers(columns, "step", where=where), numbers(columns, name, where=where)
+        if steps:
+            title = f"{label} over {len(steps):,} steps, from {values[0]:.3g} to {values[-1]:.3g}"
+            epochs = run.train.get("epochs")
+            # All epochs have as many steps, and the last step is the training's last.
+            in_steps = marks.scaled(steps[-1] / epochs) if is_number(epochs) and epochs > 0 else Marks()
+            drawing = plots.curve(name, steps, values, xlabel="step", ylabel=label.lower(), title=title, marks=in_steps)
+            found.append((label, drawing))
+    if "recall" in run.curves:
+        found += _recall(run.curves["recall"], marks)
+    if run.epochs:
+        found += _epochs(run.epochs, Marks(chosen=marks.chosen))
+    return found
+
+
+def snapshots(run: Run) -> Marks:
+    """The epochs whose snapshots were kept, where the parameters tell them, and of those in the encoder."""
+    listed = run.description.get("epochs")
+    chosen = [float(epoch) for epoch in listed if is_number(epoch)] if isinstance(listed, list) else []
+    epochs, cycle = run.train.get("epochs"), run.training.get("cycle")
+    kept: list[float] = []
+    if run.training.get("snapshots") == "epoch":
+        cycle = 1
+    if isinstance(epochs, int) and isinstance(cycle, int) and cycle > 0:
+        kept = [float(epoch) for epoch in range(cycle, epochs + 1, cycle)]
+    # What the training counted decides; averaged weights or a schedule in steps may keep others.
+    return Marks(kept if len(kept) == run.train.get("snapshots") else (), chosen)
+
+
+def _recall(columns: Columns, marks: Marks) -> list[tuple[str, Drawing]]:
+    where = "plots/train/recall.tsv"
+    epochs = numbers(columns, "epoch", where=where)
+    found = []
+    for direction, words in DIRECTIONS.items():
+        names = {f"R@{k}": f"{direction}_r{k}" for k in (1, 5, 10)}
+        recalls = {label: numbers(columns, name, where=where) for label, name in names.items() if name in columns}
+        if not epochs or not recalls:
+            continue
+        last = ", ".join(f"{label} {series[-1]:.1f}" for label, series in recalls.items())
+        drawing = plots.epoch_curves(
+            f"recall_{direction}",
+            epochs,
+            recalls,
+            ylabel="recall on dev (%)",
+            title=f"Recall {words} at the last epoch: {last}",
+            marks=marks,
+        )
+        found.append((f"Recall {words}, on dev", drawing))
+    return found
+
+
+def _epochs(columns: Columns, marks: Marks) -> list[tuple[str, Drawing]]:
+    """What each kept epoch's encoder reaches by itself: recall beside sentence similarity, then each task."""
+    where = "plots/epochs/epochs.tsv"
+    epochs = numbers(columns, "epoch", where=where)
+    fixed = {
+        "caption_to_image_r10": "R@10 to picture",
+        "image_to_caption_r10": "R@10 to caption",
+        "semantics": "semantics",
+    }
+    together = {label: numbers(columns, name, where=where, blanks=True) for name, label in fixed.items()}
+    tasks = [name for name in columns if name not in ("epoch", *fixed)]
+    drawings = [("epochs", "Recall@10 on dev and the mean of 100 r over the tasks", "percent, 100 r", together)]
+    for start in range(0, len(tasks), plots.LINES):
+        part = {name: numbers(columns, name, where=where, blanks=True) for name in tasks[start : start + plots.LINES]}
+        drawings.append((f"tasks{start}", "100 times Pearson's r of each task", "100 r", part))
+    found = []
+    for name, what, ylabel, series in drawings:
+        known = {label: values for label, values in series.items() if not all(map(math.isnan, values))}
+        if known:
+            last = ", ".join(
+                f"{label} {percent(None if math.isnan(values[-1]) else values[-1])}" for label, values in known.items()
+            )
+            title = f"{what} at the last kept epoch: {last}"
+            drawing = plots.epoch_curves(name, epochs, known, ylabel=ylabel, title=title, marks=marks)
+            found.append((f"{FIGURE_4}{what}, for each kept epoch's encoder alone", drawing))
+    return found

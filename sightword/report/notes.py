@@ -1,0 +1,111 @@
+"""What a reader must know first: every fall-back of the run, in plain sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sightword.features.origin import DEMONSTRATION, random_weights
+from sightword.report import retrieval_table, semantics_table
+from sightword.report.gallery import Gallery
+from sightword.report.inputs import Run
+from sightword.report.number_formats import counted, is_number
+
+
+@dataclass(frozen=True)
+class Note:
+    """One thing to know; ``serious`` where the numbers cannot be compared with published ones because of it."""
+
+    head: str
+    text: str
+    serious: bool = False
+
+
+def notes(run: Run, gallery: Gallery) -> list[Note]:
+    """The fall-backs, the gravest first."""
+    found = []
+    features = run.features
+    if random_weights(features):
+        found.append(
+            Note(
+                DEMONSTRATION,
+                "The image network was never trained, so its features are arbitrary though fixed. "
+                "The run shows that every part works; its numbers say nothing about the method.",
+                serious=True,
+            )
+        )
+    if is_precomputed(features):
+        found.append(
+            Note(
+                "Precomputed features",
+                "The features were made elsewhere and are taken as they are: " + origin(features),
+            )
+        )
+    if run.rejects:
+        told = _reasons(run.rejects, "picture")
+        found.append(Note("Skipped pictures", f"What could not be used is in no number here: {told}."))
+    lost = run.train.get("rejected_pictures")
+    if not run.rejects and is_number(lost) and lost > 0:
+        found.append(Note("Pictures without features", f"{lost:,} of them; they are in no number here."))
+    left_out = [_reasons(counts, kind) for kind, counts in run.dropped.items() if counts]
+    if left_out:
+        found.append(Note("Left out of the corpus", "; ".join(left_out) + "."))
+    seen = semantics_table.much_seen(run.semantics)
+    if seen:
+        found.append(
+            Note(
+                "Seen in training",
+                f"A tenth or more of these sentences are verbatim training captions: {', '.join(seen)}.",
+            )
+        )
+    missing = semantics_table.missing(run.semantics)
+    if missing:
+        found.append(Note("Missing data sets", f"Not judged on {', '.join(missing)}."))
+    skipped = retrieval_table.skipped(run.retrieval)
+    if skipped:
+        found.append(Note("Skipped protocols", "; ".join(skipped) + "."))
+    undefined = semantics_table.undefined(run.semantics)
+    if undefined:
+        found.append(Note("No correlation", ", ".join(undefined) + ": all pairs have the same score.", serious=True))
+    zeros = semantics_table.zeros(run.semantics)
+    if zeros:
+        found.append(Note("Vectors of zeros", ", ".join(zeros) + ": their cosines count as 0.", serious=True))
+    if gallery.without_thumbnails:
+        found.append(Note("No pictures to show", why_no_pictures(run, gallery)))
+    if run.train.get("device") == "cpu":
+        found.append(
+            Note("CPU", "Trained on a processor; a GPU rounds otherwise, so that it ends at slightly other scores.")
+        )
+    return found
+
+
+def is_precomputed(features: Mapping[str, Any]) -> bool:
+    """Whether the features came from outside."""
+    return "precomputed" in f"{features.get('origin', '')} {features.get('weights', '')}".lower()
+
+
+def origin(features: Mapping[str, Any]) -> str:
+    """Where precomputed features came from, in their own words; their file's hash stands in the chain."""
+    words = str(features.get("origin") or "of unknown origin").removeprefix("precomputed").lstrip(": ")
+    words = re.sub(r" \(sha256 [0-9a-f]{64}\)", "", words)
+    return (words or "of unknown origin").rstrip(".") + "."
+
+
+def why_no_pictures(run: Run, gallery: Gallery) -> str:
+    """Why the gallery shows words where pictures should be."""
+    total = gallery.with_thumbnails + gallery.without_thumbnails
+    share = "none" if not gallery.with_thumbnails else f"{gallery.with_thumbnails} of the {total}"
+    why = (
+        "the features came precomputed, without pictures"
+        if is_precomputed(run.features)
+        else "the others were not resized"
+    )
+    return f"The resized pictures hold {share} of those in the gallery ({why}): ids and captions stand for them."
+
+
+def _reasons(counts: Mapping[str, int], kind: str) -> str:
+    """``3 pictures (1 empty, 2 truncated)``."""
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts.items())
+    return f"{counted(sum(counts.values()), kind)} ({reasons})"

@@ -1,0 +1,196 @@
+"""The table of sentence similarity: each correlation with its interval and what was seen in training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from sightword.report.number_formats import NONE, correlation, count, is_number, percent, share
+from sightword.report.plots import Interval
+
+AGGREGATES = {"mean": "mean", "weighted_mean": "mean by pairs", "all": "all pairs as one"}
+PUBLISHED_SETS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSBenchmark", "SICKRelatedness")
+MUCH = 0.1
+"""A set with a larger share of its sentences seen in training is marked."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line: a subtask, or an aggregate over the lines above it."""
+
+    name: str
+    pairs: str
+    pearson: str
+    interval: str
+    spearman: str
+    seen: str
+    unseen: str
+    """Pearson on the pairs of which neither sentence was seen in training, where it was measured."""
+    unseen_pairs: str
+    """How many those are; empty where they are all."""
+    much_seen: bool
+    aggregate: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    """The lines of one data set."""
+
+    name: str
+    rows: list[Row]
+
+
+def groups(semantics: Mapping[str, Any]) -> list[Group]:
+    """The lines of ``metrics/semantics.json``, its data sets in their order; what holds no scores is left out."""
+    found = []
+    for name, body in semantics.items():
+        if not isinstance(body, Mapping):
+            continue
+        rows = [_row("", body)] if _is_scores(body) else []
+        rows += [_row(key, value) for key, value in body.items() if key not in AGGREGATES and _is_scores(value)]
+        rows += [_aggregate(key, body[key]) for key in AGGREGATES if key in body and _has_value(body[key])]
+        if rows:
+            found.append(Group(name, rows))
+    return found
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """One task with classes."""
+
+    name: str
+    accuracy: str
+    f1: str
+    examples: str
+    seen: str
+
+
+def accuracies(semantics: Mapping[str, Any]) -> list[Accuracy]:
+    """The tasks that are judged by a classifier on the vectors, in their order."""
+    return [
+        Accuracy(
+            name,
+            percent(body["accuracy"]) + (f" ± {percent(half)}" if is_number(half := body.get("accuracy_ci95")) else ""),
+            percent(body["f1"]) if "f1" in body else NONE,
+            count(body.get("test")),
+            share(body.get("seen_in_training")),
+        )
+        for name, body in semantics.items()
+        if isinstance(body, Mapping) and "accuracy" in body
+    ]
+
+
+def missing(semantics: Mapping[str, Any]) -> list[str]:
+    """The published data sets, and those asked for, that this run was not judged on."""
+    have = {group.name for group in groups(semantics)} | {row.name for row in accuracies(semantics)}
+    skipped = semantics.get("skipped", ())
+    return [name for name in dict.fromkeys([*PUBLISHED_SETS, *skipped]) if name not in have]
+
+
+def undefined(semantics: Mapping[str, Any]) -> list[str]:
+    """Each subtask without a correlation, as with an encoder that gives all sentences the same vector."""
+    return [f"{name} {key}".strip() for name, key, scores in _scored(semantics) if scores["pearson"] is None]
+
+
+def zeros(semantics: Mapping[str, Any]) -> list[str]:
+    """Each subtask some of whose sentences have a vector of zeros, with how many."""
+    return [
+        f"{name} {key} ({count(scores['zero_vectors'])} sentences)"
+        for name, key, scores in _scored(semantics)
+        if scores.get("zero_vectors")
+    ]
+
+
+def intervals(semantics: Mapping[str, Any]) -> list[Interval]:
+    """What the drawing shows: every subtask with an interval."""
+    found = []
+    for name, key, scores in _scored(semantics):
+        ends = scores.get("pearson_ci95")
+        if is_number(scores["pearson"]) and _is_interval(ends):
+            found.append(Interval(key, name, scores["pearson"], ends[0], ends[1], _much_seen(scores)))
+    return found
+
+
+def much_seen(semantics: Mapping[str, Any]) -> list[str]:
+    """Each subtask of which a tenth or more was seen in training, with the share."""
+    return [
+        f"{name} {key} ({share(scores['seen_in_training'])})".replace("  ", " ")
+        for name, key, scores in _scored(semantics)
+        if _much_seen(scores)
+    ]
+
+
+def headline(semantics: Mapping[str, Any]) -> tuple[str, float] | None:
+    """The number that sums it up: the mean Pearson r over all STS subtasks, and what it is the mean of."""
+    values = [
+        scores["pearson"]
+        for name, _, scores in _scored(semantics)
+        if name.startswith("STS") and name != "STSBenchmark" and is_number(scores["pearson"])
+    ]
+    if not values:
+        return None
+    return f"{len(values)} STS subtasks" if len(values) > 1 else "one STS subtask", sum(values) / len(values)
+
+
+def _scored(semantics: Mapping[str, Any]) -> list[tuple[str, str, Mapping[str, Any]]]:
+    """(data set, subtask, scores) of everything that was scored; the subtask is empty where there is only one."""
+    found: list[tuple[str, str, Mapping[str, Any]]] = []
+    for name, body in semantics.items():
+        if not isinstance(body, Mapping):
+            continue
+        if _is_scores(body):
+            found.append((name, "", body))
+        found += [(name, key, value) for key, value in body.items() if key not in AGGREGATES and _is_scores(value)]
+    return found
+
+
+def _row(name: str, scores: Mapping[str, Any]) -> Row:
+    ends = scores.get("pearson_ci95")
+    unseen = scores.get("unseen")
+    unseen = unseen if isinstance(unseen, Mapping) else {}
+    return Row(
+        name=name,
+        pairs=count(scores.get("pairs")),
+        pearson=correlation(scores.get("pearson")),
+        interval=f"{correlation(ends[0])} to {correlation(ends[1])}" if _is_interval(ends) else "",
+        spearman=correlation(scores.get("spearman")),
+        seen=share(scores.get("seen_in_training")),
+        unseen=correlation(unseen.get("pearson")) if unseen else "",
+        unseen_pairs="" if unseen.get("pairs") in (None, scores.get("pairs")) else count(unseen["pairs"]),
+        much_seen=_much_seen(scores),
+        aggregate=False,
+    )
+
+
+def _aggregate(name: str, value: Any) -> Row:
+    pearson, spearman = (value.get("pearson"), value.get("spearman")) if isinstance(value, Mapping) else (value, None)
+    return Row(
+        AGGREGATES[name],
+        "",
+        correlation(pearson),
+        "",
+        correlation(spearman),
+        "",
+        "",
+        "",
+        much_seen=False,
+        aggregate=True,
+    )
+
+
+def _is_scores(value: object) -> TypeGuard[Mapping[str, Any]]:
+    return isinstance(value, Mapping) and "pearson" in value and "pairs" in value
+
+
+def _has_value(value: object) -> bool:
+    return is_number(value) or (isinstance(value, Mapping) and "pearson" in value)
+
+
+def _is_interval(ends: object) -> TypeGuard[Sequence[float]]:
+    return isinstance(ends, list | tuple) and len(ends) == 2 and all(is_number(end) for end in ends)
+
+
+def _much_seen(scores: Mapping[str, Any]) -> bool:
+    seen = scores.get("seen_in_training")
+    return is_number(seen) and seen >= MUCH

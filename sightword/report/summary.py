@@ -1,0 +1,59 @@
+"""The few numbers that experiments are compared by: flat, short, the same keys whatever was judged."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from sightword.report.inputs import Run
+from sightword.report.number_formats import is_number
+from sightword.report.semantics_table import headline
+
+DIRECTIONS = {"image": "caption_to_image", "caption": "image_to_caption"}
+"""What is retrieved, and the direction that means."""
+PROTOCOLS = {"": "full", "_1k": "five_fold_1k"}
+
+
+def summary(run: Run) -> dict[str, float | str]:
+    """The content of ``metrics/summary.json``.
+
+    Returns:
+        ``dev_r10``: mean recall@10 of both directions on dev, which choices are made by. Then, for the ``split``
+        that was scored, in percent: ``image_r1`` and ``image_r10`` (pictures found by captions), ``caption_r1`` and
+        ``caption_r10`` (captions found by pictures), the same with ``_1k`` for five folds. As fractions: ``sts``, the
+        mean of Pearson's r over all STS subtasks, ``stsb`` and ``sick``, Pearson's r of the test pairs' cosines.
+        What a run does not have is left out.
+    """
+    found: dict[str, float | str] = {}
+    _add(found, "dev_r10", run.select.get("ensemble_r10"))
+    if run.retrieval:
+        split = headline_split(run.retrieval)
+        found["split"] = split
+        for suffix, protocol in PROTOCOLS.items():
+            entry = _part(run.retrieval, split, protocol)
+            for short, direction in DIRECTIONS.items():
+                for recall in ("r1", "r10"):
+                    _add(found, f"{short}_{recall}{suffix}", _part(entry, direction).get(recall))
+    mean = headline(run.semantics)
+    _add(found, "sts", None if mean is None else mean[1])
+    _add(found, "stsb", _part(run.semantics, "STSBenchmark", "cosine").get("pearson"))
+    _add(found, "sick", _part(run.semantics, "SICKRelatedness", "cosine").get("pearson"))
+    return found
+
+
+def headline_split(retrieval: Collection[str]) -> str:
+    """The split whose numbers sum a run up: test, or else the first by name; test where none was scored."""
+    return "test" if "test" in retrieval or not retrieval else min(retrieval)
+
+
+def _add(found: dict[str, float | str], name: str, value: object) -> None:
+    if is_number(value):
+        found[name] = value
+
+
+def _part(values: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
+    """What stands below some keys; nothing where one is missing."""
+    for key in keys:
+        below = values.get(key)
+        values = below if isinstance(below, Mapping) else {}
+    return values

@@ -1,0 +1,134 @@
+"""The error of order-embeddings for all pairs of two blocks: ``sum_d max(0, c_d - i_d)^2``.
+
+It has no form as a product of matrices. Taking the dimensions one after another, a
+tile of pairs at a time, keeps the work in the processor's cache. Fused, so that a
+pair's sum never leaves a register, it costs two to three times a matrix product; in
+plain operations, which need no C++ compiler, about ten times.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable
+from functools import cache
+from itertools import product
+
+import torch
+from torch.nn.functional import pad
+
+from sightword.model.threads import spread
+
+log = logging.getLogger(__name__)
+
+Kernel = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]
+"""Adds the error over :data:`STEP` dimensions to ``total`` (2, n, m), from captions (2, n, STEP) and pictures
+(STEP, m)."""
+
+STEP = 32
+"""Dimensions that are added up by themselves first: a float32 sum errs the less, the fewer they are."""
+_WORTH_COMPILING = 2e10
+"""Pairs times dimensions from which compiling, some seconds, takes less time than it saves."""
+_TILE = 256
+"""Captions and pictures of a plain tile; the pictures of a fused one."""
+_TALL = 512
+"""Half the captions of a fused tile."""
+
+
+def errors(captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor, fused: Kernel | None) -> None:
+    """The error of each caption with each picture, 0 where the picture is above the caption in all dimensions.
+
+    Args:
+        captions: float32 or float64 (n, D).
+        images: (m, D), likewise.
+        out: (n, m), likewise: the errors. A pair's error does not depend on the tile it lies in.
+        fused: what :func:`compiled` gave, for float32 only.
+    """
+    if fused:
+        _fused_errors(captions, images, out, fused)
+    else:
+        _plain_errors(captions, images, out)
+
+
+def _plain_errors(captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor) -> None:
+    across, down = captions.T.contiguous()[:, :, None], images.T.contiguous()  # (D, n, 1), (D, m)
+
+    def tile(place: tuple[int, int]) -> None:
+        top, left = place
+        columns, rows = across[:, top : top + _TILE], down[:, left : left + _TILE]
+        total = out.new_zeros(columns.shape[1], rows.shape[1])
+        excess, part = torch.empty_like(total), torch.empty_like(total)
+        for step in range(0, len(down), STEP):
+            part.zero_()
+            for column, row in zip(columns[step : step + STEP], rows[step : step + STEP], strict=True):
+                torch.sub(column, row, out=excess).clamp_min_(0)
+                part.addcmul_(excess, excess)
+            total += part
+        out[top : top + _TILE, left : left + _TILE] = total
+
+    places = product(range(0, len(captions), _TILE), range(0, len(images), _TILE))
+    if out.device.type == "cpu":  # side by side: what a tile does is too little to be shared by threads
+        spread(tile, places)
+        return
+    for place in places:
+        tile(place)
+
+
+def _fused_errors(captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor, fused: Kernel) -> None:
+    # One shape and layout only, since another would be compiled anew; more zeros change no sum. The kernel keeps
+    # Python's lock, so that its threads are within: the more captions, the less they wait for each other.
+    (n, m), more, tall = out.shape, -captions.shape[1] % STEP, 2 * _TALL
+    captions, images = pad(captions, (0, more, 0, -n % tall)), pad(images, (0, more, 0, -m % _TILE))
+    steps = captions.shape[1] // STEP
+    # (steps, tile, 2, captions, dimensions) and (tile, steps, dimensions, pictures)
+    across = captions.reshape(-1, 2, _TALL, steps, STEP).permute(3, 0, 1, 2, 4).contiguous()
+    down = images.reshape(-1, _TILE, steps, STEP).permute(0, 2, 3, 1).contiguous()
+    total = out.new_empty(2, _TALL, _TILE)
+    for left, rows in zip(range(0, m, _TILE), down, strict=True):
+        for tile, top in enumerate(range(0, n, tall)):
+            total.zero_()
+            for columns, row in zip(across[:, tile], rows, strict=True):
+                fused(total, columns, row)
+            place = out[top : top + tall, left : left + _TILE]
+            place.copy_(total.view(tall, _TILE)[: place.shape[0], : place.shape[1]])
+
+
+def _unrolled(total: torch.Tensor, captions: torch.Tensor, images: torch.Tensor) -> None:
+    for half in range(2):  # two captions use what is read of a picture
+        part = torch.zeros_like(total[half])
+        for d in range(STEP):
+            excess = torch.relu(captions[half, :, d, None] - images[d])
+            part = part + excess * excess
+        total[half].add_(part)
+
+
+def compiled(work: float, device: torch.device) -> Kernel | None:
+    """The fused kernel, or None where it does not pay or cannot be made (there is no C++ compiler).
+
+    Args:
+        work: pairs times dimensions.
+        device: where it will run.
+    """
+    if work < _WORTH_COMPILING:
+        log.debug("order similarity by plain operations: too little work to compile a kernel for")
+        return None
+    return _compiled(device)
+
+
+@cache
+def _compiled(device: torch.device) -> Kernel | None:
+    shapes = ((2, _TALL, _TILE), (2, _TALL, STEP), (STEP, _TILE))
+    # Products and sums in one instruction; a torch that does not know the option makes do without.
+    for extra in ({"cpp.enable_floating_point_contract_flag": "fast"}, {}):
+        try:
+            with torch.inference_mode(), warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # torch's compiler uses what torch deprecates
+                kernel: Kernel = torch.compile(_unrolled, dynamic=False, options={"compile_threads": 1, **extra})
+                kernel(*(torch.zeros(shape, device=device) for shape in shapes))
+        except (RuntimeError, OSError, ImportError) as error:  # torch has many ways to say it
+            failure = str(error).split("\n")[0]
+        else:
+            log.debug("order similarity by a compiled kernel")
+            return kernel
+    log.debug("order similarity by plain operations: no kernel could be compiled (%s)", failure)
+    return None

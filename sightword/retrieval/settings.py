@@ -1,0 +1,38 @@
+"""The section ``retrieval`` of ``params.yaml``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from sightword.settings import MAX_SEED, Settings
+
+Protocol = Literal["full", "five_fold_1k"]
+
+
+class RetrievalSettings(Settings):
+    """How the encoder is judged by retrieval."""
+
+    split: Literal["train", "dev", "test"] = "test"
+    """The split that is scored."""
+    protocols: list[Protocol] = Field(default=["full", "five_fold_1k"], min_length=1)
+    """``full`` ranks all candidates of the split; ``five_fold_1k`` takes five folds of 1000 pictures and pools
+    their queries. Five folds of a split with fewer than 5000 pictures are left out; the log, the metrics and the
+    report say so. Where no other protocol is asked for, the stage stops."""
+    folds: Literal["contiguous", "random"] = "contiguous"
+    """Which pictures make a fold: blocks of 1000 in the corpus's own order (Vendrov and VSE++; for COCO that of
+    Karpathy's file), or drawn with ``fold_seed`` (Merkx & Frank draw them)."""
+    fold_seed: int = Field(default=1, ge=0, le=MAX_SEED)
+    """The seed of random folds, the same for both directions."""
+    top: int = Field(default=10, ge=1, le=100)
+    """How many of the best candidates of each query are listed for a person to look at."""
+    batch_size: int = Field(default=256, ge=1)
+    """Captions encoded together."""
+
+    @field_validator("protocols")
+    @classmethod
+    def _once(cls, value: list[Protocol]) -> list[Protocol]:
+        if len(set(value)) != len(value):
+            raise ValueError("a protocol is named twice")
+        return value

@@ -1,0 +1,178 @@
+"""Exact search: the rows of a matrix that are most like one vector.
+
+Scores are first computed roughly, in float32, with a bound on how far they can be off; the few rows that this leaves
+in doubt are scored in float64. So the order is that of float64, and of :mod:`sightword.retrieval`: scores
+are rounded in the same way, and equal ones stand in the order of their rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sightword.devices import pool
+from sightword.errors import SearchError
+from sightword.model.shape import ComparisonName
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+
+ROUND = 2.0**-24
+"""The share by which float32 rounds at most."""
+_GRID = 2.0**32
+"""Cosines differ where they differ by 1 / _GRID, dot products by that share of the largest possible one."""
+_TILE = 1 << 18
+"""Numbers of a tile: a megabyte, which stays in a core's cache."""
+_EXACT_ROWS = 1024
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best rows, best first."""
+
+    rows: npt.NDArray[np.int64]
+    """(K,)"""
+    scores: Doubles
+    """(K,) cosines, dot products, or minus the order errors."""
+
+
+class Index:
+    """Rows that can be searched; more can be added while others search.
+
+    Args:
+        capacity: how many rows there can be.
+        width: D.
+        similarity: how an encoder compares captions with pictures.
+        holds: what the rows are; a query is the other.
+        threads: that work on one query.
+    """
+
+    def __init__(
+        self,
+        capacity: int,
+        width: int,
+        similarity: ComparisonName,
+        holds: Literal["captions", "pictures"],
+        *,
+        threads: int = 1,
+    ) -> None:
+        self._rows = np.empty((capacity, width), np.float32)
+        # Of lengths; 0 for a row of zeros, whose cosine is 0; and 1 for all where lengths weigh.
+        self._inverse = np.empty(capacity, np.float64)
+        self._longest = 0.0
+        self._count = 0
+        self._similarity = similarity
+        # The order error sums what the lower side exceeds the upper one by: a caption its picture, or the reverse.
+        self._query_below = (similarity == "order") == (holds == "pictures")
+        self._threads = max(1, threads)
+        self._pool = pool(self._threads)
+
+    def __len__(self) -> int:
+        """The rows that are there already."""
+        return self._count
+
+    def add(self, vectors: Floats) -> None:
+        """Add rows, float32 (n, D).
+
+        Raises:
+            SearchError: values that are not finite.
+        """
+        if not np.isfinite(vectors).all():
+            raise SearchError("the encoder gave values that are not finite", todo="Look at its training.")
+        part = slice(self._count, self._count + len(vectors))
+        self._rows[part] = vectors
+        for start in range(part.start, part.stop, _EXACT_ROWS):
+            some = slice(start, min(start + _EXACT_ROWS, part.stop))
+            length = np.linalg.norm(self._rows[some].astype(np.float64), axis=1)
+            if self._similarity == "dot":
+                self._inverse[some] = 1.0
+                self._longest = max(self._longest, float(length.max()))
+            else:
+                self._inverse[some] = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)
+        self._count = part.stop  # last: who searches meanwhile sees whole rows only
+
+    def row(self, number: int) -> Floats:
+        """One row, (D,)."""
+        found: Floats = self._rows[number]
+        return found
+
+    def best(self, query: Floats, top: int) -> Found:
+        """The rows most like a vector.
+
+        Args:
+            query: float32 (D,).
+            top: how many; fewer where there are fewer rows.
+
+        Raises:
+            SearchError: the query's values are not finite.
+        """
+        if not np.isfinite(query).all():
+            raise SearchError("the encoder gave values that are not finite", todo="Look at its training.")
+        count = self._count
+        top = min(top, count)
+        if not top:
+            return Found(np.empty(0, np.int64), np.empty(0))
+        size = self._size(query)
+        if self._similarity in ("cosine", "dot"):
+            rough = self._rough_products((query / size).astype(np.float32), count)
+            least = float(np.partition(rough, count - top)[count - top])
+            least -= 2 * (self._rows.shape[1] + 8) * ROUND + 2 / _GRID
+        else:
+            rough = self._rough_errors(query, count)
+            least = float(np.partition(rough, count - top)[count - top])
+            least *= 1 + 4 * (self._rows.shape[1] + 8) * ROUND  # a sum of squares errs by a share of itself
+            least -= self._rows.shape[1] * 2.0**-125  # and what is too small for float32 is lost
+        chosen = np.flatnonzero(rough >= least)
+        scores = np.empty(len(chosen))
+        for start in range(0, len(chosen), _EXACT_ROWS):
+            part = slice(start, start + _EXACT_ROWS)
+            scores[part] = self._exact(query, chosen[part], size)
+        order = np.lexsort((chosen, -scores))[:top]
+        return Found(chosen[order], scores[order] + 0.0)  # no minus zero
+
+    def _size(self, query: Floats) -> float:
+        """Return the divisor of a query after which its product with a row, times ``_inverse``, is at most 1."""
+        length = float(np.linalg.norm(query.astype(np.float64)))
+        if self._similarity == "dot":  # a power of two: nothing is rounded
+            return float(2.0 ** np.frexp(length * self._longest)[1])
+        return length or 1.0
+
+    def _rough_products(self, query: Floats, count: int) -> Floats:
+        found: Floats = self._rows[:count] @ query  # NumPy's product: where memory is what counts, faster than torch's
+        found *= self._inverse[:count]
+        return found
+
+    def _rough_errors(self, query: Floats, count: int) -> Floats:
+        """Minus the order errors, (count,); in tiles, each core with its own, or memory would be what counts."""
+        found, rows, ours = torch.empty(count), torch.from_numpy(self._rows[:count]), torch.from_numpy(query)
+        size = max(1, _TILE // rows.shape[1])
+        share = -(-count // self._threads)
+
+        def work(start: int) -> None:
+            with torch.inference_mode():  # a thread's own setting
+                spare = torch.empty(size, rows.shape[1])
+                for first in range(start, min(start + share, count), size):
+                    part = slice(first, min(first + size, start + share, count))
+                    excess = spare[: part.stop - part.start]
+                    torch.sub(ours, rows[part], out=excess) if self._query_below else torch.sub(
+                        rows[part], ours, out=excess
+                    )
+                    torch.linalg.vecdot(excess.clamp_min_(0), excess, out=found[part])
+
+        list(self._pool.map(work, range(0, count, share)))
+        errors: Floats = found.numpy()
+        return np.negative(errors, out=errors)
+
+    def _exact(self, query: Floats, rows: npt.NDArray[np.int64], size: float) -> Doubles:
+        ours, theirs = query.astype(np.float64), self._rows[rows].astype(np.float64)
+        if self._similarity in ("cosine", "dot"):
+            products: Doubles = (theirs @ ours) * self._inverse[rows] / size
+            products = np.round(products * _GRID) / _GRID
+            return products * size if self._similarity == "dot" else products
+        excess = np.maximum(ours - theirs if self._query_below else theirs - ours, 0.0)
+        errors: Doubles = np.einsum("nd,nd->n", excess, excess)
+        return -errors.astype(np.float32).astype(np.float64)  # to 24 bits

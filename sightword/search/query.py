@@ -1,0 +1,92 @@
+"""A sentence that was typed: checked before it is encoded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sightword.captions.units import split
+from sightword.captions.vocabulary import Vocabulary
+from sightword.errors import SearchError
+
+LONGEST = 1000
+"""Characters of a query. Captions have about 50; a recurrent network reads one after another."""
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Query:
+    """A sentence that can be encoded."""
+
+    text: str
+    unknown: tuple[str, ...] = ()
+    """Its characters (or words) that the encoder never saw, each once, in their order; white space left out."""
+    unit: str = "character"
+
+    @property
+    def note(self) -> str:
+        """What there is to say about it, or nothing."""
+        if not self.unknown:
+            return ""
+        verb = "is" if len(self.unknown) == 1 else "are"
+        plural = "" if len(self.unknown) == 1 else "s"
+        return f"The {self.unit}{plural} {_listed(self.unknown)} {verb} unknown to this encoder."
+
+
+def check_query(text: str, vocabulary: Vocabulary) -> Query:
+    """What was typed, as a query.
+
+    Args:
+        text: as the command line, a terminal or a page gave it.
+        vocabulary: of the encoder.
+
+    Raises:
+        SearchError: it is empty, too long, no text, or holds nothing that the encoder knows.
+    """
+    text = check_text(text)
+    known = set(vocabulary.tokens)
+    tokens = dict.fromkeys(token for token in split(_normalised(text, vocabulary), vocabulary.unit) if token.strip())
+    unknown = tuple(token for token in tokens if token not in known)
+    if len(unknown) == len(tokens):
+        raise SearchError(
+            f"none of the query's {vocabulary.unit}s is known to this encoder: {_listed(unknown)}",
+            expected=f"some of the {len(known)} {vocabulary.unit}s of its training captions",
+        )
+    return Query(text, unknown, vocabulary.unit)
+
+
+def check_text(text: str) -> str:
+    """What was typed, without white space around it.
+
+    Raises:
+        SearchError: it is empty, too long, or no text.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:  # Python keeps bytes that are no text as lone surrogates
+        raise SearchError(
+            f"the query is not valid UTF-8 (character {error.start + 1})", expected="text in UTF-8"
+        ) from None
+    text = text.strip()
+    if not text:
+        raise SearchError("the query is empty", expected='a sentence, such as "a dog runs"')
+    if len(text) > LONGEST:
+        raise SearchError(f"the query has {len(text):,} characters", expected=f"a sentence of at most {LONGEST:,}")
+    return text
+
+
+def _normalised(text: str, vocabulary: Vocabulary) -> str:
+    """As the vocabulary does it, but for a full stop that it may add: nobody typed that."""
+    found = vocabulary.normalise(text)
+    if vocabulary.normalise.full_stop == "add" and not text.endswith("."):
+        return found.removesuffix(" .")
+    return found
+
+
+def _listed(tokens: tuple[str, ...]) -> str:
+    more = f" and {len(tokens) - _SHOWN} more" if len(tokens) > _SHOWN else ""
+    return ", ".join(f"“{_readable(token)}”" for token in tokens[:_SHOWN]) + more
+
+
+def _readable(token: str) -> str:
+    """Nothing that moves a terminal's cursor."""
+    return (token if token.isprintable() else token.encode("unicode_escape").decode())[:40]

@@ -1,0 +1,247 @@
+"""An encoder and a collection of pictures, ready to be asked."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from sightword import devices
+from sightword.captions.table import CaptionTable
+from sightword.encoder.sentence_encoder import LONGEST, SentenceEncoder
+from sightword.errors import EncoderError, FeaturesError, SearchError
+from sightword.features.origin import DEMONSTRATION, describe, random_weights
+from sightword.features.table import FeatureTable
+from sightword.search.catalogue import Caption, Catalogue, build
+from sightword.search.index import Index
+from sightword.search.query import Query, check_query
+
+log = logging.getLogger(__name__)
+
+MOST = 1000
+"""Answers to a query."""
+_AT_ONCE = 64
+"""Captions that are read between two looks at whether to stop."""
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class PictureHit:
+    """A picture that a sentence found."""
+
+    row: int
+    picture: str
+    score: float
+
+
+@dataclass(frozen=True)
+class CaptionHit:
+    """A caption that a picture found."""
+
+    caption: Caption
+    score: float
+
+
+@dataclass(frozen=True)
+class PictureAnswer:
+    """The pictures most like a sentence, best first."""
+
+    query: Query
+    hits: list[PictureHit]
+    encode_seconds: float
+    search_seconds: float
+
+
+@dataclass(frozen=True)
+class CaptionAnswer:
+    """The captions most like a picture, best first."""
+
+    hits: list[CaptionHit]
+    read: int
+    """Captions that could be found; fewer than :attr:`of` while they are still being read."""
+    of: int
+
+
+class Searcher:
+    """Sentences to pictures, pictures to captions.
+
+    Pictures are embedded when it is made; captions by :meth:`read_captions`, which takes long where there are many.
+
+    Args:
+        encoder: a trained encoder.
+        table: the features of the pictures.
+        captions: all captions, None to do without.
+        where: the file of the features, for messages.
+        split: only pictures and captions of this one.
+        threads: that work on one query.
+
+    Raises:
+        EncoderError: the features are not as wide as those the encoder was trained on.
+        FeaturesError: there are none.
+        SearchError: the split has no pictures.
+    """
+
+    def __init__(
+        self,
+        encoder: SentenceEncoder,
+        table: FeatureTable,
+        captions: CaptionTable | None = None,
+        *,
+        where: Path | None = None,
+        split: str | None = None,
+        threads: int = 1,
+    ) -> None:
+        self.encoder = encoder
+        self.attributes = table.attributes
+        self.catalogue: Catalogue = build(table.image_ids, captions, split)
+        _check(encoder, table, where)
+        pictures, texts = self.catalogue.pictures, self.catalogue.captions
+        self.files = dict(zip(table.image_ids, table.sha256, strict=True))
+        """The sha256 of the pictures' files, by id; empty where they are not known."""
+        self._pictures = Index(len(pictures), encoder.width, encoder.similarity_name, "pictures", threads=threads)
+        features = table.features if split is None else table.features[table.rows(pictures)]
+        self._pictures.add(encoder.encode_images(features))
+        self._captions = Index(len(texts), encoder.width, encoder.similarity_name, "captions", threads=threads)
+        self._threads = threads
+        self._turn = threading.Lock()  # a query has all threads; two at once would both be late
+
+    @property
+    def notes(self) -> list[str]:
+        """What whoever reads the answers should know."""
+        found = []
+        trained = self.encoder.notes.get("features")
+        if random_weights(self.attributes):
+            found.append(f"The pictures' features are of a network with {DEMONSTRATION}.")
+        if isinstance(trained, dict) and _kind(trained) != _kind(self.attributes):
+            found.append(
+                f"The encoder was trained on features of another kind ({describe(trained)}) than these "
+                f"({describe(self.attributes)}): scores may mean nothing."
+            )
+        return found
+
+    @property
+    def rows_of_files(self) -> dict[str, int]:
+        """The sha256 of the pictures' files to their rows."""
+        rows = ((sha256, self.catalogue.row(picture)) for picture, sha256 in self.files.items())
+        return {sha256: row for sha256, row in rows if sha256 and row is not None}
+
+    @property
+    def captions_read(self) -> int:
+        """Captions that can be found by now, of ``len(catalogue.captions)``."""
+        return len(self._captions)
+
+    def read_captions(self, tick: Callable[[int], object] = int, *, stop: threading.Event | None = None) -> None:
+        """Embed the captions that have no embedding yet, so that pictures can find them.
+
+        Args:
+            tick: told how many more were read.
+            stop: give up when it is set.
+        """
+        texts = [caption.text for caption in self.catalogue.captions]
+        for start in range(self.captions_read, len(texts), _AT_ONCE):
+            if stop is not None and stop.is_set():
+                return
+            part = texts[start : start + _AT_ONCE]
+            with devices.threads(self._threads):
+                self._captions.add(self.encoder.encode(part, max_length=LONGEST))
+            tick(len(part))
+
+    def keep_reading(self, stop: threading.Event, *, pause: float = 5.0) -> None:
+        """Embed the captions, in a thread of its own with a lower priority.
+
+        After an error the log has a warning, and reading goes on from the same caption: the page would have no captions
+        else.
+
+        Args:
+            stop: give up when it is set.
+            pause: seconds before the next try; they double with each error, up to an hour.
+        """
+        if sys.platform == "linux":
+            thread = threading.get_native_id()  # on Linux a priority is a thread's own
+            os.setpriority(os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + 10))
+        while not stop.is_set():
+            try:
+                self.read_captions(stop=stop)
+            except Exception as error:  # noqa: BLE001 - the next try may succeed, and queries go on meanwhile
+                log.warning(
+                    "reading the captions failed at %d of %d (%s: %s); trying again in %.0f s",
+                    *(self.captions_read, len(self.catalogue.captions), type(error).__name__, error, pause),
+                )
+                stop.wait(pause)
+                pause = min(2 * pause, 3600.0)
+            else:
+                return
+
+    def pictures(self, text: str, top: int) -> PictureAnswer:
+        """The pictures most like a sentence.
+
+        Raises:
+            SearchError: the sentence is empty, too long, no text, or all unknown.
+        """
+        query = check_query(text, self.encoder.vocabulary)
+        with self._turn, devices.threads(self._threads):
+            begun = time.perf_counter()
+            vector = self.encoder.encode(query.text)
+            encoded = time.perf_counter()
+            found = self._pictures.best(vector, top)
+            ended = time.perf_counter()
+        hits = [
+            PictureHit(int(row), self.catalogue.pictures[row], float(score))
+            for row, score in zip(found.rows, found.scores, strict=True)
+        ]
+        return PictureAnswer(query, hits, encoded - begun, ended - encoded)
+
+    def embedding(self, picture: int | Floats) -> Floats:
+        """The embedding of a picture, (width,): of the collection by its row, of another by its features (D,)."""
+        if isinstance(picture, int):
+            return self._pictures.row(picture)
+        found: Floats = self.encoder.encode_images(picture[None])[0]
+        return found
+
+    def captions(self, vector: Floats, top: int) -> CaptionAnswer:
+        """The captions most like a picture.
+
+        Args:
+            vector: the picture's :meth:`embedding`.
+            top: how many.
+
+        Raises:
+            SearchError: there are no captions.
+        """
+        texts = self.catalogue.captions
+        if not texts:
+            raise SearchError("there are no captions to find", todo="Give --captions data/captions/captions.parquet.")
+        with self._turn, devices.threads(self._threads):
+            found = self._captions.best(vector, top)
+        hits = [CaptionHit(texts[row], float(score)) for row, score in zip(found.rows, found.scores, strict=True)]
+        return CaptionAnswer(hits, self.captions_read, len(texts))
+
+
+def _check(encoder: SentenceEncoder, table: FeatureTable, where: Path | None) -> None:
+    if not table.image_ids:
+        raise FeaturesError("holds no pictures", where=where, todo="Give the corpus its pictures.")
+    width = table.features.shape[1]
+    if width != encoder.features_width:
+        trained = encoder.notes.get("features")
+        of = f" ({describe(trained)})" if isinstance(trained, dict) else ""
+        raise EncoderError(
+            f"has {width} numbers a picture ({describe(table.attributes)})",
+            where=where,
+            expected=f"{encoder.features_width}, as the encoder was trained with{of}",
+            todo="Give the features of the same run.",
+        )
+
+
+def _kind(attributes: dict[str, object]) -> tuple[object, ...]:
+    keys = ("backbone", "feature_point", "weights_sha256", "transform")
+    made_here = tuple(attributes.get(key) or "" for key in keys)
+    return made_here if any(made_here[::2]) else (attributes.get("origin"),)

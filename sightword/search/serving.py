@@ -1,0 +1,94 @@
+"""The server of the local page."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+from collections.abc import Callable
+
+from flask import Flask
+
+from sightword.errors import SetupError
+from sightword.search.uploads import MAX_BYTES
+
+_THREADS = 8
+_HEADERS = 1 << 20
+"""Bytes: even a far too long query comes through, and is told so."""
+_CONNECTIONS = 400
+"""Connections open at a time. With a temporary file for an upload each, a process has fewer than 1,024 files open."""
+_WAITING, _LOOK = 20, 5
+"""Seconds after which a silent connection is closed, and between two looks for such ones."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Take a port, before anything costly is done; who connects meanwhile waits.
+
+    Args:
+        host: a name or address of this machine.
+        port: 0 for any that is free.
+
+    Raises:
+        SetupError: the port is in use or not allowed, or the host is no address of this machine.
+    """
+    place = f"{host}:{port}"
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "no name of a host"
+        raise SetupError(f"cannot listen there ({reason})", where=place, todo="Leave --host out.") from None
+    found = socket.socket(family, kind, protocol)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(address)
+        found.listen()
+    except OSError as error:
+        found.close()
+        if error.errno == errno.EADDRINUSE:
+            todo = "Give another --port, or --port 0 for any that is free."
+            raise SetupError("the port is in use", where=place, todo=todo) from None
+        if error.errno == errno.EACCES:
+            raise SetupError("the port is reserved for the system", where=place, expected="1024 or above") from None
+        raise SetupError(f"cannot listen there ({error.strerror})", where=place, todo="Leave --host out.") from None
+    return found
+
+
+def address(listening: socket.socket) -> str:
+    """The address of the page."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def serve(app: Flask, listening: socket.socket, ready: Callable[[], object] = int) -> None:
+    """Answer until the process is interrupted.
+
+    Args:
+        app: the application.
+        listening: from :func:`listen`.
+        ready: called when requests are about to be answered.
+    """
+    from waitress.server import create_server
+
+    # waitress warns of each page with more pictures than threads, and of connections that come and go.
+    for name in ("waitress", "waitress.queue"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    server = create_server(
+        app,
+        sockets=[listening],
+        threads=_THREADS,
+        ident=None,
+        max_request_body_size=MAX_BYTES,
+        max_request_header_size=_HEADERS,
+        connection_limit=_CONNECTIONS,
+        channel_timeout=_WAITING,
+        cleanup_interval=_LOOK,
+        asyncore_use_poll=True,  # select() takes no file with a number of 1,024 or more
+        log_socket_errors=False,
+    )
+    try:
+        ready()
+        server.run()
+    finally:
+        server.close()

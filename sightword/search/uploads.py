@@ -1,0 +1,157 @@
+"""Features of a picture that has none yet, computed as those of the collection were."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sightword.errors import SearchError
+from sightword.features.settings import RANDOM, is_weights_file
+from sightword.images.decode import RejectError, decode, read_file
+from sightword.images.resize import resize
+
+if TYPE_CHECKING:
+    from sightword.features.extractor import Extractor
+    from sightword.features.transform import Transform
+
+MAX_PIXELS = 50_000_000
+"""Width times height of a picture that somebody gives."""
+MAX_BYTES = 32 << 20
+"""Bytes of its file."""
+
+Floats = npt.NDArray[np.float32]
+
+
+class Newcomers:
+    """Pictures from outside, made into features; the network is loaded for the first of them, and kept.
+
+    Args:
+        attributes: the root attributes of ``features.h5``, which say how its features were made.
+        known: the sha256 of the collection's pictures, and their features' rows: a copy of one needs no network.
+        weights: the file with the network's weights, where those are no published ones.
+        device: where to compute.
+    """
+
+    def __init__(
+        self,
+        attributes: Mapping[str, Any],
+        known: Mapping[str, int],
+        *,
+        weights: Path | None = None,
+        device: torch.device | None = None,
+    ) -> None:
+        self._attributes, self._known, self._weights = attributes, known, weights
+        self._device = device or torch.device("cpu")
+        self._extractor: Extractor | None = None
+        self._turn = threading.Lock()
+
+    @property
+    def obstacle(self) -> str:
+        """Why features like the collection's cannot be computed, or nothing if they can."""
+        if not self._attributes.get("backbone"):
+            origin = str(self._attributes.get("origin") or "of unknown origin")
+            return f"the collection's features were not computed here ({origin}), so those of another picture cannot be"
+        if not _transform_is_whole(str(self._attributes.get("transform", ""))):
+            return "features.h5 does not say how its pictures were cropped and normalised"
+        name = str(self._attributes.get("weights", ""))
+        if is_weights_file(name) and self._weights is None:
+            return f"the network's weights are a file of their own ({name}): give it with --weights"
+        return ""
+
+    def read(self, path: Path) -> bytes:
+        """The bytes of a picture file.
+
+        Raises:
+            SearchError: there is none, or it is too large.
+        """
+        try:
+            data = read_file(path, max_pixels=MAX_PIXELS)
+        except RejectError as error:
+            raise SearchError(f"the picture cannot be used: {error.detail}", where=path) from None
+        return data
+
+    def row(self, data: bytes) -> int | None:
+        """The row of the same file in the collection, None where it is new."""
+        return self._known.get(hashlib.sha256(data).hexdigest())
+
+    def features(self, data: bytes) -> Floats:
+        """The features of a picture, (D,).
+
+        Args:
+            data: the picture's file.
+
+        Raises:
+            SearchError: it is no picture that can be used, or there is an :attr:`obstacle`.
+            WeightsError: the network's weights are missing, or not those of the collection.
+            FeaturesError: there is no such network.
+        """
+        if self.obstacle:
+            raise SearchError(self.obstacle, todo="Choose a picture of the collection.")
+        with self._turn:  # one picture at a time is decoded and held
+            extractor = self._extractor = self._extractor or self._load()
+            transform = extractor.transform
+            try:
+                picture = decode(data, exif=transform.exif, max_pixels=MAX_PIXELS)
+                small = resize(
+                    picture,
+                    side=transform.resize,
+                    interpolation=transform.interpolation,  # type: ignore[arg-type]  # a name of Pillow's, as written
+                    max_pixels=MAX_PIXELS,
+                )
+            except RejectError as error:
+                raise SearchError(f"the picture cannot be used: {error.detail}") from None
+            found: Floats = next(iter(extractor.run([np.array(small)])))
+            return found
+
+    def _load(self) -> Extractor:
+        from sightword.features.backbones import cut, find_backbone
+        from sightword.features.extractor import Extractor
+        from sightword.features.weights import Weights
+
+        attributes = {name: str(value) for name, value in self._attributes.items()}
+        name, _, seed = attributes["weights"].partition(":")
+        if name != RANDOM:
+            name, seed = attributes["weights"], ""
+        weights = Weights(
+            find_backbone(attributes["backbone"], attributes["feature_point"]),
+            str(self._weights.absolute()) if self._weights and is_weights_file(name) else name,
+            sha256="" if name == RANDOM else attributes["weights_sha256"],
+            seed=int(seed or 0),
+        )
+        if weights.sha256 != attributes["weights_sha256"]:
+            raise SearchError(
+                "random weights are not the same here as where the collection's features were computed",
+                expected=f"the sha256 {attributes['weights_sha256']}",
+                todo="Run the stage features again with this version of torch.",
+            )
+        return Extractor(
+            cut(weights.load(), weights.backbone),
+            _transform(attributes["transform"]),
+            precision="bf16" if attributes["precision"] == "bf16" else "fp32",
+            device=self._device,
+            threads=1,
+        )
+
+
+def _transform_is_whole(text: str) -> bool:
+    from sightword.errors import FeaturesError
+
+    try:
+        _transform(text)
+    except (ValueError, TypeError, FeaturesError):
+        return False
+    return True
+
+
+def _transform(text: str) -> Transform:
+    from sightword.features.transform import Transform
+
+    return Transform(**json.loads(text))

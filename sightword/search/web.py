@@ -1,0 +1,179 @@
+"""The local page: a Flask application around a searcher."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flask import Flask, Response, jsonify, render_template, request
+from werkzeug.exceptions import HTTPException
+
+from sightword.errors import SightwordError
+from sightword.search.access import HEADERS, Guard
+from sightword.search.searcher import MOST, CaptionAnswer, PictureAnswer, Searcher
+from sightword.search.thumbnails import Thumbnails
+from sightword.search.uploads import MAX_BYTES, Newcomers
+
+UPLOAD = "application/octet-stream"
+"""A picture comes as bare bytes: a form of another site cannot send this type."""
+_EXAMPLES, _EXAMPLE = 5, 45
+_CAPTIONS = 10
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the page is made of."""
+
+    searcher: Searcher
+    thumbnails: Thumbnails | None
+    newcomers: Newcomers
+    notes: Sequence[str] = ()
+    """Said at the top of the page."""
+    top: int = 24
+    """Pictures that a sentence finds."""
+
+
+def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
+    """The application; ``host`` is where it will listen."""
+    app = Flask("sightword.search", template_folder="templates", static_folder="static", static_url_path="/static")
+    app.config["MAX_CONTENT_LENGTH"] = MAX_BYTES
+    guard, version = Guard(host), secrets.token_hex(4)
+    searcher, catalogue = parts.searcher, parts.searcher.catalogue
+
+    @app.before_request
+    def _keep_out() -> tuple[Response, int] | None:
+        # Before anything else: of a stranger's request nothing is looked at.
+        if not guard.knows(request.headers.get("Host")):
+            return _error("this page answers to this machine's name only", todo="Open it by its IP address."), 403
+        if guard.comes_from_elsewhere(request.headers, top_page=request.method == "GET" and request.path == "/"):
+            return _error("another site may not ask this page"), 403
+        return None
+
+    @app.after_request
+    def _add_headers(response: Response) -> Response:
+        response.headers.update(HEADERS)
+        response.headers.setdefault("Cache-Control", "no-store")
+        return response
+
+    @app.errorhandler(HTTPException)
+    def _http_error(error: HTTPException) -> tuple[Response, int]:
+        code = error.code or 500
+        said = {
+            404: "there is nothing here",
+            413: f"the picture's file is larger than {MAX_BYTES >> 20} MB",
+            500: "something went wrong; the terminal says what",
+        }
+        return _error(said.get(code, error.name.lower())), code
+
+    @app.errorhandler(SightwordError)
+    def _own_error(error: SightwordError) -> tuple[Response, int]:
+        return _error(error.what, expected=error.expected, todo=error.todo), 422
+
+    @app.get("/")
+    def page() -> str:
+        return render_template(
+            "search.html",
+            pictures=len(catalogue.pictures),
+            captions=len(catalogue.captions),
+            notes=parts.notes,
+            examples=_examples(searcher),
+            obstacle=parts.newcomers.obstacle,
+            version=version,
+            largest=MAX_BYTES,
+            most=MOST,
+        )
+
+    @app.get("/api/pictures")
+    def pictures() -> Response:
+        return jsonify(_of_pictures(searcher.pictures(request.args.get("q", ""), _top(parts.top)), parts))
+
+    @app.get("/api/captions")
+    def captions() -> Response:
+        row = catalogue.find(request.args.get("picture", ""))
+        return jsonify(_of_captions(searcher.captions(searcher.embedding(row), _top(_CAPTIONS)), parts, row))
+
+    @app.post("/api/captions")
+    def captions_of_upload() -> tuple[Response, int] | Response:
+        if request.mimetype != UPLOAD:
+            return _error("a picture must be sent as bare bytes", expected=UPLOAD), 415
+        data = request.get_data(cache=False)
+        row = parts.newcomers.row(data)
+        vector = searcher.embedding(parts.newcomers.features(data) if row is None else row)
+        return jsonify(_of_captions(searcher.captions(vector, _CAPTIONS), parts, row))
+
+    @app.get("/api/progress")
+    def progress() -> Response:
+        return jsonify(read=searcher.captions_read, of=len(catalogue.captions))
+
+    @app.get("/pictures/<int:row>")  # by number: no path is ever made of what somebody sends
+    def picture(row: int) -> tuple[Response, int] | Response:
+        if row >= len(catalogue.pictures) or parts.thumbnails is None:
+            return _error("there is no such picture"), 404
+        data = parts.thumbnails.get(catalogue.pictures[row])
+        if data is None:
+            return _error("there is no file of this picture"), 404
+        return Response(data, mimetype="image/webp", headers={"Cache-Control": "private, max-age=3600"})
+
+    return app
+
+
+def _error(what: str, *, expected: str | None = None, todo: str | None = None) -> Response:
+    text = f"{what}; expected {expected}" if expected else what
+    return jsonify(error=f"{text[:1].upper()}{text[1:]}.", todo=todo or "")
+
+
+def _top(default: int) -> int:
+    """How many answers are asked for, whatever stands there."""
+    return max(1, min(request.args.get("top", default, type=int), MOST))
+
+
+def _of_pictures(answer: PictureAnswer, parts: Parts) -> dict[str, Any]:
+    return {
+        "query": answer.query.text,
+        "note": answer.query.note,
+        "of": len(parts.searcher.catalogue.pictures),
+        "seconds": round(answer.encode_seconds + answer.search_seconds, 4),
+        "pictures": [{**about(parts, hit.row), "score": hit.score} for hit in answer.hits],
+    }
+
+
+def _of_captions(answer: CaptionAnswer, parts: Parts, row: int | None) -> dict[str, Any]:
+    picture = None if row is None else about(parts, row)
+    return {
+        "picture": picture,
+        "read": answer.read,
+        "of": answer.of,
+        "captions": [
+            {
+                "text": hit.caption.text,
+                "score": hit.score,
+                "own": picture is not None and picture["id"] in hit.caption.pictures,
+            }
+            for hit in answer.hits
+        ],
+    }
+
+
+def about(parts: Parts, row: int) -> dict[str, Any]:
+    """What is known of a picture, by its row."""
+    catalogue = parts.searcher.catalogue
+    picture = catalogue.pictures[row]
+    return {
+        "row": row,
+        "id": picture,
+        "shown": parts.thumbnails is not None and picture in parts.thumbnails,
+        "split": catalogue.splits.get(picture, ""),
+        "captions": catalogue.own.get(picture, []),
+    }
+
+
+def _examples(searcher: Searcher) -> list[str]:
+    """A few captions to begin with, the same at each start: spread over those that come first, which are test's."""
+    texts = [caption.text for caption in searcher.catalogue.captions if 10 <= len(caption.text) <= _EXAMPLE]
+    splits = searcher.catalogue.splits
+    first = [caption.text for caption in searcher.catalogue.captions if splits.get(caption.pictures[0]) == "test"]
+    texts = [text for text in first if 10 <= len(text) <= _EXAMPLE] or texts
+    step = max(1, len(texts) // _EXAMPLES)
+    return texts[step // 2 :: step][:_EXAMPLES]

@@ -1,0 +1,33 @@
+"""The section ``epochs`` of ``params.yaml``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from sightword.semantics.settings import TASKS, known_once
+from sightword.settings import Settings
+
+
+class EpochsSettings(Settings):
+    """What is measured of every kept epoch, to look at; nothing is chosen by it.
+
+    ``train.snapshots: epoch`` keeps all epochs, ``cycle`` those at the end of a cycle.
+    """
+
+    every: int = Field(default=1, ge=1)
+    """Measure each N-th kept epoch, counted back from the last one."""
+    data: str = "data/raw/senteval"
+    """The folder that holds SentEval's ``downstream/``."""
+    tasks: list[str] = Field(default=list(TASKS))
+    """Which tasks, named as in ``semantics.tasks``, each by the cosine alone; an empty list leaves recall only."""
+    missing: Literal["error", "skip"] = "error"
+    """A task whose files are not there: stop, or leave its column empty."""
+    batch_size: int = Field(default=256, ge=1)
+    """Sentences encoded together."""
+
+    @field_validator("tasks")
+    @classmethod
+    def _known_once(cls, value: list[str]) -> list[str]:
+        return known_once(value)

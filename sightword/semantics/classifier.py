@@ -1,0 +1,303 @@
+"""The two logistic regressions of SentEval: its own, trained by Adam, and scikit-learn's.
+
+As in facebookresearch/SentEval, commit 5d6dc117 (``senteval/tools/classifier.py``,
+``senteval/tools/validation.py``), with what its code does under today's torch: the
+cross-entropy is a mean over the batch (``size_average=False`` is ignored).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sightword.devices import threads
+from sightword.semantics.inputs import Inputs
+from sightword.semantics.relatedness import too_large
+
+Labels = NDArray[np.int64]
+
+BATCH = 64
+ROUND = 4
+"""Epochs between two looks at the dev examples."""
+WORSE_LOOKS = 6
+"""Training stops at the sixth look without a better accuracy (a tenacity of 5); the count is never set back."""
+MOST_EPOCHS = 200
+"""A round starts while no more than this many are done, so that 204 are the most."""
+HELD_OUT = 0.05
+"""The share of the training examples that chooses the weights where there are no dev examples."""
+
+_RATE, _MEAN, _SQUARE, _SMALL = 1e-3, 0.9, 0.999, 1e-8  # Adam's defaults
+_ROWS = 1024  # examples whose classes are predicted together
+
+
+class Fitted(Protocol):
+    """A classifier that has learned."""
+
+    def predict(self, examples: Inputs) -> Labels:
+        """The class of each of N examples: (N,)."""
+        ...
+
+
+class Classifier(Protocol):
+    """A way to learn, of which the protocols know no more than this."""
+
+    grid: Sequence[float]
+    """Regularisations to choose from."""
+    grid_in_folds: Sequence[float]
+    """The same where there is a test set but no dev examples."""
+    unregularised: float
+    """What SNLI is fitted with."""
+
+    def scan(self, train: Inputs, dev: Inputs, strengths: Sequence[float]) -> list[tuple[float, Fitted]]:
+        """Fit once for each regularisation; each with its accuracy on dev, 0 to 1."""
+        ...
+
+    def final(self, train: Inputs, strength: float) -> Fitted:
+        """Fit on everything there is for training."""
+        ...
+
+
+def accuracy(predicted: Labels, labels: Labels) -> float:
+    """The share of N examples whose class was found."""
+    return int((predicted == labels).sum()) / len(labels)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One linear layer."""
+
+    weight: torch.Tensor
+    """(classes, width)"""
+    bias: torch.Tensor
+    """(classes,)"""
+
+    def predict(self, examples: Inputs) -> Labels:
+        """The class of each of N examples: (N,)."""
+        with threads(1):
+            found = [_answers(examples, start, self.weight, self.bias).argmax(1) for start in _starts(examples)]
+        predicted: Labels = torch.cat(found).numpy()
+        return predicted
+
+
+@dataclass
+class AdamRegression:
+    """SentEval's default: a linear layer and a softmax, Adam, weight decay, early stopping on dev.
+
+    Fits that differ by the weight decay alone see the same batches in the same order, so
+    they are trained side by side on one copy of each batch; each ends when its own dev
+    accuracy says so. One thread does the work, so that the result does not depend on the
+    machine's setting; on a CPU always.
+    """
+
+    classes: int
+    seed: int = 1111
+    on_round: Callable[[int], None] = lambda _: None
+    """Called with the number of epochs done."""
+    grid: Sequence[float] = (1e-5, 1e-4, 1e-3, 1e-2)
+    grid_in_folds: Sequence[float] = (1e-5, 1e-4, 1e-3, 1e-2)
+    unregularised: float = 1e-9
+
+    def scan(self, train: Inputs, dev: Inputs, strengths: Sequence[float]) -> list[tuple[float, Fitted]]:
+        """Fit once for each weight decay; each with its best accuracy on dev, of which the weights are kept.
+
+        Raises:
+            SemanticsError: the vectors are so large that the answers overflow.
+        """
+        return self._fit(train, dev, strengths, np.random.RandomState(self.seed))
+
+    def final(self, train: Inputs, strength: float) -> Fitted:
+        """Fit with the first twentieth of a random order held out as dev examples.
+
+        Raises:
+            SemanticsError: the vectors are so large that the answers overflow.
+        """
+        order = np.random.RandomState(self.seed)  # the batches are drawn from the same generator, afterwards
+        shuffled = order.permutation(len(train))
+        cut = int(HELD_OUT * len(train))
+        ((_, fitted),) = self._fit(train.at(shuffled[cut:]), train.at(shuffled[:cut]), [strength], order)
+        return fitted
+
+    def _fit(
+        self, train: Inputs, dev: Inputs, strengths: Sequence[float], order: np.random.RandomState
+    ) -> list[tuple[float, Fitted]]:
+        with threads(1), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            start = torch.nn.Linear(train.width, self.classes)
+            fits = _Fits(start.weight.detach(), start.bias.detach(), strengths)
+            best: dict[int, tuple[int, Layer]] = {}
+            worse = dict.fromkeys(range(len(strengths)), 0)
+            epoch = 0
+            while fits.alive and epoch <= MOST_EPOCHS:
+                for _ in range(ROUND):
+                    fits.learn(train, order.permutation(len(train)))
+                epoch += ROUND
+                for fit, right in zip(list(fits.alive), fits.right(dev), strict=True):
+                    if fit not in best or right > best[fit][0]:
+                        best[fit] = right, fits.layer(fit)
+                    else:
+                        worse[fit] += 1
+                fits.keep([fit for fit in fits.alive if worse[fit] < WORSE_LOOKS])
+                self.on_round(epoch)
+        return [(right / len(dev), layer) for _, (right, layer) in sorted(best.items())]
+
+
+class _Fits:
+    """R linear layers of C classes that learn side by side from the same batches; the gradients are written out."""
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor, strengths: Sequence[float]) -> None:
+        self.alive = list(range(len(strengths)))
+        """Which of the R fits go on."""
+        self._classes = len(bias)
+        decay = torch.tensor(strengths, dtype=torch.float32).repeat_interleave(self._classes)
+        self._steps = 0
+        self._states = [
+            _State(start, torch.zeros_like(start), torch.zeros_like(start), decays)
+            for start, decays in (
+                (weight.repeat(len(strengths), 1), decay[:, None]),  # (RC, W)
+                (bias.repeat(len(strengths)), decay),  # (RC,)
+            )
+        ]
+
+    def learn(self, train: Inputs, order: NDArray[np.int64]) -> None:
+        """One pass over the training examples."""
+        weight, bias = (state.value for state in self._states)
+        chosen = torch.nn.functional.one_hot(torch.from_numpy(train.labels), self._classes).float()
+        for start in range(0, len(order), BATCH):
+            index = order[start : start + BATCH]
+            inputs = train.batch(index)  # (B, W)
+            answers = torch.addmm(bias, inputs, weight.T).view(len(index), -1, self._classes)  # (B, R, C)
+            pull = torch.softmax(answers, dim=2)
+            pull -= chosen[torch.from_numpy(index)][:, None]
+            pull /= len(index)
+            error = pull.view(len(index), -1)
+            self._step(error.T @ inputs, error.sum(0))
+
+    def _step(self, *gradients: torch.Tensor) -> None:
+        """Adam, with the weight decay in the gradient."""
+        self._steps += 1
+        size = _RATE / (1 - _MEAN**self._steps)
+        scale = (1 - _SQUARE**self._steps) ** 0.5
+        for state, gradient in zip(self._states, gradients, strict=True):
+            gradient.addcmul_(state.value, state.decay)
+            state.mean.lerp_(gradient, 1 - _MEAN)
+            state.square.mul_(_SQUARE).addcmul_(gradient, gradient, value=1 - _SQUARE)
+            state.value.addcdiv_(state.mean, state.square.sqrt().div_(scale).add_(_SMALL), value=-size)
+
+    def right(self, dev: Inputs) -> list[int]:
+        """How many dev examples each fit that goes on gets right."""
+        weight, bias = (state.value for state in self._states)
+        right = torch.zeros(len(self.alive), dtype=torch.int64)
+        for start in _starts(dev):
+            answers = _answers(dev, start, weight, bias)
+            found = answers.view(len(answers), -1, self._classes).argmax(2)  # (B, R)
+            right += (found == torch.from_numpy(dev.labels[start : start + _ROWS])[:, None]).sum(0)
+        return [int(count) for count in right]
+
+    def layer(self, fit: int) -> Layer:
+        """A copy of one of them as it is now."""
+        weight, bias = (state.value[self._places([fit])] for state in self._states)
+        return Layer(weight, bias)
+
+    def keep(self, fits: list[int]) -> None:
+        """Go on with these alone."""
+        if fits != self.alive:
+            places = self._places(fits)
+            self._states = [state.at(places) for state in self._states]
+            self.alive = fits
+
+    def _places(self, fits: list[int]) -> torch.Tensor:
+        first = torch.tensor([self.alive.index(fit) * self._classes for fit in fits], dtype=torch.int64)
+        return (first[:, None] + torch.arange(self._classes)).flatten()
+
+
+@dataclass(frozen=True)
+class _State:
+    """A tensor with Adam's two moments of its gradient."""
+
+    value: torch.Tensor
+    mean: torch.Tensor
+    square: torch.Tensor
+    decay: torch.Tensor
+
+    def at(self, places: torch.Tensor) -> _State:
+        return _State(*(tensor[places] for tensor in (self.value, self.mean, self.square, self.decay)))
+
+
+def _starts(examples: Inputs) -> range:
+    return range(0, len(examples), _ROWS)
+
+
+def _answers(examples: Inputs, start: int, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    answers = torch.addmm(bias, examples.batch(slice(start, start + _ROWS)), weight.T)
+    if not torch.isfinite(answers).all():
+        raise too_large()
+    return answers
+
+
+@dataclass
+class SklearnRegression:
+    """SentEval's other choice: scikit-learn's ``LogisticRegression`` with its defaults."""
+
+    seed: int = 1111
+    grid: Sequence[float] = tuple(2.0**power for power in range(-2, 4))
+    grid_in_folds: Sequence[float] = tuple(2.0**power for power in range(-1, 6))
+    unregularised: float = 1e9
+    fits: int = 0
+    """How many were made."""
+    unfinished: list[str] = field(default_factory=list)
+    """What scikit-learn said of those that ended before they had converged; SentEval takes them as they are."""
+
+    def scan(self, train: Inputs, dev: Inputs, strengths: Sequence[float]) -> list[tuple[float, Fitted]]:
+        """Fit once for each inverse regularisation; each with its accuracy on dev.
+
+        Raises:
+            SemanticsError: the features do not fit into memory, or overflow.
+        """
+        features = _finite(train)
+        fitted = [self._fit(features, train.labels, strength) for strength in strengths]
+        return [(accuracy(fit.predict(dev), dev.labels), fit) for fit in fitted]
+
+    def final(self, train: Inputs, strength: float) -> Fitted:
+        """Fit on all of ``train``.
+
+        Raises:
+            SemanticsError: the features do not fit into memory, or overflow.
+        """
+        return self._fit(_finite(train), train.labels, strength)
+
+    def _fit(self, features: NDArray[np.floating[Any]], labels: Labels, strength: float) -> _SklearnFit:
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = LogisticRegression(C=strength, random_state=self.seed).fit(features, labels)
+        self.fits += 1
+        for warning in caught:
+            if issubclass(warning.category, ConvergenceWarning):
+                self.unfinished.append(str(warning.message).partition("\n")[0])
+            else:
+                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+        return _SklearnFit(model)
+
+
+@dataclass(frozen=True)
+class _SklearnFit:
+    model: Any
+
+    def predict(self, examples: Inputs) -> Labels:
+        predicted: Labels = self.model.predict(_finite(examples))
+        return predicted
+
+
+def _finite(examples: Inputs) -> NDArray[np.floating[Any]]:
+    features = examples.matrix()
+    if not np.isfinite(features).all():
+        raise too_large()
+    return features

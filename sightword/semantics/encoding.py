@@ -1,0 +1,146 @@
+"""Each distinct sentence is encoded once, however many tasks and pairs it stands in."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from sightword.errors import SemanticsError
+
+log = logging.getLogger(__name__)
+
+Vectors = NDArray[np.floating[Any]]
+
+Encode = Callable[[list[str]], Any]
+"""From a list of N sentences to an array (N, D). A method ``prepare`` is shown all distinct sentences before."""
+
+
+class Embeddings:
+    """The vectors of distinct sentences."""
+
+    def __init__(self, sentences: Sequence[str], vectors: Vectors) -> None:
+        self._row = {sentence: row for row, sentence in enumerate(sentences)}
+        self._vectors = vectors
+
+    @property
+    def vectors(self) -> Vectors:
+        """(S, D) one row for each distinct sentence, of the type that the encoder gave."""
+        return self._vectors
+
+    def rows(self, sentences: Sequence[str]) -> NDArray[np.int64]:
+        """(N,) which row of ``vectors`` each of these sentences has."""
+        return np.fromiter((self._row[sentence] for sentence in sentences), np.int64, len(sentences))
+
+    def zeros(self, sentences: Sequence[str]) -> int:
+        """How many of these sentences have a vector of zeros."""
+        return int((~self.of(sentences).any(axis=1)).sum())
+
+    def of(self, sentences: Sequence[str]) -> Vectors:
+        """The vectors of these sentences, in their order: (N, D), of the type that the encoder gave."""
+        return self._vectors[self.rows(sentences)]
+
+
+def embed(encode: Encode, sentences: Iterable[str], *, chunk: int = 2048, progress: bool = False) -> Embeddings:
+    """Encode each distinct sentence once, longest first (so that what needs most memory comes first).
+
+    Args:
+        encode: the encoder; it gets at most ``chunk`` sentences at once, of similar length. Where it has a
+            method ``prepare``, that gets the list of all distinct sentences before.
+        sentences: any sentences, repeated or not.
+        chunk: the largest list handed over.
+        progress: show a progress bar on a terminal.
+
+    Raises:
+        SemanticsError: there is no sentence, or the encoder's answer is no array of one finite
+            vector for each sentence, all of one width and type.
+    """
+    distinct = sorted(set(sentences), key=lambda sentence: (-len(sentence), sentence))
+    if not distinct:
+        raise SemanticsError("there is no sentence to encode")
+    prepare = getattr(encode, "prepare", None)
+    if callable(prepare):
+        prepare(list(distinct))
+    with tqdm(total=len(distinct), desc="encoding", unit="sentence", disable=None if progress else True) as bar:
+        vectors = in_parts(encode, distinct, chunk, done=bar.update)
+    zeros = int((~vectors.any(axis=1)).sum())
+    if zeros:
+        log.warning("%d of %d sentences have a vector of zeros; their cosine counts as 0", zeros, len(distinct))
+    return Embeddings(distinct, vectors)
+
+
+def in_parts(
+    encode: Encode, sentences: Sequence[str], size: int, *, done: Callable[[int], object] = lambda _: None
+) -> Vectors:
+    """The vectors (N, D) of N sentences that the encoder gets in lists of at most ``size``.
+
+    Args:
+        encode: the encoder.
+        sentences: at least one.
+        size: the largest list.
+        done: told after each list how many sentences it had.
+
+    Raises:
+        SemanticsError: as :func:`embed`.
+    """
+    vectors: Vectors | None = None
+    for start in range(0, len(sentences), size):
+        part = sentences[start : start + size]
+        answer = _checked(encode(list(part)), part)
+        if vectors is None:
+            vectors = np.empty((len(sentences), answer.shape[1]), dtype=answer.dtype)
+        for what, now, before in (
+            ("width", answer.shape[1], vectors.shape[1]),
+            ("type", answer.dtype, vectors.dtype),
+        ):
+            if now != before:
+                raise SemanticsError(
+                    f"the encoder gave vectors of {what} {now} after {what} {before}",
+                    where=f"sentence {part[0]!r}",
+                    expected=f"one {what} for all sentences",
+                )
+        vectors[start : start + len(part)] = answer
+        done(len(part))
+    assert vectors is not None
+    return vectors
+
+
+def _checked(answer: Any, sentences: Sequence[str]) -> Vectors:
+    place = f"a list of {len(sentences)} sentences from {sentences[0]!r}"
+    try:
+        vectors = _array(answer)
+    except ValueError:
+        raise SemanticsError("the encoder's vectors differ in width", where=place) from None
+    if vectors.ndim != 2 or len(vectors) != len(sentences) or vectors.shape[1] == 0 or vectors.dtype.kind not in "fiu":
+        raise SemanticsError(
+            f"the encoder gave an array of shape {vectors.shape} of {vectors.dtype}",
+            where=place,
+            expected=f"numbers of shape ({len(sentences)}, width)",
+        )
+    if vectors.dtype.kind != "f":
+        vectors = vectors.astype(np.float64)
+    wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(wrong):
+        raise SemanticsError(
+            f"the encoder gave NaN or infinity for {len(wrong)} of {len(sentences)} sentences",
+            where=f"sentence {sentences[wrong[0]]!r}",
+            expected="finite vectors",
+        )
+    return vectors
+
+
+def _array(answer: Any) -> NDArray[Any]:
+    """What encoders give as an array: arrays, lists, torch's tensors and lists of them, SciPy's sparse matrices."""
+    if hasattr(answer, "detach"):
+        answer = answer.detach().cpu()
+        if str(answer.dtype) == "torch.bfloat16":  # which numpy does not have
+            answer = answer.float()
+    elif hasattr(answer, "toarray"):
+        answer = answer.toarray()
+    elif isinstance(answer, list | tuple) and answer and hasattr(answer[0], "detach"):
+        answer = [_array(row) for row in answer]
+    return np.asarray(answer)

@@ -1,0 +1,241 @@
+"""Judge any sentence encoder by SentEval's protocol (facebookresearch/SentEval, commit 5d6dc117)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightword.errors import SemanticsError
+from sightword.semantics.contamination import Seen
+from sightword.semantics.datasets import (
+    ClassificationTask,
+    Pairs,
+    RelatednessTask,
+    SimilarityTask,
+    missing_file,
+    read_task,
+)
+from sightword.semantics.encoding import Embeddings, Encode, embed
+from sightword.semantics.relatedness import Examples, cosine, train_head
+from sightword.semantics.results import Entry, Judged, aggregate, judge_pairs
+from sightword.semantics.settings import ClassifierName
+from sightword.semantics.validation import check_folds, classify
+from sightword.settings import MAX_SEED
+
+UNCHOSEN = "the trained head gives every dev pair the same score, so there is none to choose"
+
+Task = SimilarityTask | RelatednessTask | ClassificationTask
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All that came out of judging an encoder."""
+
+    metrics: dict[str, Any]
+    """The content of ``metrics/semantics.json``."""
+    judged: list[Judged]
+    """The rows of all pairs that are judged by correlation, in the order of the tasks, with the score of each pair."""
+    accuracies: dict[str, Entry] = field(default_factory=dict)
+    """What stands in the metrics of the tasks that are judged by accuracy."""
+
+
+def evaluate(
+    encode: Encode,
+    tasks: Sequence[str],
+    data: str | os.PathLike[str],
+    training_captions: Iterable[str] | None = None,
+    *,
+    trained_head: bool = True,
+    seed: int = 1111,
+    classifier: ClassifierName = "pytorch",
+    kfold: int = 5,
+    missing: Literal["error", "skip"] = "error",
+    progress: bool = False,
+) -> dict[str, Any]:
+    """Judge an encoder by how its vectors agree with people's scores of sentence pairs.
+
+    Args:
+        encode: from a list of N sentences (the file's tokens joined by single spaces) to
+            an array (N, D) of finite numbers. Each distinct sentence of all tasks is
+            given to it once, at most 2048 at a time and of similar length. A method ``prepare``, where it has
+            one, is shown all of them before.
+        tasks: ``STS12`` to ``STS16``, ``STSBenchmark``, ``SICKRelatedness``, ``SICKEntailment``, the transfer tasks
+            ``MR``, ``CR``, ``SUBJ``, ``MPQA``, ``SST2``, ``TREC``, ``MRPC``, ``SNLI``, and sets of one's own.
+        data: the folder that holds SentEval's ``downstream/``.
+        training_captions: what the encoder was trained on, to tell how much of the text it has read.
+        trained_head: judge STSBenchmark and SICKRelatedness by SentEval's trained head too.
+        seed: of that head, and of the classifiers.
+        classifier: SentEval's logistic regression in PyTorch, its default, or its other one, scikit-learn's.
+        kfold: folds of the cross-validations.
+        missing: "skip" leaves out tasks whose files are not there and names them under ``skipped``.
+        progress: show a progress bar on a terminal.
+
+    Returns:
+        Per task its subtasks, each ``{pearson, spearman, pairs, pearson_ci95, spearman_ci95}``, with
+        ``training_captions`` also ``seen_in_training``, ``pairs_seen`` and ``unseen``
+        (:func:`sightword.semantics.results.judge_pairs`), and the aggregates ``mean``,
+        ``weighted_mean`` (by pairs) and ``all`` (one correlation over all pairs together),
+        each ``{pearson, spearman}``. STSBenchmark and SICKRelatedness have ``cosine`` and
+        ``trained`` instead, of their test pairs; ``trained`` also tells ``dev_pearson``.
+        Tasks with classes have ``accuracy`` and ``dev_accuracy`` (:func:`sightword.semantics.validation.classify`).
+        ``zero_vectors`` counts a set's sentences with a vector of zeros, where there are any.
+        Where an encoder gives all pairs the same score, the correlations and what is
+        made of them are None, and ``undefined`` says so.
+
+    Raises:
+        SemanticsError: no such task, data that cannot be read (with file and line), or
+            an encoder whose answer cannot be judged.
+    """
+    return judge(
+        encode,
+        tasks,
+        data,
+        training_captions,
+        trained_head=trained_head,
+        seed=seed,
+        classifier=classifier,
+        kfold=kfold,
+        missing=missing,
+        progress=progress,
+    ).metrics
+
+
+def judge(
+    encode: Encode,
+    tasks: Sequence[str],
+    data: str | os.PathLike[str],
+    training_captions: Iterable[str] | None = None,
+    *,
+    trained_head: bool = True,
+    seed: int = 1111,
+    classifier: ClassifierName = "pytorch",
+    kfold: int = 5,
+    missing: Literal["error", "skip"] = "error",
+    progress: bool = False,
+) -> Evaluation:
+    """As :func:`evaluate`, with the score of each pair besides the metrics."""
+    training_captions = training_captions if training_captions is None else _texts(training_captions)
+    _check(seed, classifier, kfold, missing)
+    read, skipped = _read(tasks, Path(data), missing)
+    for task in read:
+        if isinstance(task, ClassificationTask):
+            check_folds(task, classifier, kfold)
+    vectors = embed(encode, _sentences(read, trained_head), progress=progress)
+    seen = None if training_captions is None else Seen(training_captions)
+
+    metrics: dict[str, Any] = {}
+    judged: list[Judged] = []
+    accuracies: dict[str, Entry] = {}
+    for task in read:
+        if isinstance(task, ClassificationTask):
+            entry = classify(task, vectors, classifier=classifier, kfold=kfold, seed=seed, progress=progress)
+            if seen is not None:
+                entry["seen_in_training"] = seen.share(task.test_sentences())
+            entry |= {"classifier": classifier, "kfold": kfold} | _zeros(vectors, task.test_sentences())
+            metrics[task.name] = accuracies[task.name] = entry
+            continue
+        if isinstance(task, SimilarityTask):
+            rows = [
+                judge_pairs(task.name, name, pairs, _cosines(vectors, pairs), seen)
+                for name, pairs in task.subtasks.items()
+            ]
+            metrics[task.name] = {row.subtask: row.entry for row in rows} | aggregate(rows)
+        else:
+            rows = [judge_pairs(task.name, "cosine", task.test, _cosines(vectors, task.test), seen)]
+            if trained_head:
+                rows.append(_trained(task, vectors, seed, seen))
+            metrics[task.name] = {row.subtask: row.entry for row in rows}
+        for row in rows:
+            row.entry.update(_zeros(vectors, [*row.pairs.first, *row.pairs.second]))
+        judged += rows
+    if skipped:
+        metrics["skipped"] = skipped
+    return Evaluation(metrics, judged, accuracies)
+
+
+def _texts(captions: Iterable[str]) -> list[str]:
+    if isinstance(captions, str):
+        raise SemanticsError("the training captions are one text", expected="a list of captions, or None")
+    found = list(captions)
+    if wrong := [place for place, caption in enumerate(found) if not isinstance(caption, str)]:
+        raise SemanticsError(f"training caption {wrong[0]} is no text but {type(found[wrong[0]]).__name__}")
+    return found
+
+
+def _check(seed: int, classifier: str, kfold: int, missing: str) -> None:
+    """The arguments, which come from parameters that were checked, or from a caller of the library."""
+    for name, value, known in (
+        ("classifier", classifier, get_args(ClassifierName)),
+        ("missing", missing, ("error", "skip")),
+    ):
+        if value not in known:
+            raise SemanticsError(f"{name} is {value!r}", expected=" or ".join(map(repr, known)))
+    for name, number, least in (("seed", seed, 0), ("kfold", kfold, 2)):
+        if type(number) is not int or not least <= number <= MAX_SEED:
+            raise SemanticsError(f"{name} is {number!r}", expected=f"a whole number from {least}")
+
+
+def _read(tasks: Sequence[str], data: Path, missing: Literal["error", "skip"]) -> tuple[list[Task], Mapping[str, str]]:
+    if isinstance(tasks, str):
+        raise SemanticsError(f"the tasks are the text {tasks!r}", expected="a list of names")
+    if twice := sorted({name for name in tasks if list(tasks).count(name) > 1}):
+        raise SemanticsError(f"task {twice[0]} is named twice", expected="each task once")
+    read, skipped = [], {}
+    for name in tasks:
+        gone = missing_file(name, data)
+        if gone is not None and missing == "skip":
+            skipped[name] = f"{gone} does not exist"
+        else:
+            read.append(read_task(name, data))
+    if not read:
+        raise SemanticsError(
+            f"no task to judge: of {len(tasks)} named, none has its files",
+            where=data,
+            todo="Get at least one data set.",
+        )
+    return read, skipped
+
+
+def _sentences(tasks: Iterable[Task], trained_head: bool) -> Iterable[str]:
+    for task in tasks:
+        if isinstance(task, ClassificationTask):
+            yield from task.sentences()
+            continue
+        if isinstance(task, SimilarityTask):
+            parts = list(task.subtasks.values())
+        else:
+            parts = [task.train, task.dev, task.test] if trained_head else [task.test]
+        for pairs in parts:
+            yield from pairs.first
+            yield from pairs.second
+
+
+def _cosines(vectors: Embeddings, pairs: Pairs) -> NDArray[np.float64]:
+    return cosine(vectors.of(pairs.first), vectors.of(pairs.second))
+
+
+def _zeros(vectors: Embeddings, sentences: Sequence[str]) -> Entry:
+    """How many of the sentences have a vector of zeros, where any has: their cosine counts as 0, as in SentEval."""
+    count = vectors.zeros(sentences)
+    return {"zero_vectors": count} if count else {}
+
+
+def _trained(task: RelatednessTask, vectors: Embeddings, seed: int, seen: Seen | None) -> Judged:
+    train, dev, test = (_examples(vectors, pairs) for pairs in (task.train, task.dev, task.test))
+    found = train_head(train, dev, test, seed=seed)
+    scores = np.zeros(len(task.test)) if found is None else found.predicted
+    row = judge_pairs(task.name, "trained", task.test, scores, seen)
+    row.entry["dev_pearson"] = None if found is None else found.dev_pearson
+    if found is None:
+        row.entry["undefined"] = UNCHOSEN
+    return row
+
+
+def _examples(vectors: Embeddings, pairs: Pairs) -> Examples:
+    return Examples(vectors.of(pairs.first), vectors.of(pairs.second), pairs.gold)

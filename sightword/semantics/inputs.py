@@ -1,0 +1,93 @@
+"""What a classifier is given: features of sentences or pairs, made from their vectors when they are needed.
+
+SNLI's half a million pairs in four parts each would fill tens of gigabytes; their
+vectors are there once.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sightword.errors import SemanticsError
+from sightword.semantics.classification_data import Features, Labelled
+from sightword.semantics.encoding import Embeddings
+
+Rows = NDArray[np.int64]
+
+_PARTS: dict[Features, int] = {"vector": 1, "compared": 2, "all": 4}
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """N examples: the rows of their sentences in a table of vectors, and their classes."""
+
+    vectors: torch.Tensor
+    """(S, D)"""
+    features: Features
+    first: Rows
+    """(N,) rows of ``vectors``"""
+    second: Rows | None
+    labels: NDArray[np.int64]
+    """(N,)"""
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def width(self) -> int:
+        """How many numbers an example's features are."""
+        return self.vectors.shape[1] * _PARTS[self.features]
+
+    def at(self, index: NDArray[np.int64] | slice) -> Inputs:
+        """The examples at these places, in their order."""
+        second = None if self.second is None else self.second[index]
+        return replace(self, first=self.first[index], second=second, labels=self.labels[index])
+
+    def batch(self, index: NDArray[np.int64] | slice) -> torch.Tensor:
+        """The features (B, width) float32 of the examples at these places, computed in the vectors' own precision."""
+        u = self.vectors.index_select(0, torch.from_numpy(self.first[index]))
+        if self.second is None:
+            return u.float()
+        v = self.vectors.index_select(0, torch.from_numpy(self.second[index]))
+        compared = [(u - v).abs_(), u * v]
+        parts = compared if self.features == "compared" else [u, v, *reversed(compared)]
+        return torch.cat(parts, dim=1).float()
+
+    def matrix(self) -> NDArray[np.floating[Any]]:
+        """All features at once: (N, width) in the vectors' own precision.
+
+        Raises:
+            SemanticsError: they do not fit into this machine's memory.
+        """
+        size = len(self) * self.width * self.vectors.element_size()
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        if size > memory:
+            raise SemanticsError(
+                f"scikit-learn needs all features at once, {size / 2**30:.0f} GiB; "
+                f"this machine has {memory / 2**30:.0f} GiB of memory",
+                todo="Set semantics.classifier to pytorch, which makes them batch by batch.",
+            )
+        u = self.vectors.numpy()[self.first]
+        if self.second is None:
+            return u
+        v = self.vectors.numpy()[self.second]
+        compared = [np.abs(u - v), u * v]
+        return np.hstack(compared if self.features == "compared" else [u, v, *reversed(compared)])
+
+
+def inputs_of(part: Labelled, vectors: Embeddings, features: Features) -> Inputs:
+    """The inputs of one part of a task, whose sentences all have a vector.
+
+    Vectors of half precision are taken in single precision, as their products would overflow.
+    """
+    table = vectors.vectors
+    if table.dtype not in (np.float32, np.float64):  # torch knows no others of numpy's, of either byte order
+        table = table.astype(np.float64 if table.dtype.itemsize > 4 else np.float32)
+    second = None if part.second is None else vectors.rows(part.second)
+    return Inputs(torch.from_numpy(table), features, vectors.rows(part.first), second, part.labels)

@@ -1,0 +1,96 @@
+"""One row of the evaluation: what an encoder says of each pair of a subtask, and the numbers made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightword.semantics.contamination import Seen
+from sightword.semantics.datasets import Pairs
+from sightword.statistics import fisher_interval, pearson, rank_interval, spearman
+
+Entry = dict[str, Any]
+SeenMasks = tuple[NDArray[np.bool_], NDArray[np.bool_]]
+
+CONSTANT = "the encoder gives every pair the same score, so there is no correlation"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One row of the table: a subtask, or a way of judging a task without subtasks."""
+
+    task: str
+    subtask: str
+    """SentEval's file name, such as ``surprise.OnWN``; ``cosine`` or ``trained`` for STSBenchmark and SICK."""
+    pairs: Pairs
+    scores: NDArray[np.float64]
+    """(N,) what the encoder says of each pair."""
+    entry: Entry
+    """What stands in the metrics."""
+    seen: SeenMasks | None = None
+    """(N,) twice: which first and which second sentences are training captions; None where those are not known."""
+
+
+def judge_pairs(task: str, subtask: str, pairs: Pairs, scores: NDArray[np.float64], seen: Seen | None) -> Judged:
+    """Correlate an encoder's scores with people's.
+
+    Args:
+        task: the data set.
+        subtask: its part, or the way of judging.
+        pairs: N pairs.
+        scores: (N,) the encoder's.
+        seen: the training captions.
+
+    Returns:
+        The row; its entry holds ``pearson`` and ``spearman`` with their 95 % intervals, ``pairs``, and with training
+        captions ``seen_in_training`` (the share of the sentences that are one), ``pairs_seen`` (the share of the pairs
+        of which both are) and ``unseen`` (the same correlations over the pairs of which neither is). A correlation
+        that is not defined is None, and ``undefined`` says why.
+    """
+    entry = _correlations(scores, pairs.gold)
+    masks = None
+    if seen is not None:
+        masks = seen.mask(pairs.first), seen.mask(pairs.second)
+        first, second = masks
+        entry["seen_in_training"] = float((first.mean() + second.mean()) / 2)
+        entry["pairs_seen"] = float((first & second).mean())
+        neither = ~(first | second)
+        entry["unseen"] = _correlations(scores[neither], pairs.gold[neither])
+    if entry["pearson"] is None:
+        entry["undefined"] = CONSTANT if len(pairs) > 1 else "one pair has no correlation"
+    return Judged(task, subtask, pairs, scores, entry, masks)
+
+
+def _correlations(scores: NDArray[np.float64], gold: NDArray[np.float64]) -> Entry:
+    r, rho = pearson(scores, gold), spearman(scores, gold)
+    ends = None if r is None else fisher_interval(r, len(gold))
+    rank_ends = None if rho is None else rank_interval(rho, len(gold))
+    return {
+        "pearson": r,
+        "spearman": rho,
+        "pairs": len(gold),
+        "pearson_ci95": None if ends is None else list(ends),
+        "spearman_ci95": None if rank_ends is None else list(rank_ends),
+    }
+
+
+def aggregate(rows: Sequence[Judged]) -> dict[str, Entry]:
+    """The three ways to make one number of subtasks, each None where one of them has no correlation."""
+    gold = np.concatenate([row.pairs.gold for row in rows])
+    scores = np.concatenate([row.scores for row in rows])
+    weights = [len(row.pairs) for row in rows]
+    kinds = ("pearson", "spearman")
+    return {
+        "mean": {kind: _average([row.entry[kind] for row in rows], None) for kind in kinds},
+        "weighted_mean": {kind: _average([row.entry[kind] for row in rows], weights) for kind in kinds},
+        "all": {"pearson": pearson(scores, gold), "spearman": spearman(scores, gold)},
+    }
+
+
+def _average(values: Sequence[float | None], weights: Sequence[int] | None) -> float | None:
+    defined = [value for value in values if value is not None]
+    return float(np.average(defined, weights=weights)) if len(defined) == len(values) else None

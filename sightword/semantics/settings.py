@@ -1,0 +1,73 @@
+"""The section ``semantics`` of ``params.yaml``."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from sightword.settings import MAX_SEED, Settings
+
+TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSBenchmark", "SICKRelatedness")
+"""The tasks of Merkx & Frank (2019)."""
+
+CLASSIFICATION = ("SICKEntailment", "MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC", "SNLI")
+"""SentEval's classification tasks, reported by Bordes et al. (2019) among others."""
+
+ClassifierName = Literal["pytorch", "sklearn"]
+
+
+class SemanticsSettings(Settings):
+    """How the encoder is judged by semantic similarity."""
+
+    data: str = "data/raw/senteval"
+    """The folder that holds SentEval's ``downstream/``."""
+    tasks: list[str] = Field(default=list(TASKS), min_length=1)
+    """Which tasks: ``STS12`` to ``STS16`` with SentEval's subtasks, ``STSBenchmark``, ``SICKRelatedness``, any
+    other ``STS...`` name of a set of one's own in ``downstream/STS/NAME-en-test/``, and the classification tasks
+    ``SICKEntailment``, ``MR``, ``CR``, ``SUBJ``, ``MPQA``, ``SST2``, ``TREC``, ``MRPC`` and ``SNLI``."""
+    missing: Literal["error", "skip"] = "error"
+    """A task whose files are not there: stop, or leave it out and name it in the metrics."""
+    trained_head: bool = True
+    """Judge STSBenchmark and SICKRelatedness by SentEval's trained head too, not by the cosine alone."""
+    classifier: ClassifierName = "pytorch"
+    """The logistic regression of the classification tasks: SentEval's own, trained by Adam (its default), or
+    scikit-learn's (its other one). Each has its own grid of regularisations, so their scores differ."""
+    kfold: int = Field(default=5, ge=2)
+    """Folds of the cross-validation in MR, CR, SUBJ, MPQA, TREC and MRPC; 5 is SentEval's default, its published
+    scores are of 10."""
+    seed: int = Field(default=1111, ge=0, le=MAX_SEED)
+    """The seed of the trained head and of the classifiers; 1111 is SentEval's."""
+    batch_size: int = Field(default=256, ge=1)
+    """Sentences encoded together."""
+    plot_pairs: int = Field(default=2000, ge=0)
+    """How many pairs the plot of cosines against gold scores shows at most; they are taken evenly."""
+    worst_pairs: int = Field(default=50, ge=0)
+    """How many pairs are listed that people and the encoder rank most differently."""
+
+    @field_validator("tasks")
+    @classmethod
+    def _known_once(cls, value: list[str]) -> list[str]:
+        return known_once(value, classification=True)
+
+
+def known_once(tasks: list[str], *, classification: bool = False) -> list[str]:
+    """The names of tasks as they are.
+
+    Args:
+        tasks: the names.
+        classification: accept classification tasks too, which cannot be judged by the cosine.
+
+    Raises:
+        ValueError: one is no task's name, or is there twice.
+    """
+    others = ("SICKRelatedness", *(CLASSIFICATION if classification else ()))
+    for name in tasks:
+        if name not in others and not re.fullmatch(r"STS[\w.-]+", name):
+            raise ValueError(
+                f"no such task: {name!r} (accepted: STSBenchmark, STS12 and other STS..., {', '.join(others)})"
+            )
+    if len(set(tasks)) != len(tasks):
+        raise ValueError("a task is named twice")
+    return tasks

@@ -1,0 +1,317 @@
+"""The training loop."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from tqdm import tqdm
+
+from sightword.devices import move
+from sightword.errors import CaptionsError, TrainingError
+from sightword.model.embedding import embed_captions, embed_images
+from sightword.model.encoders import Encoders
+from sightword.model.settings import SimilarityName
+from sightword.model.similarity import scores
+from sightword.pairs import Pairs
+from sightword.retrieval.protocols import score
+from sightword.training.averaging import Averaging
+from sightword.training.batches import batches, per_epoch
+from sightword.training.checkpoint import SECONDS, Checkpoint, Progress
+from sightword.training.clipping import clip
+from sightword.training.divergence import Plan, Watch
+from sightword.training.initialisation import initialise
+from sightword.training.objective import Objective
+from sightword.training.schedule import learning_rate
+from sightword.training.settings import TrainSettings
+from sightword.training.state import build_optimiser, restore, state_of
+from sightword.training.stuck import EPOCHS, at_chance
+
+log = logging.getLogger(__name__)
+
+POINTS = 50
+"""Points an epoch in the curves of loss and learning rate."""
+
+
+@dataclass
+class History:
+    """What the curves show."""
+
+    loss: list[tuple[int, float]] = field(default_factory=list)
+    """(batches done, mean loss of a batch since the point before)."""
+    rate: list[tuple[int, float]] = field(default_factory=list)
+    """(batches done, learning rate of the last of them)."""
+    recall: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+    """(epoch, the retrieval score on dev)."""
+
+
+def train(
+    settings: TrainSettings,
+    training: Pairs,
+    dev: Pairs,
+    *,
+    tokens: int,
+    device: torch.device,
+    keep: Callable[[int, Encoders], None],
+    checkpoint: Checkpoint | None = None,
+    progress: bool = False,
+) -> tuple[Encoders, History]:
+    """Train both encoders (Merkx & Frank 2019, section 3.4).
+
+    Where the settings ask for an average of the weights, that is what is validated, kept and returned.
+
+    Args:
+        settings: the parameters.
+        training: what is learned from.
+        dev: what the curves of recall are measured on.
+        tokens: ids in use, padding and unknown included.
+        device: where to work.
+        keep: called with the epoch (from 1) and the encoders whenever a snapshot is due; after a
+            resumption not again for those that were kept before.
+        checkpoint: where the state is saved now and then, and taken up again.
+        progress: show bars on a terminal.
+
+    Returns:
+        The encoders after the last epoch, and the curves.
+
+    Raises:
+        TrainingError: there are too few pictures, a loss or gradient is no number, the loss explodes
+            (:mod:`sightword.training.divergence` says when), or training is stuck (:mod:`sightword.training.stuck`).
+        CaptionsError: ids that are no tokens.
+    """
+    check_sizes(settings, training)
+    check_ids(training, dev, tokens=tokens)
+    run = Run(settings, training, tokens, device, checkpoint)
+    run.resume()
+    while run.progress.epoch < settings.epochs:
+        run.epoch(bar=progress)
+        entry = _validate(run.averaging.result, dev, run.history, run.progress.epoch, settings.similarity)
+        run.judge(entry, pictures=len(dev.image_ids))
+        if settings.snapshots == "epoch" or run.progress.epoch % settings.cycle == 0:
+            keep(run.progress.epoch, run.averaging.result)
+        run.save()
+    return run.averaging.result, run.history
+
+
+def check_sizes(settings: TrainSettings, training: Pairs) -> None:
+    """Refuse what cannot be trained, before any costly work.
+
+    Raises:
+        TrainingError: fewer pictures than two, or than a batch.
+    """
+    pictures = len(training.image_ids)
+    if pictures < max(2, settings.batch):
+        raise TrainingError(
+            f"train.batch = {settings.batch} is more than the {pictures} training pictures",
+            expected="a batch in which no picture is twice",
+            todo="Choose a smaller train.batch.",
+        )
+
+
+def check_ids(*parts: Pairs, tokens: int) -> None:
+    """Refuse captions of another vocabulary, which an embedding table of ``tokens`` rows cannot look up.
+
+    Raises:
+        CaptionsError: an id is negative or too large.
+    """
+    for pairs in parts:
+        for start in range(0, len(pairs.ids), 10_000):
+            block = pairs.ids[start : start + 10_000]
+            flat = np.concatenate(block)
+            if len(flat) and (flat.min() < 0 or flat.max() >= tokens):
+                outside = np.flatnonzero((flat < 0) | (flat >= tokens))[0]
+                row = start + int(np.searchsorted(np.cumsum([len(ids) for ids in block]), outside, side="right"))
+                raise CaptionsError(
+                    f"has ids from {pairs.ids[row].min()} to {pairs.ids[row].max()}",
+                    where=f"{pairs.image_ids[pairs.image_of_caption[row]]}#{pairs.numbers[row]}",
+                    expected=f"0 to {tokens - 1}, those of the vocabulary",
+                    todo="captions.parquet and vocabulary.json do not belong together: run `dvc repro captions`.",
+                )
+
+
+class Run:
+    """A training under way: everything that changes while it goes on."""
+
+    def __init__(
+        self, settings: TrainSettings, training: Pairs, tokens: int, device: torch.device, checkpoint: Checkpoint | None
+    ) -> None:
+        self.settings, self.training, self.checkpoint = settings, training, checkpoint
+        torch.manual_seed(settings.seed)
+        self.encoders = Encoders(
+            tokens,
+            training.features.shape[1],
+            settings,
+            dropout_states=settings.dropout_states,
+            dropout_features=settings.dropout_features,
+        )
+        initialise(self.encoders, settings.initialisation)
+        if settings.standardise == "training":
+            self.encoders.images.standardise_by(training.features)
+        self.objective = Objective(settings).to(device)
+        self.encoders = self.encoders.to(device)
+        self.device = device
+        self.features = _near(torch.from_numpy(training.features), device)
+        self.same_picture = torch.from_numpy(_distinct(training.features)).to(device)
+        self.optimiser = build_optimiser(self.encoders, self.objective, settings)
+        self.averaging = Averaging(self.encoders, settings)
+        self.history = History()
+        self.progress = Progress()
+        self.watch = Watch(self.encoders, self.objective)
+        self.flat = False  # whether the losses of the epoch just done are those of equal scores
+        self._steps = per_epoch(training, settings.batch, settings.captions_per_epoch, settings.last_batch)
+
+    def resume(self) -> None:
+        """Go on where an earlier process was killed."""
+        found = self.checkpoint.load() if self.checkpoint else None
+        if found is None:
+            return
+        self.progress, tensors = found
+        self.history = History(**{name: [tuple(row) for row in rows] for name, rows in self.progress.history.items()})
+        restore(tensors, self.encoders, self.objective, self.optimiser, self.averaging, self.watch)
+        log.info(
+            "train: goes on after epoch %d, batch %d, of an earlier run", self.progress.epoch, self.progress.batches
+        )
+
+    def save(self) -> None:
+        """Write a checkpoint."""
+        if self.checkpoint is None:
+            return
+        self.progress.history = asdict(self.history)
+        state = state_of(self.encoders, self.objective, self.optimiser, self.averaging, self.watch)
+        self.checkpoint.save(self.progress, state)
+
+    def epoch(self, *, bar: bool) -> None:
+        """All batches of the next epoch, or those that are left of it."""
+        settings, epoch = self.settings, self.progress.epoch
+        self.encoders.train()
+        order = batches(
+            self.training, size=settings.batch, bucket=settings.bucket, seed=settings.seed, epoch=epoch,
+            captions=settings.captions_per_epoch, last_batch=settings.last_batch, shuffle=settings.shuffle,
+        )  # fmt: skip
+        first = epoch * self._steps
+        rates = [learning_rate(settings, first + step, self._steps) for step in range(len(order))]
+        plan = Plan(epoch, first, order, rates)
+        left = range(self.progress.batches, len(order))
+        if not left.start:
+            self.watch.begin(anew=settings.loss == "hardest" and epoch == settings.warm_up)
+        saved = time.monotonic()
+        description = f"epoch {epoch + 1}/{settings.epochs}"
+        for step in tqdm(
+            left, desc=description, unit="batch", initial=left.start, total=len(order), leave=False,
+            disable=None if bar else True,
+        ):  # fmt: skip
+            self.step(order[step], rates[step])
+            self.progress.batches = step + 1
+            save = self.checkpoint is not None and time.monotonic() - saved >= SECONDS
+            if save or self.watch.due or step + 1 == len(order):
+                self.watch.look(plan)
+            if save:
+                self.save()
+                saved = time.monotonic()
+        losses = self.watch.losses
+        _record(self.history, losses, plan)
+        self.flat = self.objective.flat(losses, np.array([len(rows) for rows in order]), epoch=epoch)
+        self.progress.epoch, self.progress.batches = epoch + 1, 0
+        self.averaging.after_epoch(epoch + 1)
+
+    def judge(self, entry: dict[str, Any], *, pictures: int) -> None:
+        """Stop a run that is stuck.
+
+        Args:
+            entry: the retrieval score on dev, after the epoch just done.
+            pictures: those of dev.
+
+        Raises:
+            TrainingError: it is stuck; :mod:`sightword.training.stuck` says when.
+        """
+        chance = at_chance(entry["caption_to_image"]["mean_rank"], pictures)
+        self.progress.stuck = self.progress.stuck + 1 if self.flat and chance else 0
+        if self.progress.stuck >= EPOCHS:
+            raise _stuck(self.progress.epoch, entry)
+
+    def step(self, rows: npt.NDArray[np.int64], rate: float) -> torch.Tensor:
+        """One batch; its loss stays on the device, so that nothing here waits for it.
+
+        Args:
+            rows: the batch's captions.
+            rate: the learning rate.
+        """
+        settings, encoders, device = self.settings, self.encoders, self.device
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        places = torch.from_numpy(self.training.image_of_caption[rows])  # (B,)
+        pictures = move(places, device)
+        with torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bf16"):
+            captions = encoders.captions.embed([self.training.ids[row] for row in rows])  # (B, 2n)
+        near = self.features.device == pictures.device
+        features = self.features[pictures] if near else move(self.features[places], device)  # (B, D)
+        images = encoders.images(features)  # (B, 2n)
+        kinds = self.same_picture[pictures]
+        loss: torch.Tensor = self.objective(
+            scores(captions, images, settings.similarity),
+            kinds[:, None] == kinds[None, :],
+            epoch=self.progress.epoch,
+        )
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no type
+        norms = clip(encoders, settings)
+        self.optimiser.step()
+        self.objective.limit()
+        self.averaging.after_batch(self.progress.epoch)
+        self.watch.add(loss.detach(), norms)
+        return loss.detach()
+
+
+def _near(features: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """The features on the device where they take no more than half of what is free there, else where they are."""
+    if device.type == "cuda" and 2 * features.nbytes > torch.cuda.mem_get_info(device)[0]:
+        log.warning("train: the features do not fit on the GPU beside the training: each batch's are copied there")
+        return features
+    return features.to(device)
+
+
+def _distinct(features: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
+    """A number for each picture, the same for pictures with equal features: copies are no mismatches."""
+    seen: dict[bytes, int] = {}
+    return np.array([seen.setdefault(hashlib.sha256(row.data).digest(), len(seen)) for row in features], np.int64)
+
+
+def _stuck(epoch: int, entry: dict[str, Any]) -> TrainingError:
+    return TrainingError(
+        f"training is stuck: for {EPOCHS} epochs, up to epoch {epoch}, all pairs of a batch score alike (their loss, "
+        f"summed, is 2 * batch * margin) and dev is no better than chance (mean rank of the right picture "
+        f"{entry['caption_to_image']['mean_rank']:.1f})",
+        todo="The hardest mismatch is known for it: set train.warm_up to an epoch or more, lower train.rate_max, or "
+        "begin with small embeddings (train.initialisation: vsepp).",
+    )
+
+
+def _record(history: History, losses: npt.NDArray[np.float64], plan: Plan) -> None:
+    """Add an epoch's points."""
+    for block in np.array_split(np.arange(len(losses)), min(POINTS, len(losses))):
+        done = plan.first + int(block[-1]) + 1
+        history.loss.append((done, float(losses[block].mean())))
+        history.rate.append((done, plan.rates[int(block[-1])]))
+
+
+def _validate(
+    encoders: Encoders, dev: Pairs, history: History, epoch: int, similarity: SimilarityName
+) -> dict[str, Any]:
+    images, captions = embed_images(encoders, dev.features), embed_captions(encoders, dev.ids)
+    entry = score(images, captions, dev.image_of_caption, similarity)
+    history.recall.append((epoch, entry))
+    log.info(
+        "epoch %d: loss %.4g, dev recall@10 %.1f (caption to image) %.1f (image to caption)",
+        epoch,
+        history.loss[-1][1],
+        entry["caption_to_image"]["r10"],
+        entry["image_to_caption"]["r10"],
+    )
+    return entry

@@ -1,0 +1,116 @@
+"""The section ``train`` of the parameters."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from sightword.model.settings import ModelSettings
+from sightword.settings import MAX_SEED
+
+InitialisationName = Literal["char_gru", "vsepp", "order_embeddings"]
+
+
+class TrainSettings(ModelSettings):
+    """How the encoders are trained; defaults are the published char-GRU on Flickr8k (Merkx & Frank 2019)."""
+
+    seed: int = Field(0, ge=0, le=MAX_SEED)
+    """Seed of the initial weights and of the order of the batches."""
+    initialisation: InitialisationName = "char_gru"
+    """The initial weights, as in the released code of ``char_gru`` (Merkx & Frank 2019), ``vsepp`` or
+    ``order_embeddings``. Embeddings of tokens start with a standard deviation of 1 in the first and of 0.06 in the
+    others; with the larger one ``hardest`` hardly learns."""
+    loss: Literal["hinge", "hardest", "infonce"] = "hinge"
+    """The objective: ``hinge`` over all mismatched pairs of the minibatch (the published one), ``hardest``
+    over the hardest mismatch of each caption and picture (VSE++), or ``infonce`` in both directions (CLIP)."""
+    reduction: Literal["mean", "sum"] = "mean"
+    """``mean`` over batch x batch (the released code; clipping depends on this scale) or ``sum`` (the paper);
+    with ``hardest`` and ``infonce`` the mean over the batch's pairs."""
+    margin: float = Field(0.2, ge=0)
+    """Margin of ``hinge`` and ``hardest``, in the similarity: of the cosine 0.2 (Merkx & Frank, VSE++), of the order
+    penalty 0.05 (order-embeddings)."""
+    warm_up: int = Field(0, ge=0)
+    """Epochs of ``hinge`` before ``hardest`` begins; unused by the others."""
+    temperature: float = Field(0.07, gt=0)
+    """What ``infonce`` divides scores by at the start (CLIP: 0.07); it is learned. Unused by the others."""
+    dropout_features: float = Field(0.0, ge=0, lt=1)
+    """Share of a picture's (standardised) features set to zero in training."""
+    dropout_states: float = Field(0.0, ge=0, lt=1)
+    """Share of the recurrent states set to zero in training."""
+    weight_decay: float = Field(0.0, ge=0)
+    """Decoupled weight decay, a multiple of the learning rate (AdamW); 0 is plain Adam, as published."""
+    batch: int = Field(32, ge=2)
+    """Pairs in a minibatch, at most (with 2 and an odd number of captions one batch has 3). No picture is twice in a
+    batch: pass i of an epoch takes caption i of every picture."""
+    last_batch: Literal["keep", "drop"] = "keep"
+    """``drop``: batches have exactly ``batch`` pairs and the rest of a pass is left out (Merkx & Frank's and
+    order-embeddings' released code); ``keep``: a pass is cut into batches of nearly equal size, with every caption."""
+    shuffle: Literal["pass", "epoch"] = "pass"
+    """``epoch``: the pictures are shuffled once an epoch and all its passes take them in that order, so the batches
+    of each pass have the same pictures (Merkx & Frank's released code); ``pass``: each pass is shuffled by itself."""
+    bucket: int = Field(1, ge=1)
+    """Batches that are sorted by length together, which saves padding; 1 leaves the order to chance, as published."""
+    epochs: int = Field(32, ge=1)
+    """Passes through all captions, or through all pictures."""
+    captions_per_epoch: Literal["all", "one"] = "all"
+    """``one``: an epoch takes one random caption of each picture (order-embeddings)."""
+    schedule: Literal["cyclic", "step"] = "cyclic"
+    """The learning rate goes up and down in cycles, or is ``rate_max`` at first and falls in steps (VSE++)."""
+    cycle: int = Field(4, ge=1)
+    """Epochs in a cycle of the learning rate; a snapshot is kept at each cycle's end. With ``schedule: step`` the
+    epochs from one snapshot to the next."""
+    rate_min: float = Field(1e-6, gt=0)
+    """Learning rate at both ends of a cycle; unused by ``step``."""
+    rate_max: float = Field(1e-3, gt=0)
+    """Learning rate in the middle of a cycle (Flickr8k 1e-3, COCO 1e-4), or before the first step."""
+    step_epochs: int = Field(15, ge=1)
+    """Epochs from one step of the learning rate to the next (VSE++: 15); unused by ``cyclic``."""
+    step_factor: float = Field(0.1, gt=0, le=1)
+    """What a step multiplies the learning rate by (VSE++: 0.1); unused by ``cyclic``."""
+    clip_images: float | None = Field(0.0025, gt=0)
+    """Largest gradient norm of the picture side; null for none (the released code clips on Flickr8k only)."""
+    clip_captions: float | None = Field(0.05, gt=0)
+    """Largest gradient norm of the caption side; null for none."""
+    clip_scope: Literal["side", "all", "tensor"] = "side"
+    """What these limits hold for: the norm over all weights of the ``side`` (Merkx & Frank), over ``all`` weights of
+    both sides together (VSE++; both limits are then the same), or of each ``tensor`` by itself (order-embeddings)."""
+    average: Literal["none", "ema", "swa"] = "none"
+    """What is validated and kept: the weights themselves, their exponential average over all batches (``ema``), or
+    their mean over the ends of cycles (``swa``, Izmailov et al. 2018)."""
+    average_decay: float = Field(0.999, gt=0, lt=1)
+    """What the exponential average keeps of itself at each batch; unused by the others."""
+    average_start: int = Field(0, ge=0)
+    """Epochs before averaging begins; until then the weights themselves are validated and kept."""
+    snapshots: Literal["cycle", "epoch"] = "cycle"
+    """Keep a snapshot at each cycle's end, or at every epoch."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """``bf16``: bfloat16 autocast around the recurrent layer; faster, other last digits."""
+
+    deterministic: bool = True
+    """On a GPU use only kernels that give the same bits each time; off is faster. On a CPU it is always so."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.schedule == "cyclic" and self.rate_min > self.rate_max:
+            raise ValueError(f"rate_min ({self.rate_min}) is above rate_max ({self.rate_max})")
+        if self.loss == "hardest" and self.warm_up >= self.epochs:
+            raise ValueError(
+                f"warm_up ({self.warm_up}) leaves none of the {self.epochs} epochs for the hardest mismatch"
+            )
+        if self.shuffle == "epoch" and self.bucket > 1:
+            raise ValueError(f"shuffle epoch needs bucket 1 (it is {self.bucket}): sorted by length, passes differ")
+        if self.clip_scope == "all" and self.clip_images != self.clip_captions:
+            raise ValueError(
+                f"clip_scope all has one limit for both sides, but clip_images is {self.clip_images} and "
+                f"clip_captions {self.clip_captions}"
+            )
+        ends = self.epochs - self.epochs % self.cycle if self.average == "swa" else self.epochs
+        if self.average != "none" and self.average_start >= ends:
+            raise ValueError(f"average_start ({self.average_start}) leaves none of the {self.epochs} epochs to average")
+        if self.epochs % self.cycle and self.snapshots == "cycle":
+            raise ValueError(
+                f"epochs ({self.epochs}) is no multiple of cycle ({self.cycle}): the last cycle would not end, "
+                "and its snapshot would be missing"
+            )
+        return self
