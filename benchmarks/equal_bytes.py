@@ -95,7 +95,7 @@ def run(folder: Path, name: str, params: str, threads: int, store: Path) -> None
         "SIGHTWORD_SCRATCH": str(folder / ".scratch"),
     }
     environment.pop("OMP_NUM_THREADS", None)
-    command = [sys.executable, "-m", f"stages.{name}", "--quiet", "--params", params]
+    command = [sys.executable, "-m", "stages", name, "--quiet", "--params", params]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")

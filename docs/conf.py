@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pipeline import __version__
+from sightword import __version__
 
 project = "Sightword"
 author = "The Sightword authors"

@@ -1,16 +1,22 @@
-"""What all stages share: arguments, parameters, logging, and errors a user can read."""
+"""The launcher of the stages: arguments, parameters, logging, facts of the run, and errors a user can read.
+
+A stage is a module of this package with ``SETTINGS``, the class of its section, and ``work``, which takes the section's
+settings and returns notes for the facts, or a function to call once the facts are written, or nothing. ``OPTIONS``, if
+any, are options of its own, as :meth:`argparse.ArgumentParser.add_argument` takes them. A stage does not import the
+launcher: nothing here can change its outputs.
+"""
 
 from __future__ import annotations
 
 import argparse
 import errno
+import importlib
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from ruamel.yaml import YAML
 
@@ -19,68 +25,30 @@ from pipeline.params import params_file
 from sightword import machine
 from sightword.errors import SightwordError
 from sightword.files import FULL
-from sightword.settings import Settings
-
-SettingsT = TypeVar("SettingsT", bound=Settings)
 
 log = logging.getLogger("sightword")
 
-
-@dataclass(frozen=True)
-class Option:
-    """An option of one stage; its value, a text, goes to the stage's ``work`` by name."""
-
-    flag: str
-    metavar: str
-    help: str
-
-    @property
-    def name(self) -> str:
-        """The name of the argument of ``work``."""
-        return self.flag.strip("-").replace("-", "_")
-
-
 Notes = Mapping[str, Any]
-"""What a stage has to say of its run, such as the weights it used: it goes into the run's facts."""
+"""What a stage reports of its run, such as the weights it used: it goes into the run's facts."""
 Cleanup = Callable[[], object]
 """Deletes the state from which a failed run would go on; called once outputs and facts are written."""
 
 
-def run(
-    name: str,
-    settings_class: type[SettingsT],
-    work: Callable[..., Notes | Cleanup | None],
-    options: Sequence[Option] = (),
-) -> None:
-    """Run one stage as a program: read its section, do its work, exit.
+def main() -> None:
+    """Run one stage: read its section, do its work, exit.
 
     Under DVC the facts of the run are kept (:mod:`pipeline.lineage.facts`).
-
-    Args:
-        name: of the stage.
-        settings_class: of its section.
-        work: called with the section's settings, and the options that were given; returns notes for the facts, or a
-            function to call once the facts are written.
-        options: those this stage has beside the common ones.
 
     Exit codes: 0 done, 1 a mistake that the message explains, 2 wrong arguments,
     130 interrupted.
     """
-    parser = argparse.ArgumentParser(
-        prog=f"python -m stages.{name}", description=f"The stage {name} of dvc.yaml. {work.__doc__ or ''}"
-    )
-    parser.add_argument("--params", default="params.yaml", help="the parameter file (default: %(default)s)")
-    parser.add_argument("-v", "--verbose", action="count", default=0, help="log more; twice for debugging")
-    parser.add_argument("-q", "--quiet", action="store_true", help="log only warnings and errors")
-    for option in options:
-        parser.add_argument(option.flag, metavar=option.metavar, help=option.help)
-    arguments = parser.parse_args()
-    given = {option.name: getattr(arguments, option.name) for option in options}
+    name, stage, arguments = _arguments()
+    given = {option: getattr(arguments, option) for option in map(_argument, getattr(stage, "OPTIONS", {}))}
     start_logging(verbose=arguments.verbose, quiet=arguments.quiet)
     try:
-        here = machine.current()  # a wrong setting is told before any work
+        here = machine.current()  # a wrong setting is reported before any work
         recorder = Recorder(name, Path.cwd(), here) if os.environ.get("DVC_STAGE") else None
-        _finish(name, work(params_file.section(arguments.params, settings_class), **given), recorder)
+        _finish(name, stage.work(params_file.section(arguments.params, stage.SETTINGS), **given), recorder)
     except SightwordError as error:
         _fail(name, str(error), debug=arguments.verbose > 1)
     except OSError as error:
@@ -91,6 +59,28 @@ def run(
     except KeyboardInterrupt:
         log.error("%s: interrupted", name)
         sys.exit(130)
+
+
+def _arguments() -> tuple[str, Any, argparse.Namespace]:
+    """Return the stage's name, its module, and the options; a stage has its own help."""
+    parser = argparse.ArgumentParser(prog="python -m stages", description="Run one stage by itself, as DVC does.")
+    parser.add_argument("stage", choices=list(params_file.SECTIONS), help="`NAME --help` lists its options")
+    name = parser.parse_args(sys.argv[1:2]).stage
+    stage = importlib.import_module(f"stages.{name}")
+    parser = argparse.ArgumentParser(
+        prog=f"python -m stages {name}", description=f"The stage {name} of dvc.yaml. {stage.work.__doc__ or ''}"
+    )
+    parser.add_argument("--params", default="params.yaml", help="the parameter file (default: %(default)s)")
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="log more; twice for debugging")
+    parser.add_argument("-q", "--quiet", action="store_true", help="log only warnings and errors")
+    for flag, words in getattr(stage, "OPTIONS", {}).items():
+        parser.add_argument(flag, **words)
+    return name, stage, parser.parse_args(sys.argv[2:])
+
+
+def _argument(flag: str) -> str:
+    """Return the name of the argument of ``work`` that an option gives."""
+    return flag.strip("-").replace("-", "_")
 
 
 def _finish(name: str, result: Notes | Cleanup | None, recorder: Recorder | None) -> None:
@@ -114,7 +104,7 @@ def start_logging(*, verbose: int = 0, quiet: bool = False) -> None:
         level=logging.DEBUG if verbose > 1 else logging.WARNING, format="%(message)s", stream=sys.stderr, force=True
     )
     level = logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO
-    for ours in ("__main__", "sightword", "pipeline", "stages"):
+    for ours in ("sightword", "pipeline", "stages"):
         logging.getLogger(ours).setLevel(level)
     logging.captureWarnings(True)
 
@@ -139,3 +129,7 @@ def _recovery(name: str) -> str:
     commands = [f"dvc checkout {' '.join(cached)}"] if cached else []
     commands += [f"git checkout -- {' '.join(tracked)}"] if tracked else []
     return "`" + "` and `".join(commands) + "`"
+
+
+if __name__ == "__main__":
+    main()

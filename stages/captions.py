@@ -8,9 +8,10 @@ import logging
 from collections import Counter
 
 from sightword.captions.settings import CaptionsSettings
-from stages.__main__ import run
 
 log = logging.getLogger(__name__)
+
+SETTINGS = CaptionsSettings
 
 
 def work(settings: CaptionsSettings) -> None:
@@ -38,7 +39,3 @@ def work(settings: CaptionsSettings) -> None:
         vocabulary.unit,
         ", ".join(f"{unknown[split]} in {split}" for split in ("train", "dev", "test")),
     )
-
-
-if __name__ == "__main__":
-    run("captions", CaptionsSettings, work)

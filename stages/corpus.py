@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from sightword.corpus.settings import CorpusSettings
 from sightword.errors import ParamsError
 from sightword.files import atomic_folder, write_text
-from stages.__main__ import run
 
 if TYPE_CHECKING:
     from sightword.corpus.records import Corpus
 
 log = logging.getLogger(__name__)
+
+SETTINGS = CorpusSettings
 
 FOLDER = Path("data/corpus")
 PICTURES = FOLDER / "pictures"
@@ -61,7 +62,3 @@ def _published(settings: CorpusSettings) -> Corpus:
             text = f"Empty: only the sample's {kind} are made by the stage corpus.\n"
             write_text(folder / name / "README.txt", text)
     return corpus
-
-
-if __name__ == "__main__":
-    run("corpus", CorpusSettings, work)

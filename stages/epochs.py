@@ -7,9 +7,10 @@ from __future__ import annotations
 import logging
 
 from sightword.selection.epochs_settings import EpochsSettings
-from stages.__main__ import run
 
 log = logging.getLogger(__name__)
+
+SETTINGS = EpochsSettings
 
 FEATURES = "data/features/features.h5"
 
@@ -37,7 +38,3 @@ def work(settings: EpochsSettings) -> None:
         len(measured),
         ", ".join(settings.tasks) or "nothing",
     )
-
-
-if __name__ == "__main__":
-    run("epochs", EpochsSettings, work)

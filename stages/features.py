@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sightword.features.settings import FeaturesSettings
-from stages.__main__ import Option, run
 
 if TYPE_CHECKING:
     from sightword.features.compute import ResizedCorpus
@@ -19,16 +18,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+SETTINGS = FeaturesSettings
+
 IMAGES = Path("data/corpus/images.parquet")
 RESIZED = Path("data/resized")
 FEATURES = Path("data/features")
 
-PART = Option(
-    "--part",
-    metavar="I/N",
-    help="only compute part I of N (such as 3/8) into the store, which any number of machines may do at the same "
-    "time; a run without it then puts the whole together",
-)
+OPTIONS = {
+    "--part": {
+        "metavar": "I/N",
+        "help": "only compute part I of N (such as 3/8) into the store, which any number of machines may do at the "
+        "same time; a run without it then puts the whole together",
+    },
+}
 
 
 def work(settings: FeaturesSettings, part: str | None = None) -> dict[str, str] | None:
@@ -141,7 +143,3 @@ def _tell_speed(speed: Speed, settings: FeaturesSettings) -> None:
             settings.precision,
             speed.peak / 1e9,
         )
-
-
-if __name__ == "__main__":
-    run("features", FeaturesSettings, work, [PART])

@@ -8,9 +8,10 @@ import logging
 from pathlib import Path
 
 from sightword.report.settings import ReportSettings
-from stages.__main__ import run
 
 log = logging.getLogger(__name__)
+
+SETTINGS = ReportSettings
 
 
 def work(settings: ReportSettings) -> None:
@@ -34,7 +35,3 @@ def work(settings: ReportSettings) -> None:
     for note in made.notes:
         log.warning("report: %s", note)
     log.info("report: report/index.html, %d kB with %d pictures", made.size // 1000, made.pictures)
-
-
-if __name__ == "__main__":
-    run("report", ReportSettings, work)

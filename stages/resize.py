@@ -6,9 +6,10 @@ import logging
 from pathlib import Path
 
 from sightword.images.settings import ResizeSettings
-from stages.__main__ import run
 
 log = logging.getLogger(__name__)
+
+SETTINGS = ResizeSettings
 
 IMAGES = Path("data/corpus/images.parquet")
 RESIZED = Path("data/resized")
@@ -24,7 +25,3 @@ def work(settings: ResizeSettings) -> None:
     if not any(source.path for source in sources):
         log.info("resize: the corpus came without pictures, so the %d shards are empty", settings.shards)
     log.info("resize: %d pictures in %d shards, %d rejected", summary.pictures, settings.shards, len(summary.rejects))
-
-
-if __name__ == "__main__":
-    run("resize", ResizeSettings, work)

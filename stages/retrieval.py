@@ -11,9 +11,10 @@ from typing import Any
 
 from sightword.errors import ScoringError
 from sightword.retrieval.settings import RetrievalSettings
-from stages.__main__ import run
 
 log = logging.getLogger(__name__)
+
+SETTINGS = RetrievalSettings
 
 ENCODER = Path("models/encoder")
 FEATURES = Path("data/features/features.h5")
@@ -93,7 +94,3 @@ def work(settings: RetrievalSettings) -> None:
             for direction in ("caption_to_image", "image_to_caption")
         ),
     )
-
-
-if __name__ == "__main__":
-    run("retrieval", RetrievalSettings, work)

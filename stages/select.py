@@ -7,9 +7,10 @@ from __future__ import annotations
 import logging
 
 from sightword.selection.settings import SelectSettings
-from stages.__main__ import run
 
 log = logging.getLogger(__name__)
+
+SETTINGS = SelectSettings
 
 FEATURES = "data/features/features.h5"
 
@@ -53,7 +54,3 @@ def work(settings: SelectSettings) -> None:
         },
     )
     log.info("select: epochs %s of %d snapshots in models/encoder", chosen, len(snapshots.epochs))
-
-
-if __name__ == "__main__":
-    run("select", SelectSettings, work)

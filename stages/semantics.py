@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from sightword.semantics.settings import SemanticsSettings
-from stages.__main__ import run
 
 log = logging.getLogger(__name__)
+
+SETTINGS = SemanticsSettings
 
 ENCODER = Path("models/encoder")
 CAPTIONS = Path("data/captions/captions.parquet")
@@ -79,7 +80,3 @@ def work(settings: SemanticsSettings) -> None:
         f"{sum(scores) / len(scores):.3f}" if scores else "undefined",
         len(found.accuracies),
     )
-
-
-if __name__ == "__main__":
-    run("semantics", SemanticsSettings, work)

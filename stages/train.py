@@ -9,21 +9,23 @@ from __future__ import annotations
 import contextlib
 import logging
 import shutil
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sightword.training.settings import TrainSettings
-from stages.__main__ import Cleanup, run
 
 if TYPE_CHECKING:
     from sightword.model.encoders import Encoders
 
 log = logging.getLogger(__name__)
 
+SETTINGS = TrainSettings
+
 CAPTIONS = "data/captions/captions.parquet"
 VOCABULARY = "data/captions/vocabulary.json"
 
 
-def work(settings: TrainSettings) -> Cleanup:
+def work(settings: TrainSettings) -> Callable[[], object]:
     """Train the caption and image encoders, keep snapshots."""
     from sightword import devices, machine
     from sightword.captions.table import check_vocabulary, read_captions
@@ -118,7 +120,3 @@ def work(settings: TrainSettings) -> Cleanup:
         log.info("train: %d epochs, %d snapshots in models/snapshots", settings.epochs, len(epochs))
         stack.callback(checkpoint.done)
         return stack.pop_all().close  # until it is called, no other process takes the checkpoint
-
-
-if __name__ == "__main__":
-    run("train", TrainSettings, work)

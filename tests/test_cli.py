@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import pipeline
+import sightword
 from pipeline.cli import main
 from pipeline.params import params_file
 from sightword.semantics.datasets import Pairs
@@ -65,7 +65,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(["--version"])
     assert stopped.value.code == 0
-    assert capsys.readouterr().out == f"sightword {pipeline.__version__}\n"
+    assert capsys.readouterr().out == f"sightword {sightword.__version__}\n"
 
 
 @pytest.mark.parametrize("argv", [[], ["nonsense"], ["recipe"], ["recipe", "sample", "--nonsense"]])

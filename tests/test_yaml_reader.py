@@ -89,7 +89,7 @@ def test_a_long_value_is_cut_in_the_message(repository, tmp_path):
     assert len(str(caught.value)) < 500
 
 
-@pytest.mark.parametrize("command", [["-m", "pipeline.cli", "doctor", "--quick"], ["-m", "stages.report"]])
+@pytest.mark.parametrize("command", [["-m", "pipeline.cli", "doctor", "--quick"], ["-m", "stages", "report"]])
 def test_commands_and_stages_end_with_one_message(repository, tmp_path, command):
     (tmp_path / "params.yaml").write_text(BOMB + "report:\n  title: *a9\n")
     (tmp_path / "dvc.yaml").write_text("stages: {}\n")

@@ -10,8 +10,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pipeline import __version__
 from pipeline.cli import doctor, downloads, encoder, lineage, project, search, store, sweeps, systems
+from sightword import __version__
 from sightword.errors import SightwordError
 
 

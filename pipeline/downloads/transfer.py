@@ -24,7 +24,7 @@ from typing import Any
 import requests
 from tqdm import tqdm
 
-from pipeline import __version__
+from sightword import __version__
 from sightword.errors import DownloadError
 from sightword.files import FULL, require_regular, write_text
 

@@ -5,9 +5,9 @@ It reads ``dvc.lock`` and git as data, and needs neither DVC nor the data themse
 
 from typing import Any
 
-from sightword._lazy import open_door
+from sightword._lazy import load
 
-_DOORS = {
+_LAZY = {
     "audit": "pipeline.lineage.chain",
     "verify": "pipeline.lineage.verification",
 }
@@ -15,4 +15,4 @@ __all__ = ["audit", "verify"]
 
 
 def __getattr__(name: str) -> Any:
-    return open_door(__name__, _DOORS, name)
+    return load(__name__, _LAZY, name)

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 __all__ = ["extract"]
 
-_DOORS = {"extract": "sightword.features.api"}
+_LAZY = {"extract": "sightword.features.api"}
 
 
 def __getattr__(name: str) -> Any:
-    from sightword._lazy import open_door
+    from sightword._lazy import load
 
-    return open_door(__name__, _DOORS, name)
+    return load(__name__, _LAZY, name)

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 __all__ = ["score"]
 
-_DOORS = {"score": "sightword.retrieval.protocols"}
+_LAZY = {"score": "sightword.retrieval.protocols"}
 
 
 def __getattr__(name: str) -> Any:
-    from sightword._lazy import open_door
+    from sightword._lazy import load
 
-    return open_door(__name__, _DOORS, name)
+    return load(__name__, _LAZY, name)

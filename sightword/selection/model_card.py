@@ -137,7 +137,7 @@ def _use(encoder: SentenceEncoder) -> str:
 With Sightword installed, in the folder above this one:
 
 ```python
-from pipeline import SentenceEncoder
+from sightword import SentenceEncoder
 
 encoder = SentenceEncoder.load("encoder")
 captions = encoder.encode(["a dog runs in the snow", "two children on a beach"])  # (2, {encoder.width})

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BagOfWords", "SentEvalEncoder", "evaluate"]
 
-_DOORS = {
+_LAZY = {
     "BagOfWords": "sightword.semantics.word_vectors",
     "SentEvalEncoder": "sightword.semantics.callbacks",
     "evaluate": "sightword.semantics.evaluation",
@@ -23,6 +23,6 @@ _DOORS = {
 
 
 def __getattr__(name: str) -> Any:
-    from sightword._lazy import open_door
+    from sightword._lazy import load
 
-    return open_door(__name__, _DOORS, name)
+    return load(__name__, _LAZY, name)

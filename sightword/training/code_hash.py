@@ -6,9 +6,9 @@ import ast
 import hashlib
 from pathlib import Path
 
-import pipeline
+import sightword
 
-_PLACE = Path(pipeline.__path__[0])
+_PLACE = Path(sightword.__path__[0])
 _HERE = Path(__file__).parent
 
 
@@ -56,7 +56,7 @@ def _imports(path: Path) -> list[str]:
 def _files(name: str) -> list[Path]:
     """The files that importing a module of the library runs: its own, and those of the packages around it."""
     first, *inner = name.split(".")
-    if first != "pipeline":
+    if first != "sightword":
         return []
     places = [_PLACE.joinpath(*inner[:length]) for length in range(len(inner) + 1)]
     candidates = [file for place in places for file in (place / "__init__.py", place.with_suffix(".py"))]

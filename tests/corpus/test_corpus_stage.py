@@ -94,7 +94,7 @@ def stage(name: str, folder: Path, repository: Path, **corpus: object) -> subpro
         YAML().dump(document, stream)
     environment = {**os.environ, "PYTHONPATH": str(repository), "SIGHTWORD_WORKERS": "0"}
     environment.pop("DVC_STAGE", None)
-    command = [sys.executable, "-m", f"stages.{name}"]
+    command = [sys.executable, "-m", "stages", name]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=60)
     assert "Traceback" not in done.stderr
     return done

@@ -226,7 +226,7 @@ def test_what_a_training_holds_is_about_what_was_reckoned(tmp_path: Path, reposi
         assert old in values
         values = values.replace(old, new, 1)
     (tmp_path / "params.yaml").write_text(values)
-    held = 1e6 * peak(repository, tmp_path, "-m", "stages.train", "-q")
+    held = 1e6 * peak(repository, tmp_path, "-m", "stages", "train", "-q")
     settings = params_file.load("params.yaml")
     facts = {**TORCH, "dimension": 2048, **encoder_sizes(settings["train"], train_tokens(), 2048)}
     situation = Situation(tmp_path, tmp_path, known={"torch": facts})

@@ -71,7 +71,7 @@ class Project:
         }
         environment.pop("DVC_STAGE", None)
         return subprocess.Popen(
-            [sys.executable, "-m", "stages.features", *arguments],
+            [sys.executable, "-m", "stages", "features", *arguments],
             cwd=self.folder, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
 

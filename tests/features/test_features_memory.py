@@ -42,7 +42,7 @@ def test_memory_does_not_grow_with_the_pictures(repository, tmp_path) -> None:
     for count in (300, 10_000):
         folder = project(repository, tmp_path / str(count), count, 48, crop=48, crops="one")
         store = str(tmp_path / f"store-{count}")
-        peaks[count] = peak(repository, folder, "-m", "stages.features", "-q", SIGHTWORD_STORE=store)
+        peaks[count] = peak(repository, folder, "-m", "stages", "features", "-q", SIGHTWORD_STORE=store)
     # Ids and keys take 2 kB a picture; the pictures (69 MB) and features (41 MB) would come on top.
     assert (tmp_path / "10000/data/features/features.h5").stat().st_size > 40e6
     assert peaks[10_000] < peaks[300] + 70
@@ -52,5 +52,5 @@ def test_memory_does_not_grow_with_the_pictures(repository, tmp_path) -> None:
 def test_the_published_network_fits_a_plain_computer(repository, tmp_path) -> None:
     folder = project(repository, tmp_path / "project", 4, 256, backbone="resnet152")
     store = str(tmp_path / "store")
-    held = peak(repository, folder, "-m", "stages.features", "-q", SIGHTWORD_STORE=store, SIGHTWORD_THREADS="2")
+    held = peak(repository, folder, "-m", "stages", "features", "-q", SIGHTWORD_STORE=store, SIGHTWORD_THREADS="2")
     assert held < 3000

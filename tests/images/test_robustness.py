@@ -296,7 +296,7 @@ def run(repository: Path, folder: Path, rows: list[Row], max_rejects: int) -> su
     environment = {**os.environ, "PYTHONPATH": str(repository), "SIGHTWORD_WORKERS": "1", "SIGHTWORD_THREADS": "1"}
     environment.pop("DVC_STAGE", None)
     return subprocess.run(
-        [sys.executable, "-m", "stages.resize"],
+        [sys.executable, "-m", "stages", "resize"],
         cwd=folder,
         env=environment,
         capture_output=True,

@@ -43,7 +43,7 @@ def prepare(folder: Path) -> None:
 def run(stage: str, **environment: str) -> subprocess.CompletedProcess[str]:
     settings = {"PYTHONPATH": str(REPOSITORY), "SIGHTWORD_DEVICE": "cpu", "SIGHTWORD_THREADS": "1"}
     return subprocess.run(
-        [sys.executable, "-m", f"stages.{stage}"],
+        [sys.executable, "-m", "stages", stage],
         env={**os.environ, **settings, **environment}, check=False, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
 

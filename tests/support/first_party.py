@@ -10,7 +10,9 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-PACKAGES = ("pipeline", "stages")
+PACKAGES = ("sightword", "pipeline", "stages")
+IDLE = ("sightword/__init__.py", "sightword/_lazy.py", "sightword/errors.py", "stages/__init__.py")
+"""Files that a stage loads and that cannot change an output: names loaded later, errors, a check of the interpreter."""
 
 
 def needed_files(root: Path, module: str) -> set[str]:
@@ -20,7 +22,7 @@ def needed_files(root: Path, module: str) -> set[str]:
     while waiting:
         name = waiting.pop()
         path = _file(root, name)
-        if path in found:
+        if path in found or path in IDLE:
             continue
         found |= {path, *data_files(root, path)}
         parts = name.split(".")

@@ -1,4 +1,4 @@
-"""A stage run as ``python -m stages.NAME`` runs it, but in the process of the test, where torch is loaded already."""
+"""A stage run as ``python -m stages NAME`` runs it, but in the process of the test, where torch is loaded already."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def run_here(
         patch.delenv("DVC_STAGE", raising=False)
         for name, value in {**MACHINE, **environment}.items():
             patch.setenv(name, value)
-        patch.setattr(sys, "argv", [f"stages.{stage}", *arguments])
+        patch.setattr(sys, "argv", ["stages", stage, *arguments])
         try:
-            runpy.run_path(str(repository / f"stages/{stage}.py"), run_name="__main__")
+            runpy.run_path(str(repository / "stages/__main__.py"), run_name="__main__")
         except SystemExit as stop:
             code = stop.code or 0
         except Exception:  # noqa: BLE001  # whatever it is, the interpreter would print it

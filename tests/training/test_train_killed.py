@@ -58,7 +58,7 @@ def start(project: Path, repository: Path, scratch: Path, **more: str) -> subpro
     environment.pop("DVC_STAGE", None)
     environment |= more
     return subprocess.Popen(
-        [sys.executable, "-m", "stages.train"], cwd=project, env=environment, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "stages", "train"], cwd=project, env=environment, stderr=subprocess.PIPE, text=True
     )
 
 

@@ -67,7 +67,7 @@ def test_memory_is_that_of_the_features_and_a_batch(repository, tmp_path):
     for pictures in (1_000, COCO // 10):
         folder = project(repository, tmp_path / str(pictures), pictures, hidden=64, batch=500)
         scratch = str(tmp_path / f"scratch-{pictures}")
-        held[pictures] = peak(repository, folder, "-m", "stages.train", "-q", SIGHTWORD_SCRATCH=scratch)
+        held[pictures] = peak(repository, folder, "-m", "stages", "train", "-q", SIGHTWORD_SCRATCH=scratch)
     growth = (held[COCO // 10] - held[1_000]) / (COCO // 10 - 1_000)  # megabytes a picture
     assert growth > WIDTH * 4 / 1e6
     # 1.5 GB stands for torch and a batch of the largest published network.

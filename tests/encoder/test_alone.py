@@ -24,7 +24,7 @@ HEAVY = {"torch", "numpy", "safetensors", "dvc", "pandas", "torchvision", "pyarr
 PROGRAM = """
 import json, sys
 sys.path[:0] = sys.argv[1:3]
-from pipeline import SentenceEncoder
+from sightword import SentenceEncoder
 encoder = SentenceEncoder.load(sys.argv[3])
 texts = json.loads(sys.argv[4])
 captions = encoder.encode(texts, show_progress_bar=True)
@@ -101,14 +101,14 @@ def test_the_same_numbers_where_only_torch_safetensors_and_numpy_are_installed(r
 
 
 def test_importing_the_package_loads_nothing_heavy():
-    code = f"import sys, pipeline; print(sorted({HEAVY} & sys.modules.keys()))"
+    code = f"import sys, sightword; print(sorted({HEAVY} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
 def test_what_the_package_has_not_is_told_as_python_tells_it():
-    import pipeline
+    import sightword
 
     with pytest.raises(AttributeError, match="has no attribute 'Encoder'"):
-        _ = pipeline.Encoder
-    assert pipeline.SentenceEncoder is SentenceEncoder
+        _ = sightword.Encoder
+    assert sightword.SentenceEncoder is SentenceEncoder

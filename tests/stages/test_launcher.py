@@ -11,7 +11,7 @@ NAMES = ("corpus", "resize", "features", "captions", "train", "select", "retriev
 
 def start(repository, folder, name, *arguments, **environment):
     return subprocess.run(
-        [sys.executable, "-m", f"stages.{name}", *arguments],
+        [sys.executable, "-m", "stages", name, *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(repository), **environment},
         capture_output=True,
@@ -29,8 +29,8 @@ def project(repository, tmp_path):
 @pytest.mark.parametrize("name", NAMES)
 def test_help_says_what_the_stage_does_and_loads_nothing_heavy(repository, project, name):
     code = (
-        f"import runpy, sys; sys.argv = ['x', '--help']\n"
-        f"try: runpy.run_module('stages.{name}', run_name='__main__')\n"
+        f"import runpy, sys; sys.argv = ['x', '{name}', '--help']\n"
+        f"try: runpy.run_module('stages', run_name='__main__')\n"
         f"except SystemExit as stop: assert stop.code == 0\n"
         f"heavy = {{'torch', 'torchvision', 'pandas', 'pyarrow', 'h5py', 'matplotlib', 'dvc'}} & set(sys.modules)\n"
         f"assert not heavy, heavy"
@@ -65,7 +65,7 @@ def test_under_dvc_the_message_says_how_removed_outputs_come_back(repository, pr
 def test_another_interpreter_is_told_in_one_line(repository, tmp_path):
     """-S leaves out site-packages: an interpreter in which nothing is installed."""
     done = subprocess.run(
-        [sys.executable, "-S", "-m", "stages.train"],
+        [sys.executable, "-S", "-m", "stages", "train"],
         cwd=repository,
         env={"PATH": os.environ["PATH"]},
         capture_output=True,

@@ -12,27 +12,23 @@ import torch
 from sightword.training import code_hash
 from sightword.training.checkpoint import open_checkpoint
 
-READING = {"pipeline/params/params_file.py", "sightword/yaml_reader.py", "sightword/features/origin.py"}
-"""Of the stage only: what it finds is among the inputs, or a text for people."""
-
-
-AROUND = ("pipeline/lineage/", "sightword/group_files.py")
-"""What keeps the facts of the run, when it is done."""
+OF_THE_STAGE = {"sightword/features/origin.py"}
+"""Imported by the stage alone: a text for people."""
 
 
 def test_all_code_of_the_library_that_the_stage_runs_is_in_it(repository):
-    needed = {path for path in first_party.needed_files(repository, "stages.train") if path.startswith("pipeline/")}
-    needed -= READING | {path for path in needed if path.startswith(AROUND)}
-    assert {path.relative_to(repository).as_posix() for path in code_hash.code_files()} == needed
+    needed = {path for path in first_party.needed_files(repository, "stages.train") if path.startswith("sightword/")}
+    found = {path.relative_to(repository).as_posix() for path in code_hash.code_files()}
+    assert found - set(first_party.IDLE) == needed - OF_THE_STAGE
 
 
 @pytest.fixture
 def copy(tmp_path, monkeypatch):
     """A copy of the library, looked at in place of this one."""
-    shutil.copytree(code_hash._PLACE, tmp_path / "pipeline", ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(code_hash, "_PLACE", tmp_path / "pipeline")
-    monkeypatch.setattr(code_hash, "_HERE", tmp_path / "pipeline" / "training")
-    return tmp_path / "pipeline"
+    shutil.copytree(code_hash._PLACE, tmp_path / "sightword", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(code_hash, "_PLACE", tmp_path / "sightword")
+    monkeypatch.setattr(code_hash, "_HERE", tmp_path / "sightword" / "training")
+    return tmp_path / "sightword"
 
 
 def test_a_change_of_what_training_runs_changes_it_and_no_other(copy):
