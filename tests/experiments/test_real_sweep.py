@@ -10,7 +10,7 @@ import time
 import pytest
 from checkout import Checkout
 from ruamel.yaml import YAML
-from small_run import shorten
+from small_run import forget
 
 GRID = """\
 name: g
@@ -35,7 +35,7 @@ def copy(repository, tmp_path):
     for section in ("plots", "artifacts"):
         del pipeline[section]
     yaml.dump(pipeline, found.folder / "dvc.yaml")
-    shorten(found)
+    forget(found)
     found.run("git", "add", "-A")
     found.run("git", "commit", "-qm", "few pictures")
     (tmp_path / "g.yaml").write_text(GRID)

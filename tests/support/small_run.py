@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from checkout import Checkout, environment
-from ruamel.yaml import YAML
 
 CheckoutT = TypeVar("CheckoutT", bound=Checkout)
 
@@ -28,7 +27,7 @@ def make_small(checkout: Checkout) -> None:
         select__members=1,
         retrieval__top=4,
     )
-    shorten(checkout)
+    forget(checkout)
 
 
 def few_pairs(checkout: Checkout) -> None:
@@ -37,19 +36,8 @@ def few_pairs(checkout: Checkout) -> None:
     checkout.change("data/raw/sample/scenes.yaml", pairs__sick={"train": 60, "trial": 20, "test": 40})
 
 
-def shorten(checkout: Checkout) -> None:
-    """Let stages depend on the folders of the code instead of on each file, and forget earlier runs.
-
-    DVC reads and writes its two files again and again, and slowly: with 1,100 names of files that takes as long as
-    the stages do.
-    """
-    yaml = YAML()
-    path = checkout.folder / "dvc.yaml"
-    pipeline = yaml.load(path)
-    for stage in pipeline["stages"].values():
-        data = [name for name in stage["deps"] if not name.startswith(("pipeline/", "stages/"))]
-        stage["deps"] = [*data, "pipeline", "stages"]
-    yaml.dump(pipeline, path)
+def forget(checkout: Checkout) -> None:
+    """Forget earlier runs: DVC reads and writes their long file again and again, and slowly."""
     (checkout.folder / "dvc.lock").write_text("schema: '2.0'\nstages: {}\n")
 
 

@@ -1,0 +1,71 @@
+"""DVC runs a stage again after an edit that can change its outputs, and after no other."""
+
+from __future__ import annotations
+
+import json
+
+import first_party
+import pytest
+from checkout import Checkout
+
+from pipeline.params import params_file
+
+IDLE = {
+    "an error text": "sightword/errors.py",
+    "a log line": "stages/__main__.py",
+    "the version": "pyproject.toml",
+    "the command line": "pipeline/cli/__init__.py",
+    "doctor": "pipeline/doctor/checks.py",
+    "lineage": "pipeline/lineage/facts.py",
+    "the parameters' document": "pipeline/params/params_file.py",
+    "the export to ONNX": "sightword/encoder/export.py",
+    "the module for sentence-transformers": "sightword/encoder/sentence_transformers.py",
+}
+
+
+@pytest.fixture(scope="module")
+def finished(small_run, tmp_path_factory) -> Checkout:
+    """The sample on a few pictures, run and committed."""
+    folder = tmp_path_factory.mktemp("reruns")
+    return small_run.copy(folder / "clone", folder / "store", Checkout)
+
+
+def changed(checkout: Checkout) -> dict[str, set[str]]:
+    """Return the dependencies that DVC finds changed, by stage."""
+    found: dict[str, set[str]] = {}
+    for stage, changes in json.loads(checkout.run("dvc", "status", "--json").stdout).items():
+        for change in changes:
+            assert isinstance(change, dict), (stage, change)
+            assert set(change) == {"changed deps"}, (stage, change)
+            found.setdefault(stage, set()).update(change["changed deps"])
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", IDLE.values(), ids=IDLE)
+def test_an_edit_that_cannot_change_an_output_runs_nothing(finished, path):
+    before = (finished.folder / path).read_text()
+    (finished.folder / path).write_text(before + "# another line\n")
+    try:
+        assert changed(finished) == {}
+    finally:
+        (finished.folder / path).write_text(before)
+
+
+@pytest.mark.slow
+def test_an_edit_in_a_room_reruns_the_stages_that_import_it(finished, repository):
+    """Every file is edited at once: the dependencies that changed tell which room reruns which stage."""
+    for package in first_party.PACKAGES:
+        for path in (finished.folder / package).rglob("*.py"):
+            with path.open("a") as file:
+                file.write("# another line\n")
+    after = changed(finished)
+    finished.run("git", "checkout", "--", ".")
+    for name in params_file.SECTIONS:
+        needed = first_party.needed_files(repository, f"stages.{name}")
+        assert {_room(path) for path in after[name]} == {_room(path) for path in needed}, name
+
+
+def _room(path: str) -> str:
+    """Return the folder of a file of a package; a file that lies beside the folders is a room of its own."""
+    return "/".join(path.split("/")[:2])
