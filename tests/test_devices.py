@@ -44,7 +44,7 @@ def test_the_first_call_of_mkls_vector_functions_is_in_one_thread_wherever_a_pro
 def test_threads_that_compute_are_started_behind_that_call_only(repository):
     """Each module of the library that starts threads and imports torch imports the one with the call."""
     starting = []
-    for path in sorted((repository / "pipeline").rglob("*.py")):
+    for path in sorted((repository / "sightword").rglob("*.py")):
         text, name = path.read_text(), str(path.relative_to(repository))
         if "import torch\n" in text and re.search(r"ThreadPoolExecutor\(|threading\.Thread\(|\bpool\(", text):
             starting.append(name)

@@ -26,7 +26,7 @@ SCRIPT = """
     from pipeline.downloads.fetching import Order, fetch
     from pipeline.downloads.sources import Source
     from pipeline.downloads.transfer import Patience
-    from pipeline.errors import DownloadError
+    from sightword.errors import DownloadError
     source = Source.model_validate_json(sys.argv[1])
     try:
         print(fetch(source, Order("own", Path(sys.argv[2]) / "own", patience=Patience(wait=0.01))).state)

@@ -17,7 +17,7 @@ from sightword.files import write_table
 DECODE = """
 import sys
 from pathlib import Path
-from pipeline.images.decode import RejectError, decode
+from sightword.images.decode import RejectError, decode
 try:
     picture = decode(Path(sys.argv[1]).read_bytes(), exif=True, max_pixels=100_000_000)
 except RejectError as error:

@@ -60,6 +60,8 @@ def imports(root: Path, path: str) -> list[str]:
             if module.split(".")[0] not in PACKAGES:
                 continue
             for alias in node.names:
+                if alias.name == "__version__":
+                    continue  # of the distribution: it stands in no module
                 names.append(_origin(root, path, node.lineno, module, alias.name))
     return [name for name in names if name.split(".")[0] in PACKAGES]
 
