@@ -123,6 +123,7 @@ def main() -> None:
     parser.add_argument("--project", type=Path, default=REPOSITORY, help="a project (default: this repository)")
     parser.add_argument("--runs", type=int, help="of each stage, precision and number of threads (default: 20)")
     parser.add_argument("--stages", help="only these, such as train,select; those before run once")
+    parser.add_argument("--load", type=int, help="most busy processes beside a stage (default: one more than CPUs)")
     parser.add_argument("--quick", action="store_true", help="3 runs, and 4 epochs of training")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # busy processes and the copy go with it
@@ -140,7 +141,8 @@ def main() -> None:
         if unknown := set(chosen) - set(stages):
             sys.exit(f"no such stage: {', '.join(sorted(unknown))}; there are {', '.join(stages)}")
         print(f"{'stage':10} {'precision':9} threads  runs  distinct outputs", flush=True)
-        with changing_load(len(os.sched_getaffinity(0)) + 1):
+        busy = len(os.sched_getaffinity(0)) + 1 if arguments.load is None else arguments.load
+        with changing_load(busy):
             for name, stage in stages.items():
                 if name not in chosen:
                     run(folder, name, "params.yaml", THREADS[-1], folder / ".stores" / "warm")
