@@ -21,7 +21,7 @@ install: $(VENV)/.installed ## Make .venv with the pinned packages (quick when d
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Sightword needs Python 3.11 or newer; this is " + sys.version.split()[0] + " (make PYTHON=python3.12 chooses another)")'
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
 repro: install ## Run the pipeline on what params.yaml says (the sample at first)
