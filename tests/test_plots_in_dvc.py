@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 
+import fork_server
 import pytest
 from ruamel.yaml import YAML
 
@@ -44,14 +44,14 @@ def project(repository, tmp_path):
     drawn = [plot for plot in everything["plots"] if any(word in str(plot) for word in words)]
     with (tmp_path / "dvc.yaml").open("w") as file:
         yaml.dump({"plots": drawn}, file)
-    for command in (["git", "init", "-q"], [sys.executable, "-m", "dvc", "init", "-q"]):
+    for command in (["git", "init", "-q"], [fork_server.python(), "-m", "dvc", "init", "-q"]):
         subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     shutil.copytree(repository / ".dvc/plots", tmp_path / ".dvc/plots", dirs_exist_ok=True)
     return tmp_path
 
 
 def dvc(folder, *arguments):
-    command = [sys.executable, "-m", "dvc", *arguments, "--json"]
+    command = [fork_server.python(), "-m", "dvc", *arguments, "--json"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

@@ -7,9 +7,9 @@ import logging
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
+import fork_server
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -94,7 +94,7 @@ def stage(name: str, folder: Path, repository: Path, **corpus: object) -> subpro
         YAML().dump(document, stream)
     environment = {**os.environ, "PYTHONPATH": str(repository), "SIGHTWORD_WORKERS": "0"}
     environment.pop("DVC_STAGE", None)
-    command = [sys.executable, "-m", "stages", name]
+    command = [fork_server.python(), "-m", "stages", name]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=60)
     assert "Traceback" not in done.stderr
     return done

@@ -8,12 +8,12 @@ import random
 import re
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import fork_server
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -71,7 +71,7 @@ class Project:
         }
         environment.pop("DVC_STAGE", None)
         return subprocess.Popen(
-            [sys.executable, "-m", "stages", "features", *arguments],
+            [fork_server.python(), "-m", "stages", "features", *arguments],
             cwd=self.folder, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
 

@@ -9,13 +9,13 @@ import os
 import re
 import struct
 import subprocess
-import sys
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
+import fork_server
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -296,7 +296,7 @@ def run(repository: Path, folder: Path, rows: list[Row], max_rejects: int) -> su
     environment = {**os.environ, "PYTHONPATH": str(repository), "SIGHTWORD_WORKERS": "1", "SIGHTWORD_THREADS": "1"}
     environment.pop("DVC_STAGE", None)
     return subprocess.run(
-        [sys.executable, "-m", "stages", "resize"],
+        [fork_server.python(), "-m", "stages", "resize"],
         cwd=folder,
         env=environment,
         capture_output=True,

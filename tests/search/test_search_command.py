@@ -12,10 +12,10 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import fork_server
 import pytest
 from search_world import EVIL
 from sums import renew
@@ -24,7 +24,9 @@ from pipeline.cli import main
 from sightword.files import read_json, write_json
 from sightword.search.uploads import MAX_BYTES
 
-COMMAND = [sys.executable, "-m", "pipeline.cli", "search", "models/encoder"]
+
+def command() -> list[str]:
+    return [fork_server.python(), "-m", "pipeline.cli", "search", "models/encoder"]
 
 
 @pytest.fixture(autouse=True)
@@ -145,7 +147,7 @@ def test_options_that_make_no_sense_end_with_2(options):
 
 
 def test_bytes_that_are_no_text_are_told_at_once_on_the_command_line():
-    done = subprocess.run([*(word.encode() for word in COMMAND), b"a dog \xff"], capture_output=True, check=False)
+    done = subprocess.run([*(word.encode() for word in command()), b"a dog \xff"], capture_output=True, check=False)
     assert done.returncode == 1
     assert done.stderr.decode() == "sightword: the query is not valid UTF-8 (character 7); expected text in UTF-8\n"
 
@@ -153,7 +155,7 @@ def test_bytes_that_are_no_text_are_told_at_once_on_the_command_line():
 @pytest.mark.slow
 def test_lines_of_standard_input_are_answered_one_by_one(searcher):
     lines = b"a red circle\n\n\xff\xfe\n\xd0\xb4\na blue square\r\n"
-    done = subprocess.run([*COMMAND, "--json", "--top", "2"], input=lines, capture_output=True, check=False)
+    done = subprocess.run([*command(), "--json", "--top", "2"], input=lines, capture_output=True, check=False)
     assert done.returncode == 1
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert [answer["query"] for answer in found] == ["a red circle", "a blue square"]
@@ -167,7 +169,7 @@ def test_lines_of_standard_input_are_answered_one_by_one(searcher):
 @pytest.mark.slow
 def test_on_a_terminal_it_asks_until_an_empty_line():
     terminal, end = pty.openpty()
-    process = subprocess.Popen([*COMMAND, "--top", "1"], stdin=end, stdout=end, stderr=end)
+    process = subprocess.Popen([*command(), "--top", "1"], stdin=end, stdout=end, stderr=end)
     os.close(end)
     said = until(terminal, b"> ")
     assert b"Type a sentence; an empty line ends." in said
@@ -195,7 +197,10 @@ def until(terminal: int, wanted: bytes) -> bytes:
 def page(world) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A page that is served by a process of its own, and its port."""
     process = subprocess.Popen(
-        [*COMMAND, "--serve", "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command(), "--serve", "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
         line = process.stdout.readline()

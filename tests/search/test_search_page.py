@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import fork_server
 import pytest
 from browser import Browser
 from search_world import EVIL, INJECTION
@@ -22,7 +22,7 @@ FOCUS = "document.activeElement"
 @pytest.fixture(scope="module")
 def address(world) -> Iterator[str]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "pipeline.cli", "search", "models/encoder", "--serve", "--port", "0"],
+        [fork_server.python(), "-m", "pipeline.cli", "search", "models/encoder", "--serve", "--port", "0"],
         cwd=world.folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -6,9 +6,9 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
+import fork_server
 import h5py
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def run(repository, folder, stage):
     environment = {**os.environ, "PYTHONPATH": str(repository), **MACHINE}
     environment.pop("DVC_STAGE", None)
     return subprocess.run(
-        [sys.executable, "-m", "stages", stage],
+        [fork_server.python(), "-m", "stages", stage],
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -181,7 +181,7 @@ def test_a_killed_stage_leaves_earlier_outputs_and_the_next_run_is_whole(reposit
     before = contents(folder / "data/features")
     for seconds in (0.2, 1.0, 2.0, 2.5):
         process = subprocess.Popen(
-            [sys.executable, "-m", "stages", "features"],
+            [fork_server.python(), "-m", "stages", "features"],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": str(repository), "SIGHTWORD_DEVICE": "cpu", "SIGHTWORD_THREADS": "1"},
             stderr=subprocess.DEVNULL,

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fork_server
 import numpy as np
 import pytest
 from ruamel.yaml import YAML
@@ -43,7 +44,7 @@ def prepare(folder: Path) -> None:
 def run(stage: str, **environment: str) -> subprocess.CompletedProcess[str]:
     settings = {"PYTHONPATH": str(REPOSITORY), "SIGHTWORD_DEVICE": "cpu", "SIGHTWORD_THREADS": "1"}
     return subprocess.run(
-        [sys.executable, "-m", "stages", stage],
+        [fork_server.python(), "-m", "stages", stage],
         env={**os.environ, **settings, **environment}, check=False, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
+import fork_server
 from finished_run import write_run
 from stage_here import run_here
 
@@ -19,7 +19,7 @@ from sightword.report.settings import ReportSettings
 def start(folder: Path, repository: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(repository)}
     recipe = str(repository / "recipes" / "sample.yaml")
-    command = [sys.executable, "-m", "stages", "report", "--params", recipe, *arguments]
+    command = [fork_server.python(), "-m", "stages", "report", "--params", recipe, *arguments]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 

@@ -86,6 +86,11 @@ def programs() -> Path:
     return _started[0]
 
 
+def python() -> str:
+    """Return a Python to start with ``-m``, for a test in which it is not the start that counts."""
+    return str(programs() / "python")
+
+
 def main() -> None:
     """Load the packages, then fork a copy for each command, until killed."""
     listening = socket.socket(socket.AF_UNIX)

@@ -7,10 +7,10 @@ import os
 import random
 import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
 
+import fork_server
 import numpy as np
 import pytest
 from ruamel.yaml import YAML
@@ -58,7 +58,7 @@ def start(project: Path, repository: Path, scratch: Path, **more: str) -> subpro
     environment.pop("DVC_STAGE", None)
     environment |= more
     return subprocess.Popen(
-        [sys.executable, "-m", "stages", "train"], cwd=project, env=environment, stderr=subprocess.PIPE, text=True
+        [fork_server.python(), "-m", "stages", "train"], cwd=project, env=environment, stderr=subprocess.PIPE, text=True
     )
 
 
