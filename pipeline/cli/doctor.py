@@ -34,7 +34,7 @@ def add(commands: Commands) -> None:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    from pipeline.params.recipes import find_project
+    from pipeline.pipelines import find_project
     from sightword.errors import SetupError
 
     if arguments.quick and arguments.lock:
@@ -124,11 +124,10 @@ def _evidence(project: Path, lock: Lock) -> list[Note]:
     from pipeline.doctor import lockfile
     from pipeline.lineage.cache import Cache
     from pipeline.lineage.evidence import Records
-    from pipeline.lineage.facts import read_facts
 
     facts = facts_folders(project)
     records = Records(Cache(project), facts, project)
-    weighed = {name: records.weigh(entry, read_facts(entry.key, facts)) for name, entry in lock.entries.items()}
+    weighed = {name: records.weigh(entry) for name, entry in lock.entries.items()}
     return lockfile.doubts(weighed, no_records=records.empty)
 
 
