@@ -1,0 +1,46 @@
+"""Small texts for messages: names of nested values, near names, shortened lists, the line of an error that matters."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Return the values of nested mappings by their full names, joined by dots, such as ``train.margin``."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        found |= flat(value, f"{above}{key}.") if isinstance(value, Mapping) else {f"{above}{key}": value}
+    return found
+
+
+def did_you_mean(name: str, known: Iterable[str], *, count: int = 3) -> str | None:
+    """Return a question with the known names most like a name: ``Did you mean train or retrieval?``; None without one.
+
+    Names that begin or end with ``name`` come after those that differ in a few letters: a name's beginning, or its last
+    part, is what people remember.
+    """
+    names = list(dict.fromkeys(map(str, known)))
+    alike = difflib.get_close_matches(name, names, count, cutoff=0.5)
+    if name:
+        alike += [one for one in names if one not in alike and (one.startswith(name) or one.endswith(name))]
+    return f"Did you mean {' or '.join(alike[:count])}?" if alike else None
+
+
+def first_line(error: object) -> str:
+    """Return the first line with text of an error's message, or of a text; the class of an error without a message."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def last_line(complaints: str) -> str:
+    """Return the last line with text of what a program wrote to standard error, without ``ERROR:`` or ``fatal:``."""
+    lines = [line.strip() for line in complaints.splitlines() if line.strip()] or ["no message"]
+    return lines[-1].removeprefix("ERROR: ").removeprefix("fatal: ")
+
+
+def and_more(items: Iterable[object], shown: int = 3, *, between: str = ", ") -> str:
+    """Return the first ``shown`` items, and how many more there are: ``a, b, c and 4 more``."""
+    texts = list(map(str, items))
+    rest = len(texts) - shown
+    return between.join(texts[:shown]) + (f"{between.rstrip(', ')} and {rest} more" if rest > 0 else "")

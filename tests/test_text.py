@@ -1,0 +1,57 @@
+"""Near names, flat names, shortened lists and lines of errors."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightword.text import and_more, did_you_mean, first_line, flat, last_line
+
+
+def test_nested_values_have_full_names():
+    assert flat({"train": {"margin": 0.2, "rate": {"low": 1}}, "top": [1, 2]}) == {
+        "train.margin": 0.2,
+        "train.rate.low": 1,
+        "top": [1, 2],
+    }
+
+
+@given(st.recursive(st.integers(), lambda inner: st.dictionaries(st.text("ab", min_size=1), inner), max_leaves=9))
+def test_flat_names_lead_back_to_their_values(values):
+    for name, value in flat({"x": values}).items():
+        found = {"x": values}
+        for part in name.split("."):
+            found = found[part]
+        assert found == value
+
+
+@pytest.mark.parametrize(
+    ("name", "question"),
+    [
+        ("trian", "Did you mean train?"),
+        ("captionz", "Did you mean captions or caption.r10?"),
+        ("r10", "Did you mean image.r10 or caption.r10?"),
+        ("zzz", None),
+        ("", None),
+    ],
+)
+def test_near_names_are_asked_for(name, question):
+    assert did_you_mean(name, ["train", "captions", "image.r10", "caption.r10"]) == question
+
+
+def test_the_first_line_of_an_error_or_its_class():
+    assert first_line(ValueError("\n too long \nmore")) == "too long"
+    assert first_line(MemoryError()) == "MemoryError"
+
+
+def test_the_last_line_of_a_program_that_failed():
+    assert last_line("warning\nERROR: no such stage\n\n") == "no such stage"
+    assert last_line("\n") == "no message"
+
+
+def test_long_lists_are_counted():
+    assert and_more("abc") == "a, b, c"
+    assert and_more("abcde") == "a, b, c and 2 more"
+    assert and_more("abcde", 2, between="; ") == "a; b; and 3 more"
+    assert and_more([]) == ""
