@@ -28,6 +28,15 @@ def did_you_mean(name: str, known: Iterable[str], *, count: int = 3) -> str | No
     return f"Did you mean {' or '.join(alike[:count])}?" if alike else None
 
 
+def guess(name: object, known: Iterable[str]) -> str:
+    """Return a remark to stand behind a wrong name, ``(did you mean 'train'?)`` with a space before; empty without one.
+
+    Only names that differ in a few letters are asked for.
+    """
+    near = difflib.get_close_matches(str(name), list(known), 1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
 def first_line(error: object) -> str:
     """Return the first line with text of an error's message, or of a text; the class of an error without a message."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
@@ -43,4 +52,5 @@ def and_more(items: Iterable[object], shown: int = 3, *, between: str = ", ") ->
     """Return the first ``shown`` items, and how many more there are: ``a, b, c and 4 more``."""
     texts = list(map(str, items))
     rest = len(texts) - shown
-    return between.join(texts[:shown]) + (f"{between.rstrip(', ')} and {rest} more" if rest > 0 else "")
+    last = " " if between == ", " else between
+    return between.join(texts[:shown]) + (f"{last}and {rest} more" if rest > 0 else "")

@@ -1,7 +1,7 @@
-"""The stages of ``dvc.yaml``: one thin module each, run as ``python -m stages.NAME``.
+"""The stages of the pipelines: one thin module each, run as ``python -m stages NAME``.
 
-This file is the first that an interpreter reads, so it says in one line when that
-interpreter is not the one Sightword is installed in.
+This file is the first that ``python -m stages`` reads, so it says in one line when that
+interpreter is not the one Sightword is installed in. Other programs import a stage for its settings only.
 """
 
 import importlib.util
@@ -15,7 +15,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 _NEEDED = ("h5py", "jinja2", "matplotlib", "numpy", "pandas", "PIL", "pyarrow", "pydantic", "ruamel", "safetensors",
            "scipy", "torch", "torchvision", "tqdm")  # fmt: skip
 _missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
-if _missing or sys.version_info < (3, 11):
+if sys.argv[:1] == ["-m"] and (_missing or sys.version_info < (3, 11)):
     _lacks = ", ".join(_missing) or "Python 3.11"
     sys.exit(
         f"{sys.executable} has no Sightword installed (it lacks {_lacks}). Run `make install`, then put its "

@@ -1,6 +1,7 @@
 """The launcher of the stages: arguments, parameters, logging, facts of the run, and errors a user can read.
 
-A stage is a module of this package with ``SETTINGS``, the class of its section, and ``work``, which takes the section's
+A stage of a pipeline (:mod:`pipeline.pipelines`) is a module of this package with ``SETTINGS``, the class of its
+section, and ``work``, which takes the section's
 settings and returns notes for the facts, or a function to call once the facts are written, or nothing. ``OPTIONS``, if
 any, are options of its own, as :meth:`argparse.ArgumentParser.add_argument` takes them. A stage does not import the
 launcher: nothing here can change its outputs.
@@ -18,10 +19,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-
 from pipeline.lineage.facts import Recorder
 from pipeline.params import params_file
+from pipeline.pipelines import by_stage, project_of
 from sightword import machine
 from sightword.errors import SightwordError
 from sightword.files import FULL
@@ -42,13 +42,16 @@ def main() -> None:
     Exit codes: 0 done, 1 a mistake that the message explains, 2 wrong arguments,
     130 interrupted.
     """
-    name, stage, arguments = _arguments()
+    try:
+        name, stage, arguments = _arguments()
+    except SightwordError as error:
+        sys.exit(f"python -m stages: {error}")
     given = {option: getattr(arguments, option) for option in map(_argument, getattr(stage, "OPTIONS", {}))}
     start_logging(verbose=arguments.verbose, quiet=arguments.quiet)
     try:
         here = machine.current()  # a wrong setting is reported before any work
         recorder = Recorder(name, Path.cwd(), here) if os.environ.get("DVC_STAGE") else None
-        _finish(name, stage.work(params_file.section(arguments.params, stage.SETTINGS), **given), recorder)
+        _finish(name, stage.work(params_file.section(arguments.params, name), **given), recorder)
     except SightwordError as error:
         _fail(name, str(error), debug=arguments.verbose > 1)
     except OSError as error:
@@ -64,13 +67,15 @@ def main() -> None:
 def _arguments() -> tuple[str, Any, argparse.Namespace]:
     """Return the stage's name, its module, and the options; a stage has its own help."""
     parser = argparse.ArgumentParser(prog="python -m stages", description="Run one stage by itself, as DVC does.")
-    parser.add_argument("stage", choices=list(params_file.SECTIONS), help="`NAME --help` lists its options")
+    stages = by_stage(project_of(Path.cwd()))
+    parser.add_argument("stage", choices=list(stages), help="`NAME --help` lists its options")
     name = parser.parse_args(sys.argv[1:2]).stage
     stage = importlib.import_module(f"stages.{name}")
     parser = argparse.ArgumentParser(
-        prog=f"python -m stages {name}", description=f"The stage {name} of dvc.yaml. {stage.work.__doc__ or ''}"
+        prog=f"python -m stages {name}",
+        description=f"The stage {name} of {stages[name].dvc_yaml}. {stage.work.__doc__ or ''}",
     )
-    parser.add_argument("--params", default="params.yaml", help="the parameter file (default: %(default)s)")
+    parser.add_argument("--params", default=stages[name].params, help="the parameter file (default: %(default)s)")
     parser.add_argument("-v", "--verbose", action="count", default=0, help="log more; twice for debugging")
     parser.add_argument("-q", "--quiet", action="store_true", help="log only warnings and errors")
     for flag, words in getattr(stage, "OPTIONS", {}).items():
@@ -120,7 +125,7 @@ def _fail(name: str, message: str, *, debug: bool) -> None:
 
 def _recovery(name: str) -> str:
     """The commands that bring back the outputs of one stage: from DVC's cache, and from git."""
-    stage = YAML(typ="safe", pure=True).load(Path("dvc.yaml").read_text(encoding="utf-8"))["stages"][name]
+    stage = by_stage(Path.cwd())[name].stages[name]
     cached: list[str] = []
     tracked: list[str] = []
     for out in [*stage.get("outs", []), *stage.get("metrics", [])]:

@@ -14,7 +14,6 @@ import pytest
 
 import sightword
 from pipeline.cli import main
-from pipeline.params import params_file
 from sightword.semantics.datasets import Pairs
 from sightword.semantics.pair_table import write_pairs
 
@@ -33,8 +32,7 @@ report:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with two recipes, of one section only, and the user in it."""
-    monkeypatch.setattr(params_file, "SECTIONS", {"report": params_file.SECTIONS["report"]})
-    (tmp_path / "dvc.yaml").write_text("stages: {}\n")
+    (tmp_path / "dvc.yaml").write_text("stages:\n  report:\n    cmd: python -m stages report\n")
     (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes" / "sample.yaml").write_text(SAMPLE)
     (tmp_path / "recipes" / "flickr8k.yaml").write_text(

@@ -10,11 +10,11 @@ import sys
 import pytest
 from ruamel.yaml import YAML
 
-from pipeline.lineage.lock import flat
 from pipeline.params import reference
 from sightword.errors import ParamsError
 from sightword.selection.epochs_settings import EpochsSettings
 from sightword.selection.settings import SelectSettings
+from sightword.text import flat
 from sightword.training.settings import TrainSettings
 
 
@@ -35,7 +35,7 @@ def test_the_reference_of_parameters_is_of_these_settings(repository):
 
 
 def test_every_parameter_has_a_text_and_stands_in_the_file(repository):
-    written = {name for name, _ in flat(YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text()))}
+    written = set(flat(YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text())))
     parameters = [one for section in reference.sections() for one in section.parameters]
     assert {one.name for one in parameters} == written
     assert not [one.name for one in parameters if len(one.text) < 10 or not one.accepted]

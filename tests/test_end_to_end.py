@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from checkout import Checkout
 from small_run import few_pairs
 
-from pipeline.params import params_file
+from pipeline.pipelines import Pipeline
 
-NAMES = list(params_file.SECTIONS)
+NAMES = list(Pipeline(Path(__file__).parents[1]).stages)
 DIRECTIONS = ("caption_to_image", "image_to_caption")
 
 

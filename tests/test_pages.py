@@ -19,7 +19,7 @@ from readers_files import BEFORE, write_senteval
 from ruamel.yaml import YAML
 
 from pipeline import cli
-from pipeline.lineage.lock import flat
+from sightword.text import flat
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 ALL = [one for page in pages(REPOSITORY) for one in blocks(page)]
@@ -63,7 +63,7 @@ def test_what_stands_in_a_block_can_be_read(one, parameters, targets, capsys):
 
 @pytest.fixture(scope="module")
 def parameters(repository):
-    return {name for name, _ in flat(YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text()))}
+    return set(flat(YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text())))
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightword.text import and_more, did_you_mean, first_line, flat, last_line
+from sightword.text import and_more, did_you_mean, first_line, flat, guess, last_line
 
 
 def test_nested_values_have_full_names():
@@ -38,6 +38,11 @@ def test_flat_names_lead_back_to_their_values(values):
 )
 def test_near_names_are_asked_for(name, question):
     assert did_you_mean(name, ["train", "captions", "image.r10", "caption.r10"]) == question
+
+
+def test_a_guess_stands_behind_a_wrong_name():
+    assert guess("trian", ["train", "captions"]) == " (did you mean 'train'?)"
+    assert guess("zzz", ["train"]) == guess(3, []) == ""
 
 
 def test_the_first_line_of_an_error_or_its_class():

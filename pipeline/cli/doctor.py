@@ -31,7 +31,7 @@ def add(commands: Commands) -> None:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    from pipeline.params.recipes import find_project
+    from pipeline.pipelines import find_project
     from sightword.errors import SetupError
 
     if arguments.quick and arguments.lock:

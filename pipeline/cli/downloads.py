@@ -184,7 +184,7 @@ def _order(arguments: argparse.Namespace, data_set: DataSet, pins: dict[str, str
 
 
 def _raw(arguments: argparse.Namespace) -> Path:
-    from pipeline.params.recipes import find_project
+    from pipeline.pipelines import find_project
 
     return Path(arguments.to).absolute() if arguments.to else find_project(Path.cwd()) / "data" / "raw"
 
@@ -210,7 +210,7 @@ def _weights(networks: list[str]) -> list[Source]:
     if networks:
         return [_published(*_named(network)) for network in networks]
     from pipeline.params import params_file
-    from pipeline.params.recipes import find_project
+    from pipeline.pipelines import find_project
     from sightword.features.settings import RANDOM, FeaturesSettings, is_weights_file
 
     project = find_project(Path.cwd())

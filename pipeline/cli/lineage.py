@@ -151,7 +151,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _project() -> Path:
     """The project around the current folder, or a bare repository."""
-    from pipeline.params.recipes import find_project
+    from pipeline.pipelines import find_project
 
     here = Path.cwd()
     return here if _is_bare(here) else find_project(here)

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 RECIPE = """\
 Write params.yaml whole from a recipe, with its comments.
 
-A recipe is a complete set of parameters, such as the published ones. From there,
+A recipe is a complete set of parameters, such as the published ones, for one of
+the project's pipelines: its sections are that pipeline's stages. From there,
 edit params.yaml, or let `dvc exp run -S section.key=value` do it."""
 
 PARAMS = """\
-Check params.yaml, and print what the stages will use, section by section."""
+Check the params.yaml of each pipeline, and print what the stages will use, section by section."""
 
 EXPERIMENTS = """\
 Show experiments with the mean and standard deviation over their seeds.
@@ -69,9 +70,10 @@ def add(commands: Commands) -> None:
 
 
 def _recipe(arguments: argparse.Namespace) -> int:
-    from pipeline.params import recipes
+    from pipeline.params import params_file, recipes
+    from pipeline.pipelines import find_project
 
-    project = recipes.find_project(Path.cwd())
+    project = find_project(Path.cwd())
     if arguments.list:
         found = recipes.list_recipes(project)
         width = max((len(recipe.name) for recipe in found), default=0)
@@ -81,29 +83,31 @@ def _recipe(arguments: argparse.Namespace) -> int:
     if arguments.name is None:
         arguments.parser.error("which recipe? Give its NAME, or see them with --list")
     recipe = recipes.find(arguments.name, project)
-    path = _params_path(arguments)
+    path = Path(arguments.params) if arguments.params else _short(recipes.target(recipe, project))
     written = recipes.write(recipe, path, project, force=arguments.force)
     about = f" ({recipe.summary})" if recipe.summary else ""
     print(f"{path} {'is now' if written.changed else 'already was'} the recipe {recipe.name}{about}")
     if written.changed:
-        print("Next: dvc repro")
+        folder = params_file.pipeline_of(recipe.path).folder
+        print(f"Next: dvc repro{f' {folder}/dvc.yaml' if folder else ''}")
     return 0
 
 
 def _params(arguments: argparse.Namespace) -> int:
     from pipeline.params import params_file, recipes
+    from sightword.text import flat
 
     if arguments.explain:
         return _explain(arguments.explain)
-    path = _params_path(arguments)
-    sections = params_file.load(path)
-    if arguments.check:
-        print(f"{path}: all {len(sections)} sections are right")
-        return 0
-    for name, settings in sections.items():
-        print(f"{name}:")
-        for key, value in recipes.flat(settings.model_dump()).items():
-            print(f"  {key}: {value}")
+    for path in _params_paths(arguments):
+        sections = params_file.load(path)
+        if arguments.check:
+            print(f"{path}: all {len(sections)} sections are right")
+            continue
+        for name, settings in sections.items():
+            print(f"{name}:")
+            for key, value in flat(settings.model_dump()).items():
+                print(f"  {key}: {recipes.spelt(value)}")
     return 0
 
 
@@ -182,13 +186,18 @@ def _exp_show(name: str | None) -> Any:
         raise FileFormatError(f"is not valid JSON ({error.msg})", where="standard input") from None
 
 
-def _params_path(arguments: argparse.Namespace) -> Path:
-    """The file named by ``--params``, else the project's, spelt briefly."""
-    from pipeline.params.recipes import find_project
+def _params_paths(arguments: argparse.Namespace) -> list[Path]:
+    """The file named by ``--params``, else those of all pipelines of the project, spelt briefly."""
+    from pipeline.pipelines import by_stage, find_project, pipelines
 
     if arguments.params is not None:
-        return Path(arguments.params)
-    path = find_project(Path.cwd()) / "params.yaml"
+        return [Path(arguments.params)]
+    project = find_project(Path.cwd())
+    by_stage(project)  # a stage name that stands twice is reported first
+    return [_short(project / pipeline.params) for pipeline in pipelines(project)]
+
+
+def _short(path: Path) -> Path:
     return Path(os.path.relpath(path))
 
 

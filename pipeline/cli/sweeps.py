@@ -58,7 +58,7 @@ def add(commands: Commands) -> None:
 def _sweep(arguments: argparse.Namespace) -> int:
     from pipeline.experiments import baseline, grid, jobs, plan, slots
     from pipeline.experiments.clones import run as dvc
-    from pipeline.params.recipes import find_project
+    from pipeline.pipelines import find_project
     from sightword.errors import ParamsError, SweepError
 
     project = find_project(Path.cwd())

@@ -126,7 +126,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _project() -> Path | None:
     """The project that the user is in; None where there is none."""
-    from pipeline.params.recipes import find_project
+    from pipeline.pipelines import find_project
     from sightword.errors import SetupError
 
     try:

@@ -13,13 +13,13 @@ from pipeline.comparison.runs import METRICS, TOP, Side
 from pipeline.comparison.systems import SAMPLES, SEED, Comparison, compare
 from pipeline.lineage.difference import Difference, Pair, difference
 from pipeline.lineage.history import changed_params
-from pipeline.lineage.lock import flat
 from sightword.errors import FileFormatError, ScoringError, SemanticsError
 from sightword.files import read_json
 from sightword.report.gallery import first_right, read_top
 from sightword.report.number_formats import is_number
 from sightword.report.summary import headline_split
 from sightword.semantics.pair_table import PairTable, read_pairs
+from sightword.text import flat
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -234,4 +234,4 @@ def _numbers(a: Side, b: Side, *, tested: Collection[str], judged: bool) -> list
 
 def _flat(path: Path | None) -> dict[str, Any]:
     values = None if path is None else read_json(path)
-    return dict(flat(values)) if isinstance(values, dict) else {}
+    return flat(values) if isinstance(values, dict) else {}

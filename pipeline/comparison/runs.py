@@ -11,9 +11,9 @@ from pathlib import Path
 
 from pipeline.comparison.systems import PAIRS, pairs_file
 from pipeline.lineage.cache import Cache
-from pipeline.lineage.chain import lock_at, lock_here
 from pipeline.lineage.difference import WORKSPACE
 from pipeline.lineage.lock import LOCK, Lock
+from pipeline.lineage.locks import lock_at, lock_here
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.lineage.revision import take_out
 from sightword.errors import FileFormatError, LineageError, SightwordError

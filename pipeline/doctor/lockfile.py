@@ -22,7 +22,6 @@ from pipeline.doctor.project import git_output
 from pipeline.lineage import documents
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.evidence import FETCH, Evidence, Records
-from pipeline.lineage.facts import read_facts
 from pipeline.lineage.lock import LOCK, Lock, read_lock, tracked_hashes, within
 from sightword.errors import SetupError, SightwordError
 from sightword.files import read_text
@@ -53,7 +52,7 @@ def check_lock(project: Path, facts: Sequence[Path]) -> list[Note]:
         return [problem(message(error), error.todo or "")]
     found = [replace(note, what=f"{name}: {note.what}") for name, notes in reasons.items() for note in notes]
     records = Records(Cache(project), facts, project)
-    weighed = {name: records.weigh(entry, read_facts(entry.key, facts)) for name, entry in lock.entries.items()}
+    weighed = {name: records.weigh(entry) for name, entry in lock.entries.items()}
     doubted = doubts(weighed, no_records=records.empty)
     outdated = [note for note in found if note.state == "problem"]
     if outdated:

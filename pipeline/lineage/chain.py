@@ -12,15 +12,15 @@ from typing import Any
 from pipeline.lineage import metric_keys
 from pipeline.lineage.evidence import FETCH, Evidence, Records, Verdict
 from pipeline.lineage.facts import read_facts
-from pipeline.lineage.history import lock_of
-from pipeline.lineage.lock import LOCK, Artefact, Entry, Lock, read_lock, within
+from pipeline.lineage.history import CODE
+from pipeline.lineage.lock import Artefact, Entry, Lock, within
+from pipeline.lineage.locks import lock_at, lock_here, lock_of
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.lineage.target import Subject, in_history, resolve
 from pipeline.lineage.workspace import State, Workspace
+from pipeline.pipelines import LOCK, LOCKS
 from sightword.errors import LineageError
-
-CODE = ("pipeline", "stages")
-"""Folders whose files are code; whatever else no stage made is data."""
+from sightword.text import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -169,47 +169,17 @@ def _audit(
     return found
 
 
-def lock_here(project: Path) -> Lock:
-    """The workspace's lock.
-
-    Raises:
-        LineageError: there is none, or it cannot be read.
-    """
-    try:
-        text = (project / LOCK).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise LineageError(
-            "does not exist: nothing was run here yet", where=project / LOCK, todo="`dvc repro` makes it."
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise LineageError(f"cannot be read ({error})", where=project / LOCK) from None
-    return read_lock(text)
-
-
-def lock_at(repository: Repository, commit: Commit) -> Lock:
-    """The lock of a commit.
-
-    Raises:
-        LineageError: there is none, or it cannot be read.
-    """
-    text = repository.read(commit.sha, LOCK)
-    if text is None:
-        raise LineageError(f"has no {LOCK}", where=commit.name)
-    return read_lock(text.decode(errors="replace"), f"{LOCK} of {commit.name}")
-
-
 def _link(entry: Entry, lock: Lock, here: Workspace, facts: Sequence[Path], records: Records) -> Link:
     deps = [_part(dep, lock.producer(dep.path), here) for dep in entry.deps]
     outs = [_part(out, entry, here) for out in entry.outs]
-    link = Link(entry, deps, outs, here.changed_params(entry), run=read_facts(entry.key, facts))
-    link.evidence = records.weigh(entry, link.run)
-    commands = here.commands()
-    now = commands.get(entry.name) if commands is not None else None
+    link = Link(entry, deps, outs, here.changed_params(entry), run=read_facts(entry, facts))
+    link.evidence = records.weigh(entry)
+    link.unread = here.unread(entry)
+    now = here.commands.get(entry.name)
     if now is not None and now != entry.command:
         link.reasons.append(f"dvc.yaml has another command now: {now}")
-    elif now is None and commands is not None:
+    elif now is None and here.project is not None and not link.unread:
         link.reasons.append("dvc.yaml has no such stage any more")
-    link.unread = here.unread(entry)
     link.reasons += [reason for dep in entry.deps if (reason := _stale(dep, lock, here))]
     link.weights = _weights(outs, here) or dict((link.run or {}).get("notes", {})) or _wanted_weights(entry)
     return link
@@ -267,7 +237,7 @@ def _wanted_weights(entry: Entry) -> dict[str, str]:
 def _recorded(found: Audit, repository: Repository, revision: Commit | None) -> None:
     """The commit that recorded each link's state first: of the newest unbroken row of commits that have it."""
     waiting = {link.entry.name: link for link in found.links}
-    for commit in repository.commits([LOCK], start=revision.sha if revision else "HEAD"):
+    for commit in repository.commits(LOCKS, start=revision.sha if revision else "HEAD"):
         lock = lock_of(repository, commit)
         for name, link in list(waiting.items()):
             has_it = lock is not None and lock.entries.get(name) == link.entry
@@ -300,7 +270,7 @@ def _look_inside(subject: Subject, maker: Entry, here: Workspace) -> None:
         files = (hashed.files if hashed else None) or {}
     name = subject.path.removeprefix(out.path).strip("/")
     if name and files and not any(within(file, name) for file in files):
-        todo = metric_keys.nearest(subject.path, [f"{out.path}/{file}" for file in files])
+        todo = did_you_mean(subject.path, [f"{out.path}/{file}" for file in files])
         raise LineageError(f"is no file of {out.path}, which {maker.name} wrote", where=subject.path, todo=todo)
 
 

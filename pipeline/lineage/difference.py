@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.lineage.cache import Cache
-from pipeline.lineage.chain import CODE, lock_at, lock_here
 from pipeline.lineage.facts import read_facts
-from pipeline.lineage.history import changed_params
-from pipeline.lineage.lock import Entry, Lock, flat, within
+from pipeline.lineage.history import CODE, changed_params
+from pipeline.lineage.lock import Entry, Lock, within
+from pipeline.lineage.locks import lock_at, lock_here
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.lineage.target import resolve
 from sightword.errors import LineageError
+from sightword.text import flat
 
 WORKSPACE = "workspace"
 """The name of what lies here, committed or not."""
@@ -162,7 +163,7 @@ def _stage(
             found.data.append(path)
     found.code = sorted(set(found.code))
     found.outs = _changed({out.path: out.md5 for out in old.outs}, {out.path: out.md5 for out in new.outs})
-    runs = [read_facts(entry.key, facts) for entry in (old, new)]
+    runs = [read_facts(entry, facts) for entry in (old, new)]
     before, after = runs
     found.facts_known = before is not None and after is not None
     if before is not None and after is not None:
@@ -223,7 +224,7 @@ def _values(texts: Sequence[Mapping[str, bytes | None]], what: str) -> dict[str,
 
 def _numbers(text: bytes | None) -> dict[str, Any]:
     try:
-        return dict(flat(json.loads(text))) if text else {}
+        return flat(json.loads(text)) if text else {}
     except (ValueError, AttributeError):
         return {}
 

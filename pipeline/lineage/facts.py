@@ -1,8 +1,9 @@
 """Facts of a run: versions, machine, device, duration. They explain a number and never enter its hash.
 
-Each run of a stage under DVC leaves one JSON, named by the sha256 of its entry in ``dvc.lock``
-(:func:`pipeline.lineage.lock.entry_key`), in the project's ``runs/`` and in the store that a lab shares.
-Whoever has the same entry, from a colleague's push or from the run-cache, so finds who made it, and how.
+Each run of a stage under DVC leaves one JSON in the project's ``runs/`` and in the store that a lab shares. Its name is
+the key of DVC's run-cache with another hash: command, parameters and dependencies
+(:func:`pipeline.lineage.lock.entry_key`). Whoever has the same entry in ``dvc.lock``, from a colleague's push or from
+the run-cache, so finds who made it, and how.
 """
 
 from __future__ import annotations
@@ -16,18 +17,20 @@ import platform
 import re
 import resource
 import socket
-import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pipeline.lineage import documents
-from pipeline.lineage.hashing import Ignored, hash_path
-from pipeline.lineage.lock import LOCK, entry_key, read_lock, tracked_hashes
-from sightword.errors import LineageError
+from pipeline.lineage.hashing import Ignored, hash_path, measure
+from pipeline.lineage.lock import Entry, entry_key, tracked_hashes
+from pipeline.lineage.locks import lock_here
+from pipeline.lineage.repository import git
+from pipeline.pipelines import LOCK, Pipeline, by_stage, pipelines
+from sightword.errors import FileFormatError, LineageError
 from sightword.files import write_text
 from sightword.group_files import write_new
 from sightword.machine import Machine
@@ -36,7 +39,7 @@ log = logging.getLogger(__name__)
 
 RUNS = "runs"
 """The folder, in a project and in a store."""
-SCHEMA = 1
+SCHEMA = 2
 _VARIABLE = re.compile(r"\$\{([^}]+)\}")
 
 
@@ -65,9 +68,9 @@ class Recorder:
         """
         seconds = time.monotonic() - self._clock
         try:
-            ran = _own_entry(self._stage, self._project)
+            ran, outs = _own_entry(self._stage, self._project)
             key = entry_key(self._stage, **ran)
-            facts = self._facts(key, ran, seconds, notes or {})
+            facts = {**self._facts(seconds, notes or {}), "entry": key, "ran": ran, "outs": outs}
             text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
             # An experiment's own folder is deleted after it; DVC names the project it belongs to.
             path = Path(os.environ.get("DVC_ROOT") or self._project) / RUNS / f"{key}.json"
@@ -81,12 +84,10 @@ class Recorder:
             return None
         return path
 
-    def _facts(self, key: str, ran: Mapping[str, Any], seconds: float, notes: Mapping[str, Any]) -> dict[str, Any]:
+    def _facts(self, seconds: float, notes: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "schema": SCHEMA,
             "stage": self._stage,
-            "entry": key,
-            "ran": ran,
             "started": self._began.isoformat(timespec="seconds"),
             "seconds": round(seconds, 1),
             "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
@@ -113,73 +114,126 @@ def packages_here() -> dict[str, str]:
     return dict(sorted(found.items(), key=lambda item: item[0].lower()))
 
 
-def read_facts(key: str, folders: Sequence[Path]) -> dict[str, Any] | None:
-    """The facts of an entry from the first of some folders that has them; None where none has.
+def read_facts(entry: Entry, folders: Sequence[Path]) -> dict[str, Any] | None:
+    """Return the facts of the run that made an entry, from the first of some folders that has them; None without any.
 
     Args:
-        key: of the entry.
+        entry: of a lock.
         folders: such as a project's ``runs/`` and a store's.
     """
-    for folder in folders:
+    return next((facts for _, facts in facts_of(entry, folders) if not unlike(facts, entry)), None)
+
+
+def facts_of(entry: Entry, folders: Sequence[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield the facts of runs with the inputs of an entry, whatever their outputs, and the file of each."""
+    for path in (folder / f"{entry.key}.json" for folder in folders):
         try:
-            found = json.loads((folder / f"{key}.json").read_text(encoding="utf-8"))
+            found = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             if not isinstance(error, FileNotFoundError):
-                log.warning("%s: cannot be read (%s)", folder / f"{key}.json", error)
+                log.warning("%s: cannot be read (%s)", path, error)
             continue
-        if not isinstance(found, dict) or found.get("entry") != key:
-            log.warning("%s: holds facts of another run", folder / f"{key}.json")
+        if not isinstance(found, dict) or found.get("entry") != entry.key:
+            log.warning("%s: holds facts of another run", path)
         elif found.get("schema") != SCHEMA:
-            log.warning("%s: was written by another version of Sightword", folder / f"{key}.json")
+            log.warning("%s: was written by another version of Sightword", path)
+        elif not _is_whole(found):
+            log.warning("%s: was edited", path)
         else:
-            return found
-    return None
+            yield path, found
 
 
-def _own_entry(stage: str, project: Path) -> dict[str, Any]:
-    """What DVC is about to write of a stage that has just run, as the arguments of :func:`entry_key`."""
-    params = documents.parse(_read(project / "params.yaml"), "params.yaml")
-    ignored = Ignored(project)
-    known = _known(project)
-
-    def hashes(paths: Sequence[str], known: Mapping[str, str]) -> dict[str, str]:
-        return {path: known.get(path) or hash_path(project / path, ignored).md5 for path in paths}
-
+def _is_whole(facts: Mapping[str, Any]) -> bool:
+    """Whether the inputs in some facts are those of their key, and the outputs can be compared."""
     try:
-        described = documents.parse(_read(project / "dvc.yaml"), "dvc.yaml")["stages"][stage]
-        sections = {name: params[name] for name in described.get("params", [])}
-        command, (deps, outs) = described["cmd"], stage_paths(described, params)
-    except (KeyError, TypeError) as error:
+        outs = all(isinstance(out["size"], int) for out in facts["outs"].values())
+        return outs and entry_key(facts["stage"], **facts["ran"]) == facts["entry"]
+    except (KeyError, TypeError, AttributeError):
+        return False
+
+
+def unlike(facts: Mapping[str, Any], entry: Entry) -> dict[str, tuple[Any, Any]]:
+    """Return the outputs in which a run and an entry with the same inputs differ, by path: there and here.
+
+    Facts hold the size of an output, the number of files in a folder, and the MD5 of a file that git keeps. They are
+    compared as far as both sides have them.
+    """
+    outs = {out.path: {"md5": out.md5, "size": out.size, "files": out.files} for out in entry.outs}
+    found: dict[str, tuple[Any, Any]] = {}
+    for path in {**outs, **facts["outs"]}:
+        ran, locked = facts["outs"].get(path, {}), outs.get(path, {})
+        for what, word in (("md5", ""), ("size", " (bytes)"), ("files", " (files)")):
+            pair = ran.get(what), locked.get(what)
+            if pair[0] != pair[1] and (None not in pair or (what == "size" and not (ran and locked))):
+                found[f"{path}{word}"] = pair
+    return found
+
+
+def _own_entry(stage: str, project: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The inputs of a stage that has just run, as the arguments of :func:`entry_key`; and what its outputs are like.
+
+    No output is hashed but those that git keeps, which are small: DVC is about to hash the others.
+    """
+    try:
+        pipeline = by_stage(project)[stage]
+        described = pipeline.stages[stage]
+        params = {file: documents.parse(_read(project / file), file) for file in _params_files(described, pipeline)}
+        read = _params_files(described, pipeline).items()
+        sections = {file: {name: params[file][name] for name in names} for file, names in read if names}
+        command, (deps, outs) = described["cmd"], stage_paths(described, params[pipeline.params])
+        in_git = {
+            path for path, options in _listed(described, ("outs", "metrics", "plots")) if not options.get("cache", True)
+        }
+    except (KeyError, TypeError, AttributeError, FileFormatError) as error:
         raise LineageError(f"does not describe the stage {stage} plainly ({error})", where="dvc.yaml") from None
-    by_file = {"params.yaml": sections} if sections else {}
-    return {
+    ignored, known = Ignored(project), _known(project)
+    ran = {
         "command": command if isinstance(command, str) else "\n".join(command),
-        "params": by_file,
-        "deps": hashes(deps, known),
-        "outs": hashes(outs, {}),
+        "params": sections,
+        "deps": {path: known.get(path) or hash_path(project / path, ignored).md5 for path in deps},
     }
+    made: dict[str, Any] = {}
+    for path in outs:
+        size, files = measure(project / path, ignored)
+        made[path] = {"size": size} if files is None else {"size": size, "files": files}
+        if path in in_git and files is None:
+            made[path]["md5"] = hash_path(project / path, ignored).md5
+    return ran, made
+
+
+def _params_files(described: Mapping[str, Any], pipeline: Pipeline) -> dict[str, list[str]]:
+    """The sections that a stage reads, by the file of parameters; the pipeline's own file always."""
+    found: dict[str, list[str]] = {pipeline.params: []}
+    for one in described.get("params", []):
+        for file, names in one.items() if isinstance(one, Mapping) else [(pipeline.params, [one])]:
+            found.setdefault(file, []).extend(names)
+    return found
+
+
+def _listed(described: Mapping[str, Any], kinds: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The paths of a stage as ``dvc.yaml`` has them, each with its options."""
+    for item in (item for kind in kinds for item in described.get(kind, [])):
+        yield from item.items() if isinstance(item, Mapping) else [(item, {})]
 
 
 def stage_paths(described: Mapping[str, Any], params: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """The dependencies and the outputs of a stage of ``dvc.yaml``, parameters in their places.
+    """Return the dependencies and the outputs of a stage of ``dvc.yaml``, parameters in their places.
 
     Raises:
         KeyError: a parameter it names is not there.
     """
-
-    def paths(kind: str) -> list[str]:
-        items = described.get(kind, [])
-        return [_filled(next(iter(item)) if isinstance(item, dict) else item, params) for item in items]
-
-    return paths("deps"), [*paths("outs"), *paths("metrics"), *paths("plots")]
+    deps, outs = (
+        [_filled(path, params) for path, _ in _listed(described, kinds)]
+        for kinds in (("deps",), ("outs", "metrics", "plots"))
+    )
+    return deps, outs
 
 
 def _known(project: Path) -> dict[str, str]:
     """The hashes of other stages' outputs and of data added to DVC, which DVC has just compared."""
     found: dict[str, str] = {}
-    lock = project / LOCK
-    if lock.is_file():
-        for entry in read_lock(_read(lock)).entries.values():
+    if any((project / pipeline.lock).is_file() for pipeline in pipelines(project)):
+        for entry in lock_here(project).entries.values():
             found |= {out.path: out.md5 for out in entry.outs}
     for path in (project / "data" / "raw").rglob("*.dvc"):
         # A file that cannot be read saves no work, and does no harm: what it names is hashed.
@@ -205,20 +259,27 @@ def _read(path: Path) -> str:
 
 
 def _git(project: Path, *arguments: str) -> str | None:
-    """What a git command says; None where there is no git or no repository."""
+    """What a git command prints; None where there is no git or no repository."""
     try:
-        done = subprocess.run(  # noqa: S603 - fixed words
-            ["git", *arguments],  # noqa: S607 - the user's own git
-            cwd=project, capture_output=True, text=True, check=False, timeout=60,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
+        return git(project, *arguments, seconds=60).strip()
+    except LineageError:
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def _uncommitted(project: Path) -> list[str] | None:
     """Tracked files that were changed and not committed, but what DVC itself rewrites in a run."""
-    said = _git(project, "diff", "HEAD", "--name-only", "--", ".", ":!dvc.lock", ":!metrics", ":!plots")
+    said = _git(
+        project,
+        "diff",
+        "HEAD",
+        "--name-only",
+        "--",
+        ".",
+        f":!{LOCK}",
+        f":(exclude,glob)*/{LOCK}",
+        ":!metrics",
+        ":!plots",
+    )
     return None if said is None else said.splitlines()
 
 

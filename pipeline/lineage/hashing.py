@@ -91,6 +91,18 @@ def hash_path(path: Path, ignored: Ignored, told: Callable[[int], object] | None
     return Hashed(hash_listing(listing), sum(size for _, size in found.values()), listing)
 
 
+def measure(path: Path, ignored: Ignored) -> tuple[int, int | None]:
+    """Return the bytes in a file or folder, and how many files a folder has (None of a file); no file is read.
+
+    Raises:
+        OSError: as :func:`hash_path`.
+    """
+    if not path.is_dir():
+        return path.stat().st_size, None
+    sizes = [file.stat().st_size for file in _files(path, ignored)]
+    return sum(sizes), len(sizes)
+
+
 def hash_listing(files: Mapping[str, str]) -> str:
     """The hash of a folder from the MD5 of each of its files by their relative paths."""
     entries = [{"md5": files[name], "relpath": name} for name in sorted(files)]

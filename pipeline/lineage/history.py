@@ -10,9 +10,15 @@ from typing import Any
 
 from pipeline.lineage import metric_keys
 from pipeline.lineage.cache import Cache
-from pipeline.lineage.lock import LOCK, Entry, Lock, flat, read_lock
+from pipeline.lineage.lock import Entry, Lock, within
+from pipeline.lineage.locks import lock_of
 from pipeline.lineage.repository import Commit, Repository
+from pipeline.pipelines import LOCK, LOCKS
 from sightword.errors import LineageError
+from sightword.text import did_you_mean, flat
+
+CODE = ("sightword", "pipeline", "stages")
+"""Folders whose files are code; whatever else no stage made is data."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,7 @@ def history(what: str, project: Path, *, everywhere: bool = False) -> History:
     if not key:
         raise LineageError("names no key", where=what, expected="FILE:KEY, such as metrics/summary.json:image_r10")
     with Repository(project) as repository:
-        commits = repository.commits([LOCK, path], everywhere=everywhere)[::-1]
+        commits = repository.commits([*LOCKS, path], everywhere=everywhere)[::-1]
         experiments = repository.experiments()
         unknown = []
         cache = Cache(project)
@@ -90,7 +96,7 @@ def history(what: str, project: Path, *, everywhere: bool = False) -> History:
                         default=len(points) - 1)  # fmt: skip
             points.insert(place + 1, _point(commit, state, base))
     if not points:
-        todo = metric_keys.nearest(key, seen) if seen else f"`dvc metrics show` lists the files; is {path} committed?"
+        todo = did_you_mean(key, seen) if seen else f"`dvc metrics show` lists the files; is {path} committed?"
         raise LineageError("no commit or experiment has this key", where=what, todo=todo)
     return History(path, key, points, unknown)
 
@@ -113,7 +119,7 @@ def _state(repository: Repository, commit: Commit, cache: Cache, path: str, key:
         found = metric_keys.look_up(values, key)
         value = found[0] if found else None
         if found is None and isinstance(values, Mapping):
-            seen[:] = [name for name, _ in flat(values)]
+            seen[:] = flat(values)
     lock = lock_of(repository, commit)
     maker = lock.producer(path) if lock else None
     return _State(
@@ -141,19 +147,10 @@ def changed_inputs(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> t
     """Paths of code, and of raw data, whose hashes differ between two chains."""
     old, new = _inputs(before), _inputs(after)
     changed = sorted(path for path in {*old, *new} if old.get(path) != new.get(path))
-    code = [path for path in changed if path.startswith(("pipeline/", "stages/"))]
+    code = [path for path in changed if any(within(path, folder) for folder in CODE)]
     return code, [path for path in changed if path not in code]
 
 
 def _inputs(chain: Mapping[str, Entry]) -> dict[str, str]:
     lock = Lock(chain)
     return {dep.path: dep.md5 for entry in chain.values() for dep in entry.deps if lock.producer(dep.path) is None}
-
-
-def lock_of(repository: Repository, commit: Commit) -> Lock | None:
-    """The lock of a commit; None where it has none that can be read."""
-    text = repository.read(commit.sha, LOCK)
-    try:
-        return None if text is None else read_lock(text.decode(errors="replace"), f"{LOCK} of {commit.name}")
-    except LineageError:
-        return None

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.lineage import documents
+from pipeline.pipelines import LOCK as LOCK
 from sightword.errors import LineageError
+from sightword.text import flat
 
-LOCK = "dvc.lock"
 _STAGE = re.compile(r"^  (\S.*):$")
 _CONFLICT = re.compile(r"^(<<<<<<<|=======|>>>>>>>)( |$)")
 RESOLVE = (
@@ -54,18 +55,17 @@ class Entry:
 
     @property
     def key(self) -> str:
-        """The name of the facts of its run: see :func:`entry_key`."""
+        """The name of the facts of its runs: see :func:`entry_key`."""
         return entry_key(
             self.name,
             self.command,
             self.params,
             {dep.path: dep.md5 for dep in self.deps},
-            {out.path: out.md5 for out in self.outs},
         )
 
     def flat_params(self) -> dict[str, Any]:
         """Parameters by their full names, such as ``train.margin``."""
-        return {key: value for section in self.params.values() for key, value in flat(section)}
+        return {key: value for section in self.params.values() for key, value in flat(section).items()}
 
 
 @dataclass(frozen=True)
@@ -135,19 +135,16 @@ def _upwards(path: str) -> Iterator[str]:
         path = path.rpartition("/")[0]
 
 
-def entry_key(
-    name: str, command: str, params: Mapping[str, Any], deps: Mapping[str, str], outs: Mapping[str, str]
-) -> str:
-    """The sha256 of an entry: of the JSON, keys sorted, of all that it says but sizes.
+def entry_key(name: str, command: str, params: Mapping[str, Any], deps: Mapping[str, str]) -> str:
+    """Return the sha256 of a run's inputs, which DVC's run-cache uses as its key too: of the JSON, keys sorted.
 
     Args:
         name: of the stage.
         command: its command.
         params: by file and section.
         deps: DVC's hash by path.
-        outs: the same.
     """
-    record = {"stage": name, "cmd": command, "params": params, "deps": deps, "outs": outs}
+    record = {"stage": name, "cmd": command, "params": params, "deps": deps}
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
@@ -254,13 +251,3 @@ def tracked_hashes(text: str, name: str) -> dict[str, str]:
         for out in (outs if isinstance(outs, list) else ())
         if isinstance(out, Mapping) and out.get("md5")
     }
-
-
-def flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Values of nested mappings by their full names, joined by dots."""
-    for key, value in values.items():
-        name = f"{above}{key}"
-        if isinstance(value, Mapping):
-            yield from flat(value, f"{name}.")
-        else:
-            yield name, value

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.lineage.lock import flat
 from sightword.errors import LineageError
+from sightword.text import did_you_mean, flat
 
 
 def find(values: Any, key: str, where: object) -> Any:
@@ -26,8 +25,8 @@ def find(values: Any, key: str, where: object) -> Any:
     """
     found = look_up(values, key)
     if found is None:
-        names = [name for name, _ in flat(values)] if isinstance(values, Mapping) else []
-        raise LineageError(f"has no entry {key}", where=where, todo=nearest(key, names))
+        names = flat(values) if isinstance(values, Mapping) else {}
+        raise LineageError(f"has no entry {key}", where=where, todo=did_you_mean(key, names))
     return found[0]
 
 
@@ -46,12 +45,3 @@ def _look_up(values: Any, parts: Sequence[str]) -> tuple[Any] | None:
         if first in values and (found := _look_up(values[first], parts[count:])):
             return found
     return None
-
-
-def nearest(name: str, names: Iterable[str], *, count: int = 3) -> str | None:
-    """A sentence with the names that look most like one; None where none does."""
-    known = list(dict.fromkeys(names))
-    alike = difflib.get_close_matches(name, known, count, cutoff=0.5)
-    # A name's beginning, or its last part, is what people remember.
-    alike += [one for one in known if one not in alike and (one.startswith(name) or one.endswith(name))]
-    return f"Did you mean {' or '.join(alike[:count])}?" if alike else None

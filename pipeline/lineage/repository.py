@@ -1,10 +1,8 @@
-"""What git knows: commits, experiments, and files as they were.
-
-Git is asked as a program, with plain words; nothing is ever written.
-"""
+"""Git, run as a program: commits, experiments, and files as they were."""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Iterable, Sequence
@@ -13,9 +11,10 @@ from pathlib import Path
 from types import TracebackType
 
 from sightword.errors import LineageError
+from sightword.text import last_line
 
 _EXPERIMENT = re.compile(r"refs/exps/([0-9a-f]{2}/[0-9a-f]{38})/(.+)")
-_OBJECT = re.compile(rb"[0-9a-f]+ ([a-z]+) ([0-9]+)\n")
+_OBJECT = re.compile(rb"([0-9a-f]+) ([a-z]+) ([0-9]+)\n")
 """How git announces an object that it has."""
 _FIELDS = "%H%x1f%cI%x1f%an%x1f%s"
 
@@ -40,14 +39,49 @@ class Commit:
         return self.experiment or self.sha[:7]
 
 
-def complaint(said: str) -> str:
-    """What git complains of, in one line; in another user's folder with the command that it advises.
+_FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
+"""Variables by which git would take another repository for the folder's; a hook of git sets them."""
+
+
+def environment() -> dict[str, str]:
+    """Return the variables of a git command that works in its folder's repository and takes no optional lock."""
+    own = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
+    return {**own, "GIT_OPTIONAL_LOCKS": "0"}  # looking must not be in the way of somebody's commit
+
+
+def git(
+    folder: Path, *arguments: str, text: str | None = None, errors: str = "replace", seconds: float | None = None
+) -> str:
+    """Run a git command and return what it prints.
 
     Args:
-        said: on standard error.
+        folder: where it runs.
+        arguments: the command's.
+        text: for its standard input.
+        errors: what becomes of bytes that are not UTF-8, as in :meth:`bytes.decode`.
+        seconds: that it may take.
+
+    Raises:
+        LineageError: git is not installed, takes too long, or fails; with what it complains of.
     """
-    lines = said.strip().splitlines() or ["it said nothing"]
-    why = next((line for line in lines if line.startswith("fatal: ")), lines[-1]).removeprefix("fatal: ")
+    try:
+        done = subprocess.run(  # noqa: S603 - fixed words, and names that git itself checks
+            ["git", *arguments],  # noqa: S607 - the user's own git
+            cwd=folder, env=environment(), capture_output=True, check=False, timeout=seconds,
+            input=None if text is None else text.encode(errors="surrogateescape"),
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        why = getattr(error, "strerror", None) or "it takes too long"
+        raise LineageError(f"git cannot be run ({why})") from None
+    if done.returncode:
+        raise LineageError(f"git {arguments[0]}: {complaint(done.stderr.decode(errors='replace'))}")
+    return done.stdout.decode(errors=errors)
+
+
+def complaint(said: str) -> str:
+    """Return the line of git's standard error that says what is wrong; in another user's folder with git's advice."""
+    lines = said.splitlines()
+    why = last_line(next((line for line in lines if line.startswith("fatal: ")), said))
     advice = next((line.strip() for line in lines if "safe.directory" in line), "")
     return f"{why} (if you trust its owner: `{advice}`)" if advice else why
 
@@ -70,6 +104,7 @@ class Repository:
         except LineageError as error:
             raise LineageError(error.what, where=project, todo="History is read from git.") from None
         self._reader: subprocess.Popen[bytes] | None = None
+        self._digest = 20
 
     def __enter__(self) -> Repository:
         return self
@@ -159,12 +194,30 @@ class Repository:
             revision: a commit.
             path: from the project's folder.
         """
+        kind, text = self._object(revision, path)
+        return text if kind == "blob" else None
+
+    def folders(self, revision: str) -> list[str]:
+        """The names of the folders directly in the project's folder, as it was in a commit."""
+        kind, rest = self._object(revision, "")
+        found = []
+        while kind == "tree" and rest:
+            head, _, rest = rest.partition(b"\0")
+            mode, _, name = head.partition(b" ")
+            rest = rest[self._digest :]
+            if mode == b"40000":
+                found.append(name.decode(errors="replace"))
+        return found
+
+    def _object(self, revision: str, path: str) -> tuple[str, bytes]:
+        """The kind and the bytes of an object of git; an empty kind where there is none."""
         if "\n" in path:
-            return None  # git reads one name from each line
+            return "", b""  # git reads one name from each line
         if self._reader is None:
             self._reader = subprocess.Popen(
                 ["git", "cat-file", "--batch"],  # noqa: S607 - the user's own git
                 cwd=self._project,
+                env=environment(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
             )
@@ -174,10 +227,11 @@ class Repository:
         self._reader.stdin.flush()
         found = _OBJECT.fullmatch(self._reader.stdout.readline())
         if found is None:
-            return None
-        text = self._reader.stdout.read(int(found.group(2)))
+            return "", b""
+        text = self._reader.stdout.read(int(found.group(3)))
         self._reader.stdout.read(1)
-        return text if found.group(1) == b"blob" else None  # and no folder
+        self._digest = len(found.group(1)) // 2
+        return found.group(2).decode(), text
 
     def files(self, revision: str, folder: str) -> list[str]:
         """The tracked files in a folder as it was in a commit, from the folder."""
@@ -199,13 +253,4 @@ class Repository:
         return [Commit(*line.split("\x1f", 3)) for line in said.splitlines() if line.count("\x1f") >= 3]
 
     def _run(self, *arguments: str) -> str:
-        try:
-            done = subprocess.run(  # noqa: S603 - fixed words, and names that git itself checks
-                ["git", *arguments],  # noqa: S607 - the user's own git
-                cwd=self._project, capture_output=True, check=False,
-            )  # fmt: skip
-        except OSError as error:
-            raise LineageError(f"git cannot be run ({error.strerror})") from None
-        if done.returncode:
-            raise LineageError(f"git {arguments[0]}: {complaint(done.stderr.decode(errors='replace'))}")
-        return done.stdout.decode(errors="replace")
+        return git(self._project, *arguments)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import posixpath
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from pipeline.lineage import documents, metric_keys
 from pipeline.lineage.cache import Cache
-from pipeline.lineage.history import lock_of
 from pipeline.lineage.lock import Entry, Lock, within
+from pipeline.lineage.locks import lock_of
 from pipeline.lineage.repository import Commit, Repository
-from sightword.errors import LineageError
+from pipeline.pipelines import LOCKS, pipelines
+from sightword.errors import FileFormatError, LineageError
+from sightword.text import did_you_mean
 
 _HASH = re.compile(r"[0-9a-f]{6,32}(\.dir)?")
 
@@ -58,13 +60,13 @@ def resolve(what: str, lock: Lock, project: Path, *, start: Path | None = None) 
         return _hashed(what, lock, project)
     known = sorted({one.path for entry in lock.entries.values() for one in (*entry.outs, *entry.deps)})
     stages = f"The stages are {', '.join(lock.entries)}." if lock.entries else "It has no stages: run `dvc repro`."
-    todo = metric_keys.nearest(path, [*known, *lock.entries]) or stages
+    todo = did_you_mean(path, [*known, *lock.entries]) or stages
     raise LineageError("nothing in dvc.lock has this name", where=path if colon else what, todo=todo)
 
 
 def in_history(what: str, repository: Repository, project: Path) -> tuple[Commit, Lock, Subject] | None:
     """Look for a hash in the locks of earlier commits and of experiments, newest first."""
-    for commit in [*repository.commits(["dvc.lock"], everywhere=True), *reversed(repository.experiments())]:
+    for commit in [*repository.commits(LOCKS, everywhere=True), *reversed(repository.experiments())]:
         lock = lock_of(repository, commit)
         found = _hashed(what, lock, project) if lock else None
         if lock and found:
@@ -108,12 +110,13 @@ def _hashed(what: str, lock: Lock, project: Path) -> Subject | None:
 
 
 def _artifacts(project: Path) -> dict[str, str]:
-    """Paths by the names that ``dvc.yaml`` gives them."""
-    try:
-        found: Any = documents.parse((project / "dvc.yaml").read_text(encoding="utf-8"), "dvc.yaml")
-        return {name: one["path"] for name, one in found.get("artifacts", {}).items()}
-    except (OSError, LineageError, AttributeError, KeyError, TypeError):
-        return {}  # the lock alone is enough
+    """Paths by the names that the ``dvc.yaml`` of each pipeline gives them, where they are from its folder."""
+    found = {}
+    for pipeline in pipelines(project):
+        with contextlib.suppress(FileFormatError, AttributeError, KeyError, TypeError):  # the lock alone is enough
+            for name, one in pipeline.document.get("artifacts", {}).items():
+                found[name] = posixpath.normpath(posixpath.join(pipeline.folder, one["path"]))
+    return found
 
 
 def _from_project(path: str, project: Path, start: Path) -> str:

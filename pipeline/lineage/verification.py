@@ -16,17 +16,20 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from pipeline.lineage import documents, metric_keys
-from pipeline.lineage.chain import CODE, lock_at, lock_here
+from pipeline.lineage import documents
 from pipeline.lineage.facts import packages_here, processor, read_facts
 from pipeline.lineage.hashing import IGNORE, hash_listing
+from pipeline.lineage.history import CODE
 from pipeline.lineage.lock import Artefact, Entry
+from pipeline.lineage.locks import lock_at, lock_here
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.lineage.workspace import State, Workspace
+from pipeline.pipelines import DVC_YAML
 from sightword.errors import LineageError
+from sightword.text import and_more, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ def verify(
         commit = repository.commit(revision) if revision else repository.head()
         lock = lock_at(repository, commit) if revision and commit else lock_here(project)
         if stage not in lock.entries:
-            todo = metric_keys.nearest(stage, lock.entries) or f"The stages are {', '.join(lock.entries)}."
+            todo = did_you_mean(stage, lock.entries) or f"The stages are {', '.join(lock.entries)}."
             raise LineageError("the lock has no such stage", where=stage, todo=todo)
         entry = lock.entries[stage]
         if not entry.outs:
@@ -110,7 +113,7 @@ def verify(
         if (project / IGNORE).is_file():
             shutil.copyfile(project / IGNORE, folder / IGNORE)
         copy.write_params(entry)
-    run = read_facts(entry.key, facts)
+    run = read_facts(entry, facts)
     environment = _environment(folder, run, warm=warm)
     started = time.monotonic()
     done = subprocess.run(  # noqa: S602 - the command is the lock's, and DVC runs it the same way
@@ -166,18 +169,25 @@ class Copy:
                     place.write_bytes(text)
 
     def write_params(self, entry: Entry) -> None:
-        """Write the parameters that the entry has, among those of the other stages.
+        """Write the parameters that the entry has, among those of the other stages, and the ``dvc.yaml`` beside them.
 
         Raises:
             LineageError: there is no file of parameters.
         """
         for name, sections in entry.params.items():
-            text = self._repository.read(self._revision, name) if self._revision else None
-            own = self._here.project / name if self._here.project else None
-            if text is None and own is not None and own.is_file():
-                text = own.read_bytes()
+            place, beside = self._folder / name, str(PurePosixPath(name).with_name(DVC_YAML))
+            place.parent.mkdir(parents=True, exist_ok=True)
+            text = self._committed(name)
             values: Any = documents.parse(text.decode(), name) if text else {}
-            (self._folder / name).write_text(json.dumps({**values, **sections}, indent=1), encoding="utf-8")
+            place.write_text(json.dumps({**values, **sections}, indent=1), encoding="utf-8")
+            place.with_name(DVC_YAML).write_bytes(self._committed(beside) or b"")
+        (self._folder / ".dvc").mkdir(exist_ok=True)  # so that no project around it takes it for one of its pipelines
+
+    def _committed(self, name: str) -> bytes | None:
+        """A file as it is in the commit, else as it lies here."""
+        text = self._repository.read(self._revision, name) if self._revision else None
+        own = self._here.project / name if self._here.project else None
+        return own.read_bytes() if text is None and own is not None and own.is_file() else text
 
     def _from_workspace(self, dep: Artefact, place: Path) -> bool:
         project = self._here.project
@@ -266,7 +276,7 @@ def _remarks(run: dict[str, Any] | None) -> list[str]:
     packages = packages_here()
     others = [f"{name} {version} then, {packages.get(name)} now" for name, version in run["packages"].items()
               if packages.get(name) != version]  # fmt: skip
-    found = [f"packages: {'; '.join(others[:8])}{' ..' if len(others) > 8 else ''}"] if others else []
+    found = [f"packages: {and_more(others, 8, between='; ')}"] if others else []
     if run["processor"] != processor():
         found.append(f"processor: {run['processor']} then, {processor()} now")
     if run["device"] != "cpu":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -9,8 +10,10 @@ from typing import Any, Literal
 from pipeline.lineage import documents
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.hashing import Hashed, Ignored, hash_path
-from pipeline.lineage.lock import Artefact, Entry, flat
-from sightword.errors import LineageError
+from pipeline.lineage.lock import Artefact, Entry
+from pipeline.pipelines import pipelines
+from sightword.errors import FileFormatError, LineageError
+from sightword.text import flat
 
 State = Literal["ok", "changed since", "missing", "not known"]
 
@@ -62,20 +65,29 @@ class Workspace:
             return None
         return sorted(name for name in {*before, *now.files} if before.get(name) != now.files.get(name))
 
-    def commands(self) -> dict[str, str] | None:
-        """The command of each stage in ``dvc.yaml``; None where it cannot be read."""
-        found: Any = self._document("dvc.yaml")
-        try:
-            return {name: one["cmd"] for name, one in found["stages"].items()}
-        except (TypeError, KeyError, AttributeError):
-            return None
+    @functools.cached_property
+    def _described(self) -> dict[str, dict[str, str] | None]:
+        """The command of each stage, by the ``dvc.yaml`` of its pipeline; None for one that cannot be read."""
+        found: dict[str, dict[str, str] | None] = {}
+        for pipeline in pipelines(self.project) if self.project else ():
+            try:
+                found[pipeline.dvc_yaml] = {name: one["cmd"] for name, one in pipeline.stages.items()}
+            except (FileFormatError, KeyError):
+                found[pipeline.dvc_yaml] = None
+        return found
+
+    @property
+    def commands(self) -> dict[str, str]:
+        """The command of each stage, as far as ``dvc.yaml`` can be read."""
+        return {name: command for stages in self._described.values() for name, command in (stages or {}).items()}
 
     def unread(self, entry: Entry) -> list[str]:
         """Which files with the parameters and the command of a stage are not there, or cannot be read."""
         if self.project is None:
             return []
         files = [file for file in entry.params if not isinstance(self._document(file), Mapping)]
-        return files + (["dvc.yaml"] if self.commands() is None else [])
+        lost = [] if entry.name in self.commands else [name for name, one in self._described.items() if one is None]
+        return files + lost
 
     def changed_params(self, entry: Entry) -> dict[str, tuple[Any, Any]]:
         """Parameters that are not as they were, by full name: then and now; None for what is not there."""
@@ -84,8 +96,7 @@ class Workspace:
             now: Any = self._document(file)
             if not isinstance(now, Mapping):
                 continue
-            before = dict(flat(sections))
-            after = dict(flat({name: now.get(name) for name in sections}))
+            before, after = flat(sections), flat({name: now.get(name) for name in sections})
             changed |= {
                 name: (before.get(name), after.get(name))
                 for name in [*before, *(name for name in after if name not in before)]

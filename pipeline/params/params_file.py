@@ -1,54 +1,50 @@
-"""``params.yaml``: one section a stage, the whole file checked at once.
+"""``params.yaml``: one section for each stage of the ``dvc.yaml`` beside it, the whole file checked at once.
 
-The sections are imported by name, not by ``import``: a stage's result depends on
-its own section only, so the settings of the others are no dependency of it.
+The settings of a section are ``SETTINGS`` in the stage's module, which is imported by name: the result of a stage
+depends on its own section only, so the settings of the others are not a dependency of the stage.
 """
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import types
 import typing
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from pipeline import pipelines
 from sightword import yaml_reader
 from sightword.errors import FileFormatError, ParamsError
 from sightword.files import Pathish, read_text
 from sightword.settings import Settings
+from sightword.text import guess
 from sightword.yaml_reader import shown
-
-SECTIONS = {
-    "corpus": "sightword.corpus.settings:CorpusSettings",
-    "resize": "sightword.images.settings:ResizeSettings",
-    "features": "sightword.features.settings:FeaturesSettings",
-    "captions": "sightword.captions.settings:CaptionsSettings",
-    "train": "sightword.training.settings:TrainSettings",
-    "select": "sightword.selection.settings:SelectSettings",
-    "retrieval": "sightword.retrieval.settings:RetrievalSettings",
-    "semantics": "sightword.semantics.settings:SemanticsSettings",
-    "epochs": "sightword.selection.epochs_settings:EpochsSettings",
-    "report": "sightword.report.settings:ReportSettings",
-}
-"""Each section of the file and where its typed settings live, in the order of the stages."""
-
-SettingsT = TypeVar("SettingsT", bound=Settings)
 
 
 def settings_class(section: str) -> type[Settings]:
-    """The typed settings of a section named in :data:`SECTIONS`."""
-    module, name = SECTIONS[section].split(":")
-    found: type[Settings] = getattr(importlib.import_module(module), name)
+    """Return the typed settings of a stage.
+
+    Raises:
+        ParamsError: no module in ``stages/`` has this name.
+    """
+    name = f"stages.{section}"
+    try:
+        found: type[Settings] = importlib.import_module(name).SETTINGS
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise ParamsError("dvc.yaml has this stage, and stages/ has no module of its name", where=section) from None
     return found
 
 
 def load(path: Pathish = "params.yaml") -> dict[str, Settings]:
     """Read and check a whole parameter file.
 
-    Every key must be there: a default that does not stand in the file could not be
-    audited from it.
+    Its sections are the stages of the ``dvc.yaml`` beside it. Another file, such as a recipe, belongs to the pipeline
+    whose stages are its sections. Every key must be there: a default that is not in the file could not be audited.
 
     Returns:
         The typed sections by name.
@@ -57,22 +53,50 @@ def load(path: Pathish = "params.yaml") -> dict[str, Settings]:
         ParamsError: all that is wrong with the file, one line each, with key, value
             and what is accepted.
     """
-    return check(_read(path), where=path)
+    values = _read(path)
+    return check(values, where=path, sections=list(pipeline_of(path, values).stages))
 
 
-def section(path: Pathish, wanted: type[SettingsT]) -> SettingsT:
-    """Check the whole file, return the section with the settings class ``wanted``."""
-    for settings in load(path).values():
-        if isinstance(settings, wanted):
-            return settings
-    raise LookupError(f"{wanted.__name__} is no section of {', '.join(SECTIONS)}")
+def section(path: Pathish, name: str) -> Settings:
+    """Check the whole file, return one section."""
+    found = load(path)
+    if name not in found:
+        raise ParamsError("has no such section", where=f"{path}: {name}", expected=", ".join(found))
+    return found[name]
 
 
-def check(values: dict[str, Any], *, where: object = "params") -> dict[str, Settings]:
-    """Check plain values as :func:`load` does; ``where`` is named in the message."""
-    problems = [_unknown(key, list(SECTIONS), "section") for key in values if key not in SECTIONS]
+def pipeline_of(path: Pathish, values: dict[str, Any] | None = None) -> pipelines.Pipeline:
+    """Return the pipeline that a parameter file belongs to.
+
+    Args:
+        path: of the file.
+        values: the file's; default: the file is read.
+
+    Raises:
+        ParamsError: the file cannot be read.
+        FileFormatError: a ``dvc.yaml`` cannot be read.
+    """
+    place = Path(path).absolute()
+    project = pipelines.project_of(place.parent)
+    beside = [one for one in pipelines.pipelines(project) if project / one.params == place]
+    return beside[0] if beside else pipelines.of_sections(_read(path) if values is None else values, project)
+
+
+def check(
+    values: dict[str, Any], *, where: object = "params", sections: Sequence[str] | None = None
+) -> dict[str, Settings]:
+    """Check plain values as :func:`load` does.
+
+    Args:
+        values: by section.
+        where: the file, for messages.
+        sections: that must be there; default: the stages of the pipeline that the values fit best.
+    """
+    if sections is None:
+        sections = list(pipelines.of_sections(values, pipelines.project_of(Path.cwd())).stages)
+    problems = [_unknown(key, sections, "section") for key in values if key not in sections]
     found: dict[str, Settings] = {}
-    for name in SECTIONS:
+    for name in sections:
         if name not in values:
             problems.append(f"{name}: the section is missing")
             continue
@@ -91,13 +115,13 @@ def check(values: dict[str, Any], *, where: object = "params") -> dict[str, Sett
         raise ParamsError(
             f"{count} wrong:\n  " + "\n  ".join(problems),
             where=where,
-            todo="\nMend the file, or write it anew from a recipe with `sightword recipe NAME`.",
+            todo="\nFix the file, or write it anew from a recipe with `sightword recipe NAME`.",
         )
     return found
 
 
 def _across(values: dict[str, dict[str, Any]]) -> list[str]:
-    """What two sections ask of each other, so that it is told before costly work."""
+    """Return the conflicts between two sections, so that they are reported before costly work."""
     problems = []
     if "train" in values and "select" in values:
         train, members = values["train"], values["select"]["members"]
@@ -121,16 +145,13 @@ def _read(path: Pathish) -> dict[str, Any]:
     except FileFormatError as error:
         raise ParamsError(error.what, where=error.where, todo=error.todo) from None
     if not isinstance(values, dict):
-        raise ParamsError(
-            "has no sections", where=path, expected=", ".join(SECTIONS), todo="Try `sightword recipe sample`."
-        )
+        raise ParamsError("has no sections", where=path, todo="Try `sightword recipe sample`.")
     return values
 
 
-def _unknown(key: str, accepted: list[str], kind: str) -> str:
-    near = difflib.get_close_matches(str(key).rsplit(".", 1)[-1], accepted, n=1)
-    guess = f" (did you mean {near[0]!r}?)" if near else ""
-    return f"{key}: no such {kind}{guess}; accepted: {', '.join(accepted)}"
+def _unknown(key: str, accepted: Sequence[str], kind: str) -> str:
+    near = guess(str(key).rpartition(".")[2], accepted)
+    return f"{key}: no such {kind}{near}; accepted: {', '.join(accepted)}"
 
 
 def _missing(wanted: type[BaseModel], values: dict[str, Any], prefix: str) -> list[str]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pipeline import pipelines
+from pipeline.lineage.repository import git
 from pipeline.params import params_file
 from sightword import yaml_reader
-from sightword.errors import FileFormatError, ParamsError, SetupError
+from sightword.errors import FileFormatError, LineageError, ParamsError
 from sightword.files import atomic_file, read_text
+from sightword.text import and_more, flat, guess
 
 SHOWN = 20
 """Hand-edited entries that a message names."""
@@ -34,20 +35,6 @@ class Written:
 
     path: Path
     changed: bool
-
-
-def find_project(start: Path) -> Path:
-    """The folder with ``dvc.yaml``: ``start`` or the nearest above it.
-
-    Raises:
-        SetupError: there is none.
-    """
-    for folder in (start.absolute(), *start.absolute().parents):
-        if (folder / "dvc.yaml").is_file():
-            return folder
-    raise SetupError(
-        "no dvc.yaml here or in a folder above", where=start.absolute(), todo="Go to a clone of Sightword's repository."
-    )
 
 
 def list_recipes(project: Path) -> list[Recipe]:
@@ -82,12 +69,22 @@ def find(name: str, project: Path) -> Recipe:
         grid = project / "recipes" / f"{name}.yaml"
         if grid.is_file():
             raise _no_recipe(grid)
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        guess = f" (did you mean {near[0]!r}?)" if near else ""
         raise ParamsError(
-            f"no such recipe{guess}", where=name, expected=", ".join(known) or f"a file in {project / 'recipes'}"
+            f"no such recipe{guess(name, known)}",
+            where=name,
+            expected=", ".join(known) or f"a file in {project / 'recipes'}",
         )
     return known[name]
+
+
+def target(recipe: Recipe, project: Path) -> Path:
+    """Return the ``params.yaml`` of the pipeline whose stages are a recipe's sections.
+
+    Raises:
+        FileFormatError: the recipe or a ``dvc.yaml`` cannot be read.
+    """
+    values = yaml_reader.parse(read_text(recipe.path), recipe.path)
+    return project / pipelines.of_sections(values if isinstance(values, dict) else (), project).params
 
 
 def write(recipe: Recipe, path: Path, project: Path, *, force: bool = False) -> Written:
@@ -142,12 +139,11 @@ def _refuse_to_lose(path: Path, recipe: Recipe, project: Path) -> None:
 
 def _is_committed(path: Path) -> bool:
     """Whether git's last commit has the file as it stands."""
-    place = ["git", "-C", str(path.absolute().parent)]
     try:
-        kept = subprocess.run([*place, "show", f"HEAD:./{path.name}"], capture_output=True, check=False)  # noqa: S603 - fixed words and a file of ours
-    except OSError:
+        kept = git(path.absolute().parent, "show", f"HEAD:./{path.name}", errors="surrogateescape")
+    except LineageError:
         return False
-    return kept.returncode == 0 and kept.stdout == path.read_bytes()
+    return kept.encode(errors="surrogateescape") == path.read_bytes()
 
 
 def _edits(path: Path, recipe: Recipe, others: list[Recipe]) -> str:
@@ -162,13 +158,10 @@ def _edits(path: Path, recipe: Recipe, others: list[Recipe]) -> str:
     differing = _differing(mine, theirs)
     if not differing:
         return f"comments or layout (the values are those of the recipe {nearest.name})"
-    lines = [
-        f"{key}: {mine.get(key, 'absent')} (recipe {nearest.name}: {theirs.get(key, 'absent')})"
-        for key in differing[:SHOWN]
-    ]
-    if len(differing) > SHOWN:
-        lines.append(f"and {len(differing) - SHOWN} more")
-    return "\n  ".join(lines)
+    lines = (
+        f"{key}: {mine.get(key, 'absent')} (recipe {nearest.name}: {theirs.get(key, 'absent')})" for key in differing
+    )
+    return and_more(lines, SHOWN, between="\n  ")
 
 
 def _differing(mine: dict[str, str], theirs: dict[str, str]) -> list[str]:
@@ -177,18 +170,7 @@ def _differing(mine: dict[str, str], theirs: dict[str, str]) -> list[str]:
 
 def _entries(path: Path) -> dict[str, str]:
     values = yaml_reader.parse(read_text(path), path)
-    return flat(values) if isinstance(values, dict) else {}
-
-
-def flat(values: dict[str, Any], prefix: str = "") -> dict[str, str]:
-    """Nested values as ``section.key`` and the value as YAML writes it, in their order."""
-    found: dict[str, str] = {}
-    for key, value in values.items():
-        if isinstance(value, dict):
-            found |= flat(value, f"{prefix}{key}.")
-        else:
-            found[f"{prefix}{key}"] = spelt(value)
-    return found
+    return {key: spelt(value) for key, value in flat(values).items()} if isinstance(values, dict) else {}
 
 
 def spelt(value: Any) -> str:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
-import itertools
 import json
-import textwrap
 import types
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import BaseModel
 
-from pipeline.lineage.metric_keys import nearest
-from pipeline.params.params_file import SECTIONS, settings_class
+from pipeline import pipelines
+from pipeline.params.params_file import settings_class
 from sightword.errors import ParamsError
+from sightword.text import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -47,9 +46,13 @@ class Section:
 
 
 def sections() -> list[Section]:
-    """All parameters, in the order of the stages."""
+    """Return the parameters of all pipelines, in the order of the stages.
+
+    Raises:
+        FileFormatError: a ``dvc.yaml`` cannot be read.
+    """
     found = []
-    for name in SECTIONS:
+    for name in pipelines.by_stage(pipelines.project_of(Path.cwd())):
         settings = settings_class(name)
         found.append(Section(name, _markdown(inspect.getdoc(settings) or ""), list(_parameters(settings, name))))
     return found
@@ -97,12 +100,13 @@ def explain(wanted: str) -> list[Parameter]:
     found = [one for one in every if one.name == wanted or one.name.startswith(f"{wanted}.")]
     found = found or [one for one in every if one.name.endswith(f".{wanted}")]
     if not found:
-        raise ParamsError("no parameter has this name", where=wanted, todo=nearest(wanted, [one.name for one in every]))
+        raise ParamsError(
+            "no parameter has this name", where=wanted, todo=did_you_mean(wanted, [one.name for one in every])
+        )
     return found
 
 
 def _parameters(settings: type[BaseModel], prefix: str) -> Iterator[Parameter]:
-    texts = _texts(settings)
     for name, field in settings.model_fields.items():
         full = f"{prefix}.{name}"
         nested = field.annotation
@@ -110,26 +114,9 @@ def _parameters(settings: type[BaseModel], prefix: str) -> Iterator[Parameter]:
             yield from _parameters(nested, full)
             continue
         accepted = ", ".join([_type(field.annotation), *_limits(field.metadata)])
-        yield Parameter(full, accepted, field.get_default(call_default_factory=True), _markdown(texts.get(name, "")))
-
-
-def _texts(settings: type[BaseModel]) -> dict[str, str]:
-    """The text below each field, its own class's before those it inherits from."""
-    found: dict[str, str] = {}
-    for one in settings.__mro__:
-        if not (issubclass(one, BaseModel) and one is not BaseModel):
-            continue
-        tree = ast.parse(textwrap.dedent(inspect.getsource(one)))
-        body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
-        for field, text in itertools.pairwise(body):
-            if (
-                isinstance(field, ast.AnnAssign)
-                and isinstance(field.target, ast.Name)
-                and isinstance(text, ast.Expr)
-                and isinstance(text.value, ast.Constant)
-            ):
-                found.setdefault(field.target.id, inspect.cleandoc(str(text.value.value)))
-    return found
+        yield Parameter(
+            full, accepted, field.get_default(call_default_factory=True), _markdown(field.description or "")
+        )
 
 
 def _type(annotation: Any) -> str:

@@ -147,8 +147,27 @@ def test_damaged_records_are_no_evidence(project, tmp_path):
     assert set(verdicts(project).values()) == {"never seen to run"}
 
 
+def test_facts_alone_contradict_an_output_of_another_size(project, tmp_path):
+    """They hold no hash of what DVC's cache keeps: that would mean reading it again."""
+    keep_facts(project, tmp_path / "store")
+    shutil.rmtree(project.folder / ".dvc/cache/runs")
+    project.edit("dvc.lock", "size: 9\n      nfiles: 2", "size: 10\n      nfiles: 2")
+    found = records(project, code=1)["first"]
+    assert found["verdict"] == "contradicted"
+    assert "data/first (bytes) 9 there, 10 in dvc.lock" in found["why"]
+
+
+def test_where_the_run_cache_knows_the_run_its_hashes_decide(project, tmp_path):
+    """The facts of a run fit an output of the same size, though it is another one."""
+    keep_facts(project, tmp_path / "store")
+    text = (project.folder / "dvc.lock").read_text()
+    md5 = next(line.split()[1] for line in text.split("second:")[1].split("outs:")[1].splitlines() if "md5:" in line)
+    project.write("dvc.lock", text.replace(md5, "0" * 32 + ".dir"))
+    assert verdicts(project, code=1)["second"] == "contradicted"
+
+
 @pytest.mark.parametrize(
-    "odd", [None, {"params": []}, {"params": {"params.yaml": 3}}, {"outs": {"metrics/third.json": 3}}]
+    "odd", [None, {"params": []}, {"params": {"params.yaml": 3}}, {"deps": {"metrics/third.json": 3}}, {"outs": {}}]
 )
 def test_facts_that_were_edited_are_no_evidence(project, tmp_path, odd):
     keep_facts(project, tmp_path / "store")
@@ -156,5 +175,6 @@ def test_facts_that_were_edited_are_no_evidence(project, tmp_path, odd):
     edit_number(project)
     for path in (project.folder / "runs").iterdir():
         facts = json.loads(path.read_text())
-        path.write_text(json.dumps(facts | {"ran": odd and facts["ran"] | odd}))
+        ran = odd and facts["ran"] | odd
+        path.write_text(json.dumps(facts | {"ran": ran, "outs": {"metrics/third.json": 3}} if odd else {"ran": ran}))
     assert set(verdicts(project).values()) == {"vouched for", "never seen to run"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.lineage import facts
+from pipeline.lineage import facts, hashing
 from pipeline.lineage.facts import Recorder, read_facts
 from pipeline.lineage.lock import read_lock
 from sightword.machine import Machine
@@ -25,9 +25,12 @@ def _not_under_dvc(monkeypatch):
     monkeypatch.delenv("DVC_EXP_NAME", raising=False)
 
 
+def entries(project):
+    return read_lock((project.folder / "dvc.lock").read_text()).entries
+
+
 def keys(project):
-    text = (project.folder / "dvc.lock").read_text()
-    return {name: entry.key for name, entry in read_lock(text).entries.items()}
+    return {name: entry.key for name, entry in entries(project).items()}
 
 
 @pytest.mark.parametrize("stage", ["first", "second", "third"])
@@ -41,7 +44,35 @@ def test_the_key_is_that_of_the_entry_in_the_lock(project, here, stage):
     assert facts["uncommitted"] == []
     assert facts["packages"]["numpy"]
     assert (here.store / "runs" / path.name).read_bytes() == path.read_bytes()
-    assert read_facts(keys(project)[stage], [project.folder / "runs"]) == facts
+    entry = entries(project)[stage]
+    assert read_facts(entry, [project.folder / "runs"]) == facts
+    assert {path: (out["size"], out.get("files")) for path, out in facts["outs"].items()} == {
+        out.path: (out.size, out.files) for out in entry.outs
+    }
+
+
+def test_no_output_is_read_but_the_numbers_that_git_keeps(project, here, monkeypatch):
+    """DVC hashes the outputs once the stage has ended: tens of gigabytes, in the case of COCO's pictures."""
+    hashed = []
+    monkeypatch.setattr(
+        facts, "hash_path", lambda path, ignored: hashed.append(path) or hashing.hash_path(path, ignored)
+    )
+    for stage, read in (("first", set()), ("second", set()), ("third", {"metrics/third.json"})):
+        hashed.clear()
+        made = json.loads(Recorder(stage, project.folder, here).finish().read_text())["outs"]
+        outs = {out.path: out.md5 for out in entries(project)[stage].outs}
+        assert {path.relative_to(project.folder).as_posix() for path in hashed} & set(outs) == read
+        assert {path: out["md5"] for path, out in made.items() if "md5" in out} == {path: outs[path] for path in read}
+
+
+def test_facts_are_named_by_what_went_in(project, here):
+    """As in the run-cache, two runs that differ only in their outputs have one key; the lock decides between them."""
+    first = Recorder("second", project.folder, here).finish()
+    project.write("models/encoder/weights", "0.60000")
+    assert Recorder("second", project.folder, here).finish() == first
+    entry = entries(project)["second"]
+    assert read_facts(entry, [project.folder / "runs"]) is None
+    assert read_facts(entry, [project.folder / "runs", here.store / "runs"])["outs"]["models/encoder"]["files"] == 1
 
 
 def test_paths_with_parameters_in_them_and_data_added_to_dvc_count(project, here):
@@ -144,16 +175,17 @@ def test_a_run_is_not_lost_because_its_facts_cannot_be_kept(project, here, caplo
 def test_facts_that_another_version_wrote_are_not_half_understood(project, tmp_path):
     """As in a store that newer versions use too."""
     key = keys(project)["third"]
-    project.write(f"runs/{key}.json", json.dumps({"schema": 2, "entry": key, "machine": {"host": "lab"}}))
+    project.write(f"runs/{key}.json", json.dumps({"schema": 99, "entry": key, "machine": {"host": "lab"}}))
     for what in (["third"], ["--verify", "third"]):
         done = project.audit(*what)
         assert done.returncode == 0, done.stderr
         assert "another version of Sightword" in done.stderr
 
 
-def test_facts_of_another_run_under_this_name_are_not_believed(tmp_path, caplog):
-    (tmp_path / "ab.json").write_text('{"entry": "cd"}')
-    assert read_facts("ab", [tmp_path / "none", tmp_path]) is None
+def test_facts_of_another_run_under_this_name_are_not_believed(ran, tmp_path, caplog):
+    entry = entries(ran)["third"]
+    (tmp_path / f"{entry.key}.json").write_text('{"entry": "cd"}')
+    assert read_facts(entry, [tmp_path / "none", tmp_path]) is None
     assert "facts of another run" in caplog.text
 
 

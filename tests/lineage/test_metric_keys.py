@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.lineage.lock import flat
-from pipeline.lineage.metric_keys import find, nearest
+from pipeline.lineage.metric_keys import find
 from sightword.errors import LineageError
+from sightword.text import flat
 
 NAMES = st.text("ab.", min_size=1, max_size=4)
 TREES = st.recursive(st.integers(), lambda inner: st.dictionaries(NAMES, inner, min_size=1, max_size=3), max_leaves=8)
@@ -16,7 +16,7 @@ TREES = st.recursive(st.integers(), lambda inner: st.dictionaries(NAMES, inner, 
 def test_every_entry_has_a_name_that_leads_to_one(values):
     """Where keys have dots several entries may share a name: one of those is found."""
     entries = {}
-    for name, value in flat(values):
+    for name, value in flat(values).items():
         entries.setdefault(name, []).append(value)
     for name, those in entries.items():
         found = find(values, name, "file")
@@ -37,5 +37,3 @@ def test_a_shorter_key_counts_where_the_longest_leads_nowhere():
 def test_an_unknown_name_is_told_with_the_nearest():
     with pytest.raises(LineageError, match=r"f: has no entry test.full.r01. Did you mean test\.full\.r10"):
         find({"test": {"full": {"r10": 1, "r5": 2}}}, "test.full.r01", "f")
-    assert nearest("r10", ["test.full.caption_to_image.r10"]) == "Did you mean test.full.caption_to_image.r10?"
-    assert nearest("zzz", ["abc"]) is None

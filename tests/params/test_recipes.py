@@ -18,9 +18,8 @@ TEXT = (
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(params_file, "SECTIONS", {"report": params_file.SECTIONS["report"]})
-    (tmp_path / "dvc.yaml").write_text("")
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "dvc.yaml").write_text("stages:\n  report:\n    cmd: python -m stages report\n")
     (tmp_path / "recipes").mkdir()
     for name in ("one", "two"):
         (tmp_path / "recipes" / f"{name}.yaml").write_text(TEXT.replace("One", name))

@@ -16,9 +16,9 @@ from blocks import blocks
 from checkout import Checkout
 from small_run import make_small
 
-from pipeline.params import params_file
+from pipeline.pipelines import Pipeline
 
-NAMES = list(params_file.SECTIONS)
+NAMES = list(Pipeline(Path(__file__).parents[2]).stages)
 PEOPLE = ("root", "ana", "ben")
 
 

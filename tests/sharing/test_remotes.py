@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import people
 import pytest
 
-from pipeline.params import params_file
+from pipeline.pipelines import Pipeline
 
-NAMES = list(params_file.SECTIONS)
+NAMES = list(Pipeline(Path(__file__).parents[2]).stages)
 RESTORED = ["corpus", "resize", "features", "captions"]
 """The stages all of whose outputs are DVC's: metrics, which are in git, a pushed run-cache does not bring."""
 IDLE = "Data and pipelines are up to date."

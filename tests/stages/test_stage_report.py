@@ -13,7 +13,6 @@ from stage_here import run_here
 
 from pipeline.params import params_file
 from sightword.report import page
-from sightword.report.settings import ReportSettings
 
 
 def start(folder: Path, repository: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -29,9 +28,7 @@ def test_it_writes_the_librarys_page_and_says_the_fall_backs(tmp_path: Path, rep
     assert done.returncode == 0, done.stderr
     assert "report: random weights: for demonstration" in done.stderr
     assert done.stderr.splitlines()[-1].startswith("report: report/index.html")
-    page.write(
-        places, params_file.section(repository / "recipes" / "sample.yaml", ReportSettings), tmp_path / "same.html"
-    )
+    page.write(places, params_file.section(repository / "recipes" / "sample.yaml", "report"), tmp_path / "same.html")
     assert (tmp_path / "report" / "index.html").read_bytes() == (tmp_path / "same.html").read_bytes()
     assert (tmp_path / "report" / "plots" / "scatter.svg").read_text().startswith("<?xml")
     assert json.loads((tmp_path / "metrics" / "summary.json").read_text())["dev_r10"] == 61.5
