@@ -41,7 +41,7 @@ _WIDE = 60
 
 def add(commands: Commands) -> None:
     """Add ``search``."""
-    parser = add_command(commands, "search", SEARCH, _search)
+    parser = add_command(commands, "search", SEARCH, _search, extra="search")
     parser.add_argument(
         "encoder", metavar="ENCODER", type=Path, help="the folder of an encoder, such as models/encoder"
     )

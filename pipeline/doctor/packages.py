@@ -156,12 +156,14 @@ def _installed() -> dict[str, str]:
 
 
 def _asked(project: Path | None) -> list[Requirement]:
-    """What Sightword needs: as its installation says, else as the checkout does."""
+    """Return what the pipeline needs, by the checkout's pyproject.toml, else by the installation."""
     texts: list[str] = []
     if project is not None and (project / "pyproject.toml").is_file():
         try:
             table = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8")).get("project", {})
-            texts = list(table.get("dependencies", [])) if table.get("name") == "sightword" else []
+            if table.get("name") == "sightword":
+                extras = table.get("optional-dependencies", {})
+                texts = [*table.get("dependencies", []), *extras.get("pipeline", [])]
         except (tomllib.TOMLDecodeError, UnicodeDecodeError):
             texts = []
     if not texts:
@@ -172,7 +174,7 @@ def _asked(project: Path | None) -> list[Requirement]:
     found = []
     for text in texts:
         requirement = Requirement(text)
-        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+        if requirement.marker is None or requirement.marker.evaluate({"extra": "pipeline"}):
             found.append(requirement)
     return found
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 SERVER = """
 from flask import Flask, request
-from pipeline.search import serving
+from sightword.search import serving
 
 serving._WAITING, serving._LOOK = 3, 1
 app = Flask("test")
