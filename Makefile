@@ -49,7 +49,7 @@ docs: install ## Build the documentation in docs/_build
 	python -c 'import pathlib, pipeline.params.reference as r; pathlib.Path("docs/parameters.md").write_text(r.page())'
 	python -m sphinx -q -W --keep-going -b html docs docs/_build
 
-format: install ## Format the code and mend what lint can mend
+format: install ## Format the code and fix what lint can fix
 	ruff format .
 	ruff check --fix .
 

@@ -34,7 +34,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from sightword.features import extract
+from sightword import extract
 from sightword.features.backbones import cut, find_backbone
 from sightword.features.extractor import Extractor
 from sightword.features.fusion import has_bfloat16_units

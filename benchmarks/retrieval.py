@@ -42,7 +42,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the stages do
 import numpy as np
 import torch
 
-from sightword.retrieval import order, penalty, score
+from sightword import score
+from sightword.retrieval import order, penalty
 from sightword.retrieval.protocols import entry
 from sightword.retrieval.ranks import rank
 

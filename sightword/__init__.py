@@ -1,6 +1,6 @@
-"""Sightword: from pictures with captions to a sentence encoder, and to the tables that judge it.
+"""Sightword: from pictures with captions to a sentence encoder, and to the tables that evaluate the encoder.
 
-``import sightword`` is quick: torch, torchvision, pandas and the rest load when used.
+``import sightword`` is quick: each public name loads its module, and the packages that the module needs, at first use.
 """
 
 from __future__ import annotations
@@ -8,11 +8,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sightword.encoder.sentence_encoder import SentenceEncoder as SentenceEncoder
+    from sightword.encoder.sentence_encoder import SentenceEncoder
+    from sightword.features.api import extract
+    from sightword.retrieval.protocols import score
+    from sightword.semantics.callbacks import SentEvalEncoder
+    from sightword.semantics.evaluation import evaluate
+    from sightword.semantics.word_vectors import BagOfWords
 
-__all__ = ["SentenceEncoder"]
+__all__ = ["BagOfWords", "SentEvalEncoder", "SentenceEncoder", "evaluate", "extract", "score"]
 
-_LAZY = {"SentenceEncoder": "sightword.encoder.sentence_encoder"}
+_MODULES = {
+    "BagOfWords": "sightword.semantics.word_vectors",
+    "SentEvalEncoder": "sightword.semantics.callbacks",
+    "SentenceEncoder": "sightword.encoder.sentence_encoder",
+    "evaluate": "sightword.semantics.evaluation",
+    "extract": "sightword.features.api",
+    "score": "sightword.retrieval.protocols",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -22,4 +34,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("sightword")
-    return load(__name__, _LAZY, name)
+    return load(__name__, _MODULES, name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -1,6 +1,7 @@
-"""The command ``sightword``: what a person does beside ``dvc``.
+"""The command ``sightword``, for what a person does beside ``dvc``.
 
-Everything heavy is imported by the command that needs it, so that ``--help`` answers at once.
+A command imports the packages that it needs when it runs: ``--help`` answers at once, also where the packages of the
+extras are not installed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pipeline.cli import doctor, downloads, encoder, lineage, project, search, store, sweeps, systems
+from pipeline.cli import compare, doctor, downloads, encoder, evaluate, lineage, project, search, store, sweeps
 from sightword import __version__
 from sightword.errors import SightwordError
 
@@ -32,8 +33,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SightwordError as error:
         print(f"sightword: {error}", file=sys.stderr)
         return 1
+    except ModuleNotFoundError as error:
+        if not _raised_here(error):
+            raise
+        extra = f"pip install 'sightword[{arguments.extra}]'"
+        print(f"sightword: the package {error.name} is not installed. Install the extra: {extra}", file=sys.stderr)
+        return 1
     except BrokenPipeError:
-        # The reader has seen enough (`sightword params | head`); nothing may be written at exit either.
+        # The reader has closed the pipe (`sightword params | head`); nothing may be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
@@ -45,12 +52,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+def _raised_here(error: ModuleNotFoundError) -> bool:
+    """Return whether a module of Sightword imports the missing one, and not a user's module or another package."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    module = "" if place is None else str(place.tb_frame.f_globals.get("__name__"))
+    return module.split(".")[0] in ("sightword", "pipeline")
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="sightword", description="From pictures with captions to a sentence encoder: what goes beside `dvc repro`."
     )
     parser.add_argument("--version", action="version", version=f"sightword {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for room in (project, sweeps, systems, encoder, search, store, lineage, downloads, doctor):
+    for room in (project, sweeps, compare, evaluate, encoder, search, store, lineage, downloads, doctor):
         room.add(commands)
     return parser

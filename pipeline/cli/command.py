@@ -10,15 +10,25 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 Run = Callable[[argparse.Namespace], int]
 
 
-def add_command(commands: Commands, name: str, description: str, run: Run) -> argparse.ArgumentParser:
-    """A command with its help; the first line of the description stands in the list of commands."""
+def add_command(
+    commands: Commands, name: str, description: str, run: Run, *, extra: str = "pipeline"
+) -> argparse.ArgumentParser:
+    """Add a command; the first line of its description stands in the list of commands.
+
+    Args:
+        commands: the parser's commands.
+        name: what a person types.
+        description: the help of the command.
+        run: takes the arguments, returns the exit code.
+        extra: the extra of the distribution that brings the packages which the command imports.
+    """
     parser = commands.add_parser(
         name,
         help=description.splitlines()[0].rstrip("."),
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(run=run, parser=parser)
+    parser.set_defaults(run=run, parser=parser, extra=extra)
     return parser
 
 

@@ -18,7 +18,7 @@ gives. Needs the extra: pip install 'sightword[export]'."""
 
 def add(commands: Commands) -> None:
     """Add ``export``."""
-    export = add_command(commands, "export", EXPORT, _export)
+    export = add_command(commands, "export", EXPORT, _export, extra="export")
     export.add_argument("encoder", metavar="ENCODER", help="the folder of an encoder, such as models/encoder")
     export.add_argument("out", metavar="OUT", help="a new folder, or one with an earlier export")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from sightword.search.searcher import CaptionAnswer, Searcher
     from sightword.search.thumbnails import Thumbnails
-    from sightword.search.uploads import Newcomers
+    from sightword.search.uploads import UploadedPictures
 
 SEARCH = """\
 Find pictures by a sentence, or captions by a picture.
@@ -41,7 +41,7 @@ _WIDE = 60
 
 def add(commands: Commands) -> None:
     """Add ``search``."""
-    parser = add_command(commands, "search", SEARCH, _search)
+    parser = add_command(commands, "search", SEARCH, _search, extra="search")
     parser.add_argument(
         "encoder", metavar="ENCODER", type=Path, help="the folder of an encoder, such as models/encoder"
     )
@@ -168,10 +168,10 @@ def _searcher(arguments: argparse.Namespace, device: torch.device) -> Searcher:
     )
 
 
-def _newcomers(arguments: argparse.Namespace, searcher: Searcher, device: torch.device) -> Newcomers:
-    from sightword.search.uploads import Newcomers
+def _uploads(arguments: argparse.Namespace, searcher: Searcher, device: torch.device) -> UploadedPictures:
+    from sightword.search.uploads import UploadedPictures
 
-    return Newcomers(searcher.attributes, searcher.rows_of_files, weights=arguments.weights, device=device)
+    return UploadedPictures(searcher.attributes, searcher.rows_of_files, weights=arguments.weights, device=device)
 
 
 def _lines() -> Iterator[str | bytes]:
@@ -200,7 +200,7 @@ def _lines() -> Iterator[str | bytes]:
 
 def _print_pictures(searcher: Searcher, text: str, top: int, *, as_json: bool) -> None:
     answer = searcher.pictures(text, top)
-    own = searcher.catalogue.own
+    own = searcher.catalogue.captions_of
     if as_json:
         _print_json(
             {
@@ -229,10 +229,10 @@ def _captions(arguments: argparse.Namespace, device: torch.device) -> int:
         path = Path(arguments.picture)
         if not path.is_file():
             searcher.catalogue.find(arguments.picture)  # says that there is none, and which are near
-        newcomers = _newcomers(arguments, searcher, device)
-        data = newcomers.read(path)
-        row = newcomers.row(data)
-        vector = searcher.embedding(newcomers.features(data) if row is None else row)
+        uploads = _uploads(arguments, searcher, device)
+        data = uploads.read(path)
+        row = uploads.row(data)
+        vector = searcher.embedding(uploads.features(data) if row is None else row)
     else:
         vector = searcher.embedding(row)
     _tell(searcher.notes)
@@ -286,7 +286,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         notes = [*searcher.notes, *notes]
         _tell(notes)
         top = {} if arguments.top is None else {"top": arguments.top}
-        parts = Parts(searcher, thumbnails, _newcomers(arguments, searcher, device), notes, **top)
+        parts = Parts(searcher, thumbnails, _uploads(arguments, searcher, device), notes, **top)
         app = create_app(parts, host=host)
         if not is_loopback(host):
             _tell(

@@ -151,12 +151,14 @@ def _installed() -> dict[str, str]:
 
 
 def _required(project: Path | None) -> list[Requirement]:
-    """Return what the checkout requires; outside a checkout, what the installed package requires."""
+    """Return what the pipeline requires: by the checkout's pyproject.toml, else by the installed package."""
     texts: list[str] = []
     if project is not None and (project / "pyproject.toml").is_file():
         try:
             table = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8")).get("project", {})
-            texts = list(table.get("dependencies", [])) if table.get("name") == "sightword" else []
+            if table.get("name") == "sightword":
+                extras = table.get("optional-dependencies", {})
+                texts = [*table.get("dependencies", []), *extras.get("pipeline", [])]
         except (tomllib.TOMLDecodeError, UnicodeDecodeError):
             texts = []
     if not texts:
@@ -165,7 +167,7 @@ def _required(project: Path | None) -> list[Requirement]:
         except metadata.PackageNotFoundError:
             texts = []
     found = map(Requirement, texts)
-    return [one for one in found if one.marker is None or one.marker.evaluate({"extra": ""})]
+    return [one for one in found if one.marker is None or one.marker.evaluate({"extra": "pipeline"})]
 
 
 def _pins(project: Path | None) -> dict[str, str]:

@@ -1,1 +1,1 @@
-"""Looking for pictures by a sentence, and for captions by a picture: exact, in the terminal or on a local page."""
+"""Search pictures by a sentence, and captions by a picture: exact, in the terminal or on a local page."""

@@ -1,8 +1,8 @@
-"""Who may ask a page that is meant for one person on one machine.
+"""Access control of a page that is meant for one person on one machine.
 
-Any web page that a person visits can make the browser ask ``http://127.0.0.1``. Three things keep it out: the name in
-``Host`` must be this machine's (a foreign name may be made to point here: DNS rebinding), the browser's own word on
-where a request comes from (``Sec-Fetch-Site``), and headers by which the browser keeps the answers to this page.
+Any web page that a person visits can make the browser send requests to ``http://127.0.0.1``. Three checks refuse such
+requests: ``Host`` must name this machine (DNS rebinding makes a foreign name point here), ``Sec-Fetch-Site`` must not
+report another site, and the headers of every answer keep other pages from reading the answer.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-"""Of every answer: nothing from elsewhere is loaded, no script but the page's own runs, nobody frames it."""
+"""Headers of every answer: the page loads nothing from elsewhere, runs its own scripts only, and cannot be framed."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that listens there."""
+    """Return whether only this machine can reach a server that listens on ``host``."""
     if host.lower() == "localhost":
         return True
     try:
@@ -36,12 +36,12 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class Guard:
+class AccessPolicy:
     """Decides which requests are answered.
 
     Args:
-        host: where the server listens. On loopback only the loopback's own names are right. Elsewhere any IP address
-            is, and the names of this machine: an address cannot be made to point elsewhere.
+        host: where the server listens. On loopback only the names of the loopback are accepted. Elsewhere any IP
+            address is accepted too, and the names of this machine: DNS cannot make an address point elsewhere.
     """
 
     def __init__(self, host: str) -> None:
@@ -50,8 +50,8 @@ class Guard:
         if not self._only_loopback:
             self._names |= {host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
 
-    def knows(self, host: str | None) -> bool:
-        """Whether the header ``Host`` names this machine."""
+    def names_this_machine(self, host: str | None) -> bool:
+        """Return whether the header ``Host`` names this machine."""
         try:
             name = urlsplit(f"//{host or ''}").hostname or ""
             int(urlsplit(f"//{host or ''}").port or 0)
@@ -67,12 +67,12 @@ class Guard:
             return False
         return address.is_loopback or not self._only_loopback
 
-    def comes_from_elsewhere(self, headers: Headers, *, top_page: bool) -> bool:
-        """Whether another site's page asks.
+    def is_cross_site(self, headers: Headers, *, top_page: bool) -> bool:
+        """Return whether the page of another site sent the request.
 
         Args:
             headers: of the request.
-            top_page: it is the page itself that is asked for, which other sites may link to.
+            top_page: the request is for the page itself, to which other sites may link.
         """
         site = headers.get("Sec-Fetch-Site", "none")
         if site not in ("none", "same-origin"):

@@ -12,12 +12,12 @@ from sightword.captions.table import SPLITS, CaptionTable
 from sightword.errors import SearchError
 
 _NEAR = 200
-"""Ids that are compared closely with one that does not exist."""
+"""Number of ids that are compared closely with one that does not exist."""
 
 
 @dataclass(frozen=True)
 class Caption:
-    """A text, with the pictures it belongs to; several may have the same."""
+    """A text and its pictures; several pictures may share a text."""
 
     text: str
     pictures: tuple[str, ...]
@@ -25,30 +25,30 @@ class Caption:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """What can be found."""
+    """The pictures and captions that can be found."""
 
     pictures: list[str]
     """Ids, sorted; a picture's place here is its row in the index."""
     captions: list[Caption] = field(default_factory=list)
-    """Each text once: those of test first, then dev, then train, each in the order of the table."""
-    own: dict[str, list[str]] = field(default_factory=dict)
-    """A picture's captions."""
+    """Each text once: the captions of test first, then dev, then train, each split in the order of the table."""
+    captions_of: dict[str, list[str]] = field(default_factory=dict)
+    """The captions of each picture."""
     splits: dict[str, str] = field(default_factory=dict)
-    """A picture's split."""
+    """The split of each picture."""
 
     @cached_property
     def _rows(self) -> dict[str, int]:
         return {picture: row for row, picture in enumerate(self.pictures)}
 
     def row(self, picture: str) -> int | None:
-        """The row of a picture, None where there is no such."""
+        """Return the row of a picture; None for an unknown id."""
         return self._rows.get(picture)
 
     def find(self, picture: str) -> int:
-        """The row of a picture.
+        """Return the row of a picture.
 
         Raises:
-            SearchError: there is none of this id; near ones are told.
+            SearchError: no picture has this id; the message names similar ids.
         """
         row = self.row(picture)
         if row is None:
@@ -58,8 +58,8 @@ class Catalogue:
         return row
 
     def near(self, picture: str, count: int = 3) -> list[str]:
-        """Ids like one that does not exist, the likest first."""
-        # Comparing closely takes a millisecond for ten: only those that share most of its triples of letters.
+        """Return ids similar to one that does not exist, the most similar first."""
+        # A close comparison takes a millisecond for ten ids: only ids that share most triples of letters are compared.
         picture = picture[:200]
         wanted = _triples(picture)
         shared = Counter({other: len(wanted & _triples(other)) for other in self.pictures})
@@ -73,12 +73,12 @@ def _triples(text: str) -> set[str]:
 
 
 def build(pictures: Sequence[str], captions: CaptionTable | None, split: str | None = None) -> Catalogue:
-    """Put together what can be found.
+    """Build the catalogue.
 
     Args:
         pictures: ids of pictures with features, sorted.
-        captions: all captions, None where there are none; those of other pictures are left out.
-        split: only pictures and captions of this one.
+        captions: all captions, or None; captions of pictures without features are left out.
+        split: keep only pictures and captions of this split.
 
     Raises:
         SearchError: the split has no pictures.

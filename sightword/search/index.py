@@ -1,8 +1,8 @@
-"""Exact search: the rows of a matrix that are most like one vector.
+"""Exact search: the rows of a matrix that are most similar to one vector.
 
-Scores are first computed roughly, in float32, with a bound on how far they can be off; the few rows that this leaves
-in doubt are scored in float64. So the order is that of float64, and of :mod:`sightword.retrieval`: scores
-are rounded in the same way, and equal ones stand in the order of their rows.
+Scores are first computed in float32, with a bound on their error; the few rows that the bound leaves in doubt are
+scored in float64. The order is therefore the order of float64, as in :mod:`sightword.retrieval`: scores are rounded in
+the same way, and rows with equal scores keep their order.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 
 ROUND = 2.0**-24
-"""The share by which float32 rounds at most."""
+"""The largest relative rounding error of float32."""
 _GRID = 2.0**32
-"""Cosines differ where they differ by 1 / _GRID, dot products by that share of the largest possible one."""
+"""Cosines within 1 / _GRID are equal; so are dot products within this share of the largest possible product."""
 _TILE = 1 << 18
-"""Numbers of a tile: a megabyte, which stays in a core's cache."""
+"""Numbers in a tile: a megabyte, which stays in the cache of a core."""
 _EXACT_ROWS = 1024
 
 
@@ -44,11 +44,11 @@ class Index:
     """Rows that can be searched; more can be added while others search.
 
     Args:
-        capacity: how many rows there can be.
+        capacity: largest number of rows.
         width: D.
         similarity: how an encoder compares captions with pictures.
-        holds: what the rows are; a query is the other.
-        threads: that work on one query.
+        holds: the kind of the rows; a query is of the other kind.
+        threads: number of threads that work on one query.
     """
 
     def __init__(
@@ -61,18 +61,18 @@ class Index:
         threads: int = 1,
     ) -> None:
         self._rows = np.empty((capacity, width), np.float32)
-        # Of lengths; 0 for a row of zeros, whose cosine is 0; and 1 for all where lengths weigh.
+        # 1 / length of each row; 0 for a row of zeros, whose cosine is 0; 1 for the dot product.
         self._inverse = np.empty(capacity, np.float64)
         self._longest = 0.0
         self._count = 0
         self._similarity = similarity
-        # The order error sums what the lower side exceeds the upper one by: a caption its picture, or the reverse.
+        # The order error sums the excess of the lower side over the upper side; the caption is one of the two.
         self._query_below = (similarity == "order") == (holds == "pictures")
         self._threads = max(1, threads)
         self._pool = pool(self._threads)
 
     def __len__(self) -> int:
-        """The rows that are there already."""
+        """Return the number of rows so far."""
         return self._count
 
     def add(self, vectors: Floats) -> None:
@@ -93,19 +93,19 @@ class Index:
                 self._longest = max(self._longest, float(length.max()))
             else:
                 self._inverse[some] = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)
-        self._count = part.stop  # last: who searches meanwhile sees whole rows only
+        self._count = part.stop  # last: a concurrent search sees whole rows only
 
     def row(self, number: int) -> Floats:
-        """One row, (D,)."""
+        """Return one row, (D,)."""
         found: Floats = self._rows[number]
         return found
 
     def best(self, query: Floats, top: int) -> Found:
-        """The rows most like a vector.
+        """Find the rows most similar to a vector.
 
         Args:
             query: float32 (D,).
-            top: how many; fewer where there are fewer rows.
+            top: how many rows; all rows where there are fewer.
 
         Raises:
             SearchError: the query's values are not finite.
@@ -124,8 +124,8 @@ class Index:
         else:
             rough = self._rough_errors(query, count)
             least = float(np.partition(rough, count - top)[count - top])
-            least *= 1 + 4 * (self._rows.shape[1] + 8) * ROUND  # a sum of squares errs by a share of itself
-            least -= self._rows.shape[1] * 2.0**-125  # and what is too small for float32 is lost
+            least *= 1 + 4 * (self._rows.shape[1] + 8) * ROUND  # the error of a sum of squares is relative
+            least -= self._rows.shape[1] * 2.0**-125  # and values below the range of float32 are lost
         chosen = np.flatnonzero(rough >= least)
         scores = np.empty(len(chosen))
         for start in range(0, len(chosen), _EXACT_ROWS):
@@ -142,12 +142,12 @@ class Index:
         return length or 1.0
 
     def _rough_products(self, query: Floats, count: int) -> Floats:
-        found: Floats = self._rows[:count] @ query  # NumPy's product: where memory is what counts, faster than torch's
+        found: Floats = self._rows[:count] @ query  # limited by memory: NumPy's product is faster than torch's
         found *= self._inverse[:count]
         return found
 
     def _rough_errors(self, query: Floats, count: int) -> Floats:
-        """Minus the order errors, (count,); in tiles, each core with its own, or memory would be what counts."""
+        """Return minus the order errors, (count,); in tiles that stay in the cache of each core."""
         found, rows, ours = torch.empty(count), torch.from_numpy(self._rows[:count]), torch.from_numpy(query)
         size = max(1, _TILE // rows.shape[1])
         share = -(-count // self._threads)

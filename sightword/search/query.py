@@ -1,4 +1,4 @@
-"""A sentence that was typed: checked before it is encoded."""
+"""Queries: a typed sentence, checked before the sentence is encoded."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Query:
 
     text: str
     unknown: tuple[str, ...] = ()
-    """Its characters (or words) that the encoder never saw, each once, in their order; white space left out."""
+    """Characters (or words) of the text that the encoder never saw, each once, in order; without white space."""
     unit: str = "character"
 
     @property
     def note(self) -> str:
-        """What there is to say about it, or nothing."""
+        """The note on unknown characters (or words) for the user; empty where all are known."""
         if not self.unknown:
             return ""
         verb = "is" if len(self.unknown) == 1 else "are"
@@ -33,14 +33,14 @@ class Query:
 
 
 def check_query(text: str, vocabulary: Vocabulary) -> Query:
-    """What was typed, as a query.
+    """Return a typed sentence as a query.
 
     Args:
-        text: as the command line, a terminal or a page gave it.
+        text: from the command line, a terminal or the page.
         vocabulary: of the encoder.
 
     Raises:
-        SearchError: it is empty, too long, no text, or holds nothing that the encoder knows.
+        SearchError: the text is empty, too long, not UTF-8, or all its characters (or words) are unknown.
     """
     text = check_text(text)
     known = set(vocabulary.tokens)
@@ -55,14 +55,14 @@ def check_query(text: str, vocabulary: Vocabulary) -> Query:
 
 
 def check_text(text: str) -> str:
-    """What was typed, without white space around it.
+    """Return a typed text without white space at its ends.
 
     Raises:
-        SearchError: it is empty, too long, or no text.
+        SearchError: the text is empty, too long, or not UTF-8.
     """
     try:
         text.encode()
-    except UnicodeEncodeError as error:  # Python keeps bytes that are no text as lone surrogates
+    except UnicodeEncodeError as error:  # Python keeps undecodable bytes as lone surrogates
         raise SearchError(
             f"the query is not valid UTF-8 (character {error.start + 1})", expected="text in UTF-8"
         ) from None
@@ -75,7 +75,7 @@ def check_text(text: str) -> str:
 
 
 def _normalised(text: str, vocabulary: Vocabulary) -> str:
-    """As the vocabulary does it, but for a full stop that it may add: nobody typed that."""
+    """Normalise as the vocabulary does, without a full stop that the user did not type."""
     found = vocabulary.normalise(text)
     if vocabulary.normalise.full_stop == "add" and not text.endswith("."):
         return found.removesuffix(" .")
@@ -88,5 +88,5 @@ def _listed(tokens: tuple[str, ...]) -> str:
 
 
 def _readable(token: str) -> str:
-    """Nothing that moves a terminal's cursor."""
+    """Escape a token that would move the cursor of a terminal."""
     return (token if token.isprintable() else token.encode("unicode_escape").decode())[:40]

@@ -1,4 +1,4 @@
-"""An encoder and a collection of pictures, ready to be asked."""
+"""Searches a collection of pictures and captions with an encoder."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from sightword.search.query import Query, check_query
 log = logging.getLogger(__name__)
 
 MOST = 1000
-"""Answers to a query."""
+"""Largest number of answers to a query."""
 _AT_ONCE = 64
-"""Captions that are read between two looks at whether to stop."""
+"""Captions that are embedded between two checks whether to stop."""
 
 Floats = npt.NDArray[np.float32]
 
@@ -67,26 +67,26 @@ class CaptionAnswer:
 
     hits: list[CaptionHit]
     read: int
-    """Captions that could be found; fewer than :attr:`of` while they are still being read."""
+    """Captions with an embedding; fewer than :attr:`of` while captions are still being embedded."""
     of: int
 
 
 class Searcher:
-    """Sentences to pictures, pictures to captions.
+    """Finds pictures by sentences and captions by pictures.
 
-    Pictures are embedded when it is made; captions by :meth:`read_captions`, which takes long where there are many.
+    Pictures are embedded at once; captions by :meth:`read_captions`, which takes long for many captions.
 
     Args:
         encoder: a trained encoder.
         table: the features of the pictures.
-        captions: all captions, None to do without.
+        captions: all captions, or None.
         where: the file of the features, for messages.
-        split: only pictures and captions of this one.
-        threads: that work on one query.
+        split: search only pictures and captions of this split.
+        threads: number of threads that work on one query.
 
     Raises:
-        EncoderError: the features are not as wide as those the encoder was trained on.
-        FeaturesError: there are none.
+        EncoderError: the encoder was trained on features of another width.
+        FeaturesError: the table is empty.
         SearchError: the split has no pictures.
     """
 
@@ -143,8 +143,8 @@ class Searcher:
         """Embed the captions that have no embedding yet, so that pictures can find them.
 
         Args:
-            tick: told how many more were read.
-            stop: give up when it is set.
+            tick: called with the number of captions that were just embedded.
+            stop: return when this event is set.
         """
         texts = [caption.text for caption in self.catalogue.captions]
         for start in range(self.captions_read, len(texts), _AT_ONCE):
@@ -156,14 +156,13 @@ class Searcher:
             tick(len(part))
 
     def keep_reading(self, stop: threading.Event, *, pause: float = 5.0) -> None:
-        """Embed the captions, in a thread of its own with a lower priority.
+        """Embed the captions, in a thread with a lower priority.
 
-        After an error the log has a warning, and reading goes on from the same caption: the page would have no captions
-        else.
+        After an error the log has a warning, and the same captions are tried again: the page needs them.
 
         Args:
-            stop: give up when it is set.
-            pause: seconds before the next try; they double with each error, up to an hour.
+            stop: return when this event is set.
+            pause: seconds before the next try; doubled after each error, up to an hour.
         """
         if sys.platform == "linux":
             thread = threading.get_native_id()  # on Linux a priority is a thread's own
@@ -182,10 +181,10 @@ class Searcher:
                 return
 
     def pictures(self, text: str, top: int) -> PictureAnswer:
-        """The pictures most like a sentence.
+        """Find the pictures most similar to a sentence.
 
         Raises:
-            SearchError: the sentence is empty, too long, no text, or all unknown.
+            SearchError: the sentence is empty, too long, not UTF-8, or all its characters (or words) are unknown.
         """
         query = check_query(text, self.encoder.vocabulary)
         with self._turn, devices.threads(self._threads):
@@ -201,18 +200,18 @@ class Searcher:
         return PictureAnswer(query, hits, encoded - begun, ended - encoded)
 
     def embedding(self, picture: int | Floats) -> Floats:
-        """The embedding of a picture, (width,): of the collection by its row, of another by its features (D,)."""
+        """Return the embedding (width,) of a picture, given its row in the collection or its features (D,)."""
         if isinstance(picture, int):
             return self._pictures.row(picture)
         found: Floats = self.encoder.encode_images(picture[None])[0]
         return found
 
     def captions(self, vector: Floats, top: int) -> CaptionAnswer:
-        """The captions most like a picture.
+        """Find the captions most similar to a picture.
 
         Args:
             vector: the picture's :meth:`embedding`.
-            top: how many.
+            top: how many captions.
 
         Raises:
             SearchError: there are no captions.

@@ -14,22 +14,22 @@ from sightword.search.uploads import MAX_BYTES
 
 _THREADS = 8
 _HEADERS = 1 << 20
-"""Bytes: even a far too long query comes through, and is told so."""
+"""Bytes: even a far too long query arrives, and gets an answer that says so."""
 _CONNECTIONS = 400
 """Connections open at a time. With a temporary file for an upload each, a process has fewer than 1,024 files open."""
 _WAITING, _LOOK = 20, 5
-"""Seconds after which a silent connection is closed, and between two looks for such ones."""
+"""Seconds after which a silent connection is closed, and seconds between two such checks."""
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take a port, before anything costly is done; who connects meanwhile waits.
+    """Take a port before any costly work; clients that connect meanwhile wait.
 
     Args:
         host: a name or address of this machine.
-        port: 0 for any that is free.
+        port: 0 for any free port.
 
     Raises:
-        SetupError: the port is in use or not allowed, or the host is no address of this machine.
+        SetupError: the port is in use or not allowed, or the host is not an address of this machine.
     """
     place = f"{host}:{port}"
     try:
@@ -37,8 +37,8 @@ def listen(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except (OSError, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "no name of a host"
-        raise SetupError(f"cannot listen there ({reason})", where=place, todo="Leave --host out.") from None
+        reason = error.strerror if isinstance(error, OSError) else "not the name of a host"
+        raise SetupError(f"cannot listen there ({reason})", where=place, todo="Remove --host.") from None
     found = socket.socket(family, kind, protocol)
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -47,16 +47,16 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         found.close()
         if error.errno == errno.EADDRINUSE:
-            todo = "Give another --port, or --port 0 for any that is free."
+            todo = "Give another --port, or --port 0 for any free port."
             raise SetupError("the port is in use", where=place, todo=todo) from None
         if error.errno == errno.EACCES:
             raise SetupError("the port is reserved for the system", where=place, expected="1024 or above") from None
-        raise SetupError(f"cannot listen there ({error.strerror})", where=place, todo="Leave --host out.") from None
+        raise SetupError(f"cannot listen there ({error.strerror})", where=place, todo="Remove --host.") from None
     return found
 
 
 def address(listening: socket.socket) -> str:
-    """The address of the page."""
+    """Return the address of the page."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
@@ -67,7 +67,7 @@ def serve(app: Flask, listening: socket.socket, ready: Callable[[], object] = in
     Args:
         app: the application.
         listening: from :func:`listen`.
-        ready: called when requests are about to be answered.
+        ready: called just before the first request is answered.
     """
     from waitress.server import create_server
 

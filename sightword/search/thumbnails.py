@@ -1,4 +1,4 @@
-"""Small copies of the pictures, from the shards of the stage resize or from a folder of picture files."""
+"""Thumbnails of the pictures, from the shards of the stage resize or from a folder of picture files."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from sightword.images.settings import ResizeSettings
 from sightword.images.shards import Selection, list_pictures, read_arrays
 
 SIDE = 448
-"""The longest side of a small copy, in pixels."""
+"""The longest side of a thumbnail, in pixels."""
 _QUALITY = 82
 _KEPT = 1000
-"""Small copies that are remembered, of about 20 kB each."""
+"""Thumbnails in memory, of about 20 kB each."""
 _SUFFIXES = ("", ".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 _MAX_PIXELS = ResizeSettings().max_pixels
 
 
 class Thumbnails(ABC):
-    """Small copies of pictures by id; those asked for lately are remembered."""
+    """Thumbnails by the id of the picture; the last thousand are kept in memory."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, bytes | None] = OrderedDict()
         self._turn = threading.Lock()
 
     def get(self, picture: str) -> bytes | None:
-        """A WebP file, its longest side :data:`SIDE` pixels at most; None where there is no usable picture."""
+        """Return a WebP file, its longest side at most :data:`SIDE` pixels; None where there is no usable picture."""
         with self._turn:
             if picture in self._kept:
                 self._kept.move_to_end(picture)
@@ -48,20 +48,20 @@ class Thumbnails(ABC):
 
     @abstractmethod
     def _open(self, picture: str) -> Image.Image | None:
-        """The picture as it is kept."""
+        """Open the picture in its stored size."""
 
     @abstractmethod
     def __contains__(self, picture: str) -> bool:
-        """Whether there is a file of it."""
+        """Return whether there is a file of the picture."""
 
     def others(self, sha256: Mapping[str, str]) -> int:
-        """How many are not the pictures with these sha256, as far as that is known."""
+        """Count the pictures whose file has another sha256, as far as the sha256 is known."""
         del sha256
         return 0
 
 
 class ShardThumbnails(Thumbnails):
-    """Of the pictures in a folder that the stage resize wrote.
+    """Thumbnails of the pictures in a folder that the stage resize wrote.
 
     Args:
         folder: with ``shard-NN.parquet``.
@@ -85,11 +85,11 @@ class ShardThumbnails(Thumbnails):
         return Image.fromarray(found[0][1]) if found else None
 
     def __contains__(self, picture: str) -> bool:
-        """Whether a shard holds it."""
+        """Return whether a shard holds the picture."""
         return picture in self._places
 
     def others(self, sha256: Mapping[str, str]) -> int:
-        """How many have another sha256."""
+        """Count the pictures that have another sha256."""
         return sum(
             bool(digest) and picture in self._places and self._places[picture].sha256 != digest
             for picture, digest in sha256.items()
@@ -97,10 +97,10 @@ class ShardThumbnails(Thumbnails):
 
 
 class FileThumbnails(Thumbnails):
-    """Of picture files in a folder, each named by its id, with or without a suffix.
+    """Thumbnails of picture files in a folder, each named by its id, with or without a suffix.
 
     Args:
-        folder: no file outside it is read, whatever an id says; links in it are followed.
+        folder: no file outside is read, whatever an id says; links in the folder are followed.
     """
 
     def __init__(self, folder: Pathish) -> None:
@@ -130,15 +130,15 @@ class FileThumbnails(Thumbnails):
         return None
 
     def __contains__(self, picture: str) -> bool:
-        """Whether there is a file of it."""
+        """Return whether there is a file of the picture."""
         return self._path(picture) is not None
 
 
 def open_pictures(folder: Pathish) -> Thumbnails:
-    """The small copies of a folder: shards where it holds some, else picture files.
+    """Open a folder of shards, or else of picture files.
 
     Raises:
-        SearchError: there is no such folder.
+        SearchError: the folder does not exist.
         FileFormatError: a shard is damaged.
     """
     if not Path(folder).is_dir():

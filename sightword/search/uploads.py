@@ -1,4 +1,4 @@
-"""Features of a picture that has none yet, computed as those of the collection were."""
+"""Features of an uploaded picture, computed in the same way as the features of the collection."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from sightword.features.transform import Transform
 
 MAX_PIXELS = 50_000_000
-"""Width times height of a picture that somebody gives."""
+"""Largest width times height of an uploaded picture."""
 MAX_BYTES = 32 << 20
-"""Bytes of its file."""
+"""Largest file of an uploaded picture, in bytes."""
 
 Floats = npt.NDArray[np.float32]
 
 
-class Newcomers:
-    """Pictures from outside, made into features; the network is loaded for the first of them, and kept.
+class UploadedPictures:
+    """Computes features of uploaded pictures; the network is loaded for the first picture, and kept.
 
     Args:
-        attributes: the root attributes of ``features.h5``, which say how its features were made.
-        known: the sha256 of the collection's pictures, and their features' rows: a copy of one needs no network.
-        weights: the file with the network's weights, where those are no published ones.
+        attributes: the root attributes of ``features.h5``, which describe how the features were made.
+        known: the row of each picture of the collection by its sha256: a copy of one needs no network.
+        weights: the file with the network's weights; None for published or random weights.
         device: where to compute.
     """
 
@@ -55,7 +55,7 @@ class Newcomers:
 
     @property
     def obstacle(self) -> str:
-        """Why features like the collection's cannot be computed, or nothing if they can."""
+        """The reason why features like the collection's cannot be computed; empty where they can."""
         if not self._attributes.get("backbone"):
             origin = str(self._attributes.get("origin") or "of unknown origin")
             return f"the collection's features were not computed here ({origin}), so those of another picture cannot be"
@@ -67,10 +67,10 @@ class Newcomers:
         return ""
 
     def read(self, path: Path) -> bytes:
-        """The bytes of a picture file.
+        """Read a picture file.
 
         Raises:
-            SearchError: there is none, or it is too large.
+            SearchError: the file does not exist, or is too large.
         """
         try:
             data = read_file(path, max_pixels=MAX_PIXELS)
@@ -79,19 +79,19 @@ class Newcomers:
         return data
 
     def row(self, data: bytes) -> int | None:
-        """The row of the same file in the collection, None where it is new."""
+        """Return the row of the same file in the collection; None for a new picture."""
         return self._known.get(hashlib.sha256(data).hexdigest())
 
     def features(self, data: bytes) -> Floats:
-        """The features of a picture, (D,).
+        """Return the features of a picture, float32 (D,).
 
         Args:
-            data: the picture's file.
+            data: the bytes of the picture's file.
 
         Raises:
-            SearchError: it is no picture that can be used, or there is an :attr:`obstacle`.
-            WeightsError: the network's weights are missing, or not those of the collection.
-            FeaturesError: there is no such network.
+            SearchError: the picture cannot be decoded, or there is an :attr:`obstacle`.
+            WeightsError: the network's weights are missing, or differ from the collection's.
+            FeaturesError: the network is unknown.
         """
         if self.obstacle:
             raise SearchError(self.obstacle, todo="Choose a picture of the collection.")

@@ -11,43 +11,43 @@ from flask import Flask, Response, jsonify, render_template, request
 from werkzeug.exceptions import HTTPException
 
 from sightword.errors import SightwordError
-from sightword.search.access import HEADERS, Guard
+from sightword.search.access import HEADERS, AccessPolicy
 from sightword.search.searcher import MOST, CaptionAnswer, PictureAnswer, Searcher
 from sightword.search.thumbnails import Thumbnails
-from sightword.search.uploads import MAX_BYTES, Newcomers
+from sightword.search.uploads import MAX_BYTES, UploadedPictures
 
 UPLOAD = "application/octet-stream"
-"""A picture comes as bare bytes: a form of another site cannot send this type."""
+"""The type of an uploaded picture, its bare bytes: a form on another site cannot send this type."""
 _EXAMPLES, _EXAMPLE = 5, 45
 _CAPTIONS = 10
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What the page is made of."""
+    """The parts that the page shows."""
 
     searcher: Searcher
     thumbnails: Thumbnails | None
-    newcomers: Newcomers
+    uploads: UploadedPictures
     notes: Sequence[str] = ()
-    """Said at the top of the page."""
+    """Lines at the top of the page."""
     top: int = 24
     """Pictures that a sentence finds."""
 
 
 def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
-    """The application; ``host`` is where it will listen."""
+    """Build the application for a server that listens on ``host``."""
     app = Flask("sightword.search", template_folder="templates", static_folder="static", static_url_path="/static")
     app.config["MAX_CONTENT_LENGTH"] = MAX_BYTES
-    guard, version = Guard(host), secrets.token_hex(4)
+    policy, version = AccessPolicy(host), secrets.token_hex(4)
     searcher, catalogue = parts.searcher, parts.searcher.catalogue
 
     @app.before_request
     def _keep_out() -> tuple[Response, int] | None:
-        # Before anything else: of a stranger's request nothing is looked at.
-        if not guard.knows(request.headers.get("Host")):
+        # First of all: nothing of a refused request is read.
+        if not policy.names_this_machine(request.headers.get("Host")):
             return _error("this page answers to this machine's name only", todo="Open it by its IP address."), 403
-        if guard.comes_from_elsewhere(request.headers, top_page=request.method == "GET" and request.path == "/"):
+        if policy.is_cross_site(request.headers, top_page=request.method == "GET" and request.path == "/"):
             return _error("another site may not ask this page"), 403
         return None
 
@@ -60,12 +60,12 @@ def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
     @app.errorhandler(HTTPException)
     def _http_error(error: HTTPException) -> tuple[Response, int]:
         code = error.code or 500
-        said = {
+        messages = {
             404: "there is nothing here",
             413: f"the picture's file is larger than {MAX_BYTES >> 20} MB",
             500: "something went wrong; the terminal says what",
         }
-        return _error(said.get(code, error.name.lower())), code
+        return _error(messages.get(code, error.name.lower())), code
 
     @app.errorhandler(SightwordError)
     def _own_error(error: SightwordError) -> tuple[Response, int]:
@@ -79,7 +79,7 @@ def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
             captions=len(catalogue.captions),
             notes=parts.notes,
             examples=_examples(searcher),
-            obstacle=parts.newcomers.obstacle,
+            obstacle=parts.uploads.obstacle,
             version=version,
             largest=MAX_BYTES,
             most=MOST,
@@ -99,15 +99,15 @@ def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
         if request.mimetype != UPLOAD:
             return _error("a picture must be sent as bare bytes", expected=UPLOAD), 415
         data = request.get_data(cache=False)
-        row = parts.newcomers.row(data)
-        vector = searcher.embedding(parts.newcomers.features(data) if row is None else row)
+        row = parts.uploads.row(data)
+        vector = searcher.embedding(parts.uploads.features(data) if row is None else row)
         return jsonify(_of_captions(searcher.captions(vector, _CAPTIONS), parts, row))
 
     @app.get("/api/progress")
     def progress() -> Response:
         return jsonify(read=searcher.captions_read, of=len(catalogue.captions))
 
-    @app.get("/pictures/<int:row>")  # by number: no path is ever made of what somebody sends
+    @app.get("/pictures/<int:row>")  # by number: a request never becomes a path
     def picture(row: int) -> tuple[Response, int] | Response:
         if row >= len(catalogue.pictures) or parts.thumbnails is None:
             return _error("there is no such picture"), 404
@@ -125,7 +125,7 @@ def _error(what: str, *, expected: str | None = None, todo: str | None = None) -
 
 
 def _top(default: int) -> int:
-    """How many answers are asked for, whatever stands there."""
+    """Return the number of answers that the request asks for, from 1 to ``MOST``."""
     return max(1, min(request.args.get("top", default, type=int), MOST))
 
 
@@ -157,7 +157,7 @@ def _of_captions(answer: CaptionAnswer, parts: Parts, row: int | None) -> dict[s
 
 
 def about(parts: Parts, row: int) -> dict[str, Any]:
-    """What is known of a picture, by its row."""
+    """Describe the picture in a row."""
     catalogue = parts.searcher.catalogue
     picture = catalogue.pictures[row]
     return {
@@ -165,12 +165,12 @@ def about(parts: Parts, row: int) -> dict[str, Any]:
         "id": picture,
         "shown": parts.thumbnails is not None and picture in parts.thumbnails,
         "split": catalogue.splits.get(picture, ""),
-        "captions": catalogue.own.get(picture, []),
+        "captions": catalogue.captions_of.get(picture, []),
     }
 
 
 def _examples(searcher: Searcher) -> list[str]:
-    """A few captions to begin with, the same at each start: spread over those that come first, which are test's."""
+    """Choose a few example captions, the same at each start, spread over the captions of test."""
     texts = [caption.text for caption in searcher.catalogue.captions if 10 <= len(caption.text) <= _EXAMPLE]
     splits = searcher.catalogue.splits
     first = [caption.text for caption in searcher.catalogue.captions if splits.get(caption.pictures[0]) == "test"]

@@ -40,7 +40,7 @@ class Params(dict[str, Any]):
 
 
 class SentEvalEncoder:
-    """An encoder for :func:`sightword.semantics.evaluate` made of SentEval's ``prepare`` and ``batcher``.
+    """An encoder for :func:`sightword.evaluate` made of SentEval's ``prepare`` and ``batcher``.
 
     Args:
         batcher: from the parameters and a list of sentences, each a list of tokens (``["."]`` for an empty

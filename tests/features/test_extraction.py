@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-import sightword.features
+import sightword
 from sightword.errors import FeaturesError, FileFormatError, PictureError, SetupError, WeightsError
 from sightword.features import api, compute, extractor
 from sightword.features import store as store_module
@@ -68,7 +68,7 @@ def counts(summary: Summary) -> tuple[int, int, int]:
 
 def test_the_door_gives_the_numbers_that_the_stage_stores(tmp_path, sources) -> None:
     run(tmp_path, sources)
-    found = sightword.features.extract(
+    found = sightword.extract(
         [source.path for source in sources], "squeezenet1_1", "random", weights_seed=1, resize=56, crop=48
     )
     stored = read_features(tmp_path / "f.h5")

@@ -6,10 +6,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sightword import score
 from sightword.model import similarity
 from sightword.model.losses import hardest, hinge, infonce
 from sightword.model.similarity import order_errors, scores, unit
-from sightword.retrieval import score
 from sightword.retrieval.ranks import rank
 
 NAMES = ["cosine", "order", "reversed_order"]

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-import sightword.retrieval
+import sightword
 from sightword.corpus.karpathy import read_karpathy
 from sightword.corpus.records import clean
 from sightword.corpus.tables import write_tables
@@ -22,7 +22,7 @@ def made(to_image, to_caption):
 
 
 def test_an_entry_has_the_keys_of_the_metrics_file():
-    found = sightword.retrieval.score(np.eye(3), np.eye(3)[[2, 0, 1, 1]], [2, 0, 1, 1])
+    found = sightword.score(np.eye(3), np.eye(3)[[2, 0, 1, 1]], [2, 0, 1, 1])
     assert list(found) == ["caption_to_image", "image_to_caption", "rsum"]
     assert found["caption_to_image"] == {
         "r1": 100.0,

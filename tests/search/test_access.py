@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from werkzeug.datastructures import Headers
 
-from sightword.search.access import Guard, is_loopback
+from sightword.search.access import AccessPolicy, is_loopback
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8377", "127.0.0.1:1", "127.9.9.9", "[::1]:8377", "[::1]"])
 def test_the_loopbacks_own_names_are_right(host):
-    assert Guard("127.0.0.1").knows(host)
-    assert Guard("0.0.0.0").knows(host)
+    assert AccessPolicy("127.0.0.1").names_this_machine(host)
+    assert AccessPolicy("0.0.0.0").names_this_machine(host)
 
 
 @pytest.mark.parametrize(
@@ -23,17 +23,17 @@ def test_the_loopbacks_own_names_are_right(host):
     ],
 )  # fmt: skip
 def test_foreign_names_are_not(host):
-    assert not Guard("127.0.0.1").knows(host)
+    assert not AccessPolicy("127.0.0.1").names_this_machine(host)
     if host != "::1":
-        assert not Guard("0.0.0.0").knows(host)
+        assert not AccessPolicy("0.0.0.0").names_this_machine(host)
 
 
 def test_addresses_of_a_network_are_right_only_where_one_listens_there():
     for host in ("192.0.2.7:8377", "[2001:db8::1]:8377", "0.0.0.0:8377"):
-        assert not Guard("127.0.0.1").knows(host)
-        assert Guard("0.0.0.0").knows(host)
-    assert Guard("lab.example").knows("lab.example:8377")
-    assert not Guard("lab.example").knows("evil.example:8377")
+        assert not AccessPolicy("127.0.0.1").names_this_machine(host)
+        assert AccessPolicy("0.0.0.0").names_this_machine(host)
+    assert AccessPolicy("lab.example").names_this_machine("lab.example:8377")
+    assert not AccessPolicy("lab.example").names_this_machine("evil.example:8377")
 
 
 def test_loopback():
@@ -59,4 +59,4 @@ def test_loopback():
     ],
 )
 def test_another_site_may_link_to_the_page_and_no_more(headers, top_page, elsewhere):
-    assert Guard("127.0.0.1").comes_from_elsewhere(Headers(headers), top_page=top_page) is elsewhere
+    assert AccessPolicy("127.0.0.1").is_cross_site(Headers(headers), top_page=top_page) is elsewhere

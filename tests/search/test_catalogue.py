@@ -27,7 +27,7 @@ def test_a_text_stands_there_once_with_all_its_pictures_and_test_comes_first():
         ("a cow", ("c.jpg",)),
         ("a cat", ("a.jpg",)),
     ]
-    assert found.own["a.jpg"] == ["a dog", "a cat"]
+    assert found.captions_of["a.jpg"] == ["a dog", "a cat"]
     assert (found.row("c.jpg"), found.row("gone.jpg")) == (2, None)
 
 

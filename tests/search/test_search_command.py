@@ -67,7 +67,7 @@ def test_json_is_a_line_with_scores_in_full(searcher, capsys):
 def test_a_picture_prints_captions_its_own_marked(world, searcher, tmp_path, capsys):
     assert search("--picture", "scene-004.png", "--top", "60") == 0
     by_id = capsys.readouterr().out
-    own = searcher.catalogue.own["scene-004.png"]
+    own = searcher.catalogue.captions_of["scene-004.png"]
     marked = [line for line in by_id.splitlines() if line.endswith("(its own)")]
     assert sorted(re.sub(r"^ *\d+ +-?[\d.]+  |  \(its own\)$", "", line) for line in marked) == sorted(own)
     shutil.copy(world.files / "scene-004.png", tmp_path / "copy.png")

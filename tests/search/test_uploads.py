@@ -10,16 +10,16 @@ from PIL import Image
 from search_world import bomb
 
 from sightword.errors import SearchError, WeightsError
-from sightword.search.uploads import Newcomers
+from sightword.search.uploads import UploadedPictures
 
 
-def test_features_are_those_of_the_file_and_a_copy_is_recognised(world, newcomers):
+def test_features_are_those_of_the_file_and_a_copy_is_recognised(world, uploads):
     table = world.table()
     picture = table.image_ids[4]
     data = (world.files / picture).read_bytes()
-    assert np.array_equal(newcomers.features(data), table.features[4])
-    assert newcomers.row(data) == 4
-    assert newcomers.row(data + b"x") is None
+    assert np.array_equal(uploads.features(data), table.features[4])
+    assert uploads.row(data) == 4
+    assert uploads.row(data + b"x") is None
 
 
 @pytest.mark.parametrize(
@@ -32,16 +32,16 @@ def test_features_are_those_of_the_file_and_a_copy_is_recognised(world, newcomer
         (bomb(8000), "64000000|8000 x 8000"),
     ],
 )
-def test_what_is_no_picture_or_a_bomb_is_refused(newcomers, data, what):
+def test_a_file_that_is_not_a_picture_or_is_a_bomb_is_refused(uploads, data, what):
     with pytest.raises(SearchError, match=what):
-        newcomers.features(data)
+        uploads.features(data)
 
 
-def test_a_picture_that_would_grow_too_large_is_refused(newcomers):
+def test_a_picture_that_would_grow_too_large_is_refused(uploads):
     buffer = io.BytesIO()
     Image.new("L", (1, 1_000_000)).save(buffer, "PNG")
     with pytest.raises(SearchError, match="would become 64 x"):
-        newcomers.features(buffer.getvalue())
+        uploads.features(buffer.getvalue())
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_picture_that_would_grow_too_large_is_refused(newcomers):
     ],
 )
 def test_features_that_cannot_be_computed_say_why(world, changed, why):
-    found = Newcomers({**world.table().attributes, **changed}, {})
+    found = UploadedPictures({**world.table().attributes, **changed}, {})
     with pytest.raises(SearchError, match=why):
         found.features((world.files / "scene-001.png").read_bytes())
 
@@ -64,7 +64,7 @@ def test_other_weights_are_refused(world, tmp_path):
     attributes = {**world.table().attributes, "weights": "mine.pth"}
     data = (world.files / "scene-001.png").read_bytes()
     with pytest.raises(WeightsError, match="has the sha256"):
-        Newcomers(attributes, {}, weights=tmp_path / "other.pth").features(data)
+        UploadedPictures(attributes, {}, weights=tmp_path / "other.pth").features(data)
     other_random = {**world.table().attributes, "weights": "random:2"}
     with pytest.raises(SearchError, match="random weights are not the same here"):
-        Newcomers(other_random, {}).features(data)
+        UploadedPictures(other_random, {}).features(data)

@@ -13,7 +13,7 @@ from search_world import EVIL, INJECTION, bomb
 
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.search.searcher import Searcher
-from sightword.search.uploads import MAX_BYTES, Newcomers
+from sightword.search.uploads import MAX_BYTES, UploadedPictures
 from sightword.search.web import Parts, create_app
 
 HOST = {"Host": "localhost:8377"}
@@ -35,7 +35,7 @@ def test_a_sentence_finds_what_the_searcher_finds(client, searcher):
     assert [picture["score"] for picture in found["pictures"]] == [hit.score for hit in expected.hits]
     assert (found["of"], found["note"]) == (30, "")
     first = found["pictures"][0]
-    assert first["captions"] == searcher.catalogue.own[first["id"]]
+    assert first["captions"] == searcher.catalogue.captions_of[first["id"]]
     assert first["split"] in ("train", "dev", "test")
     assert len(get(client, "/api/pictures?q=a&top=3").get_json()["pictures"]) == 3
     assert len(get(client, "/api/pictures?q=a&top=-3").get_json()["pictures"]) == 1
@@ -62,7 +62,7 @@ def test_a_picture_of_the_collection_finds_captions(client, searcher):
     found = get(client, "/api/captions?picture=scene-005.png").get_json()
     expected = searcher.captions(searcher.embedding(row), 10)
     assert [caption["text"] for caption in found["captions"]] == [hit.caption.text for hit in expected.hits]
-    own = searcher.catalogue.own["scene-005.png"]
+    own = searcher.catalogue.captions_of["scene-005.png"]
     assert all(caption["own"] == (caption["text"] in own) for caption in found["captions"])
     assert found["picture"]["row"] == row
     assert found["read"] == found["of"] == len(searcher.catalogue.captions)
@@ -167,9 +167,9 @@ def test_pictures_are_shown_by_their_row(client, searcher):
         assert (image.format, min(image.size)) == ("WEBP", 64)
 
 
-def test_without_captions_or_pictures_it_still_searches(world, newcomers):
+def test_without_captions_or_pictures_it_still_searches(world, uploads):
     bare = Searcher(world.encoder(), world.table())
-    client = create_app(Parts(bare, None, newcomers)).test_client()
+    client = create_app(Parts(bare, None, uploads)).test_client()
     found = get(client, "/api/pictures?q=a").get_json()
     assert len(found["pictures"]) == 24
     assert not any(picture["captions"] or picture["shown"] for picture in found["pictures"])
@@ -178,9 +178,9 @@ def test_without_captions_or_pictures_it_still_searches(world, newcomers):
     assert get(client, "/").status_code == 200
 
 
-def test_captions_that_are_still_being_read_are_told(world, newcomers):
+def test_the_answer_says_while_captions_are_still_being_read(world, uploads):
     fresh = Searcher(world.encoder(), world.table(), world.captions())
-    client = create_app(Parts(fresh, None, newcomers)).test_client()
+    client = create_app(Parts(fresh, None, uploads)).test_client()
     found = get(client, "/api/captions?picture=scene-001.png").get_json()
     assert (found["read"], found["captions"]) == (0, [])
     fresh.read_captions()
@@ -195,7 +195,7 @@ def test_a_first_upload_beside_queries_and_the_reading_of_captions_changes_none_
         image.save(buffer, "BMP")
     for _ in range(3):
         fresh = Searcher(world.encoder(), world.table(), world.captions())
-        app = create_app(Parts(fresh, None, Newcomers(fresh.attributes, {}), top=5))
+        app = create_app(Parts(fresh, None, UploadedPictures(fresh.attributes, {}), top=5))
         reader = threading.Thread(target=fresh.keep_reading, args=[threading.Event()])
         reader.start()
         with ThreadPoolExecutor(3) as pool:
@@ -210,7 +210,7 @@ def test_a_first_upload_beside_queries_and_the_reading_of_captions_changes_none_
         assert fresh.captions_read == len(fresh.catalogue.captions)
 
 
-def test_an_error_while_captions_are_read_is_told_and_the_reading_goes_on(world, newcomers, monkeypatch, caplog):
+def test_an_error_while_captions_are_read_is_reported_and_the_reading_goes_on(world, uploads, monkeypatch, caplog):
     fresh = Searcher(world.encoder(), world.table(), world.captions())
     encode, calls = SentenceEncoder.encode, []
 
@@ -225,14 +225,14 @@ def test_an_error_while_captions_are_read_is_told_and_the_reading_goes_on(world,
     reader = threading.Thread(target=fresh.keep_reading, args=[threading.Event()], kwargs={"pause": 0.01})
     reader.start()
     reader.join(30)
-    assert get(create_app(Parts(fresh, None, newcomers)).test_client(), "/api/progress").get_json()["read"] == 25
+    assert get(create_app(Parts(fresh, None, uploads)).test_client(), "/api/progress").get_json()["read"] == 25
     assert "failed at 10 of 25 (RuntimeError: no luck); trying again" in caplog.text
     assert len(calls) == 5
 
 
-def test_an_unforeseen_fault_shows_nothing_of_the_inside(world, searcher, newcomers, monkeypatch):
+def test_an_unforeseen_fault_shows_nothing_of_the_inside(world, searcher, uploads, monkeypatch):
     monkeypatch.setattr(Searcher, "pictures", lambda *_: 1 / 0)
-    app = create_app(Parts(searcher, None, newcomers))
+    app = create_app(Parts(searcher, None, uploads))
     answer = get(app.test_client(), "/api/pictures?q=a")
     assert answer.status_code == 500
     assert "ZeroDivision" not in json.dumps(answer.get_json())

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
+from sightword import score
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import EncoderError, TrainingError
 from sightword.files import atomic_folder
 from sightword.model.encoders import Encoders
 from sightword.model.saved import save_weights
 from sightword.pairs import Pairs
-from sightword.retrieval import score
 from sightword.selection.choice import choose, ensemble, mean_r10, measure
 from sightword.selection.settings import SelectSettings
 from sightword.training.settings import TrainSettings

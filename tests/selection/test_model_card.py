@@ -10,11 +10,11 @@ import torch
 from ruamel.yaml import YAML
 from small_project import write_corpus, write_pictures
 
+from sightword import score
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
-from sightword.retrieval import score
 from sightword.selection.choice import Choice
 from sightword.selection.model_card import Amount, model_card
 from sightword.selection.settings import SelectSettings

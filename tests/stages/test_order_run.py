@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from small_project import write_corpus, write_pictures
 
+from sightword import score
 from sightword.captions.settings import CaptionsSettings
 from sightword.captions.table import read_captions
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.features.table import read_features
 from sightword.pairs import pair
-from sightword.retrieval import score
 from sightword.retrieval.settings import RetrievalSettings
 from sightword.selection.settings import SelectSettings
 from sightword.training.settings import TrainSettings

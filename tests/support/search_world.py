@@ -13,10 +13,10 @@ import torch
 from finished_run import drawn
 from PIL import Image
 
+from sightword import extract
 from sightword.captions.table import CaptionTable, read_texts, write_captions
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.features import extract
 from sightword.features.backbones import find_backbone
 from sightword.features.table import FeatureTable, Origin, read_features, write_features
 from sightword.features.transform import Transform

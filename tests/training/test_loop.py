@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
+from sightword import score
 from sightword.errors import CaptionsError, TrainingError
 from sightword.model.embedding import embed_captions, embed_images
 from sightword.model.encoders import Encoders
 from sightword.pairs import Pairs
-from sightword.retrieval import score
 from sightword.training.initialisation import initialise
 from sightword.training.loop import _near, train
 from sightword.training.schedule import cyclic_rate

@@ -1,4 +1,4 @@
-"""The commands that judge encoders and compare them."""
+"""The command that compares two runs."""
 
 from __future__ import annotations
 
@@ -30,20 +30,11 @@ its correlations are known.
   sightword compare . ../other-project
   sightword compare . --published char-gru"""
 
-EVALUATE = """\
-Judge any sentence encoder on SentEval's tasks.
-
-ENCODER is the folder of an encoder (models/encoder), a file of word vectors in
-GloVe's format (.txt, .vec, .gz), or module:name: an encoding function or an object
-with a method encode, from a module in this folder or installed; module:name() calls
-it first. It prints a table; --out writes what metrics/semantics.json holds."""
-
-
 MOST_SAMPLES = 1_000_000
 
 
 def add(commands: Commands) -> None:
-    """Add ``compare`` and ``evaluate``."""
+    """Add ``compare``."""
     compare = add_command(commands, "compare", COMPARE, _compare)
     compare.add_argument("a", metavar="A", help="a commit, branch or experiment, a project, or a table of pairs")
     compare.add_argument("b", metavar="B", nargs="?", help="the other one, judged on the same queries and pairs")
@@ -55,30 +46,6 @@ def add(commands: Commands) -> None:
         "--html", metavar="FILE", type=Path, help=f"write a page of both (default for revisions: {PAGE})"
     )
     add_layout(compare, csv="CSV with all digits, and nothing else: of correlations, else of recalls")
-
-    evaluate = add_command(commands, "evaluate", EVALUATE, _evaluate)
-    evaluate.add_argument("encoder", metavar="ENCODER", help="a folder, a file of word vectors, or module:name")
-    evaluate.add_argument("--data", metavar="FOLDER", required=True, help="the folder that holds SentEval's downstream")
-    evaluate.add_argument(
-        "--tasks",
-        metavar="NAME",
-        nargs="+",
-        help="which tasks (default: STS12 to STS16, STSBenchmark, SICKRelatedness)",
-    )
-    evaluate.add_argument("--missing", choices=("error", "skip"), default="error", help="tasks without files")
-    evaluate.add_argument("--training-captions", metavar="FILE", help="captions.parquet, or a text with one a line")
-    evaluate.add_argument("--no-trained-head", action="store_true", help="judge by the cosine alone, which is quicker")
-    evaluate.add_argument(
-        "--classifier",
-        choices=("pytorch", "sklearn"),
-        default="pytorch",
-        help="which of SentEval's regressions judges tasks with classes (%(default)s)",
-    )
-    evaluate.add_argument("--kfold", metavar="N", type=int, default=5, help="folds of those tasks (%(default)s)")
-    evaluate.add_argument("--batch-size", metavar="N", type=int, help="sentences encoded together")
-    evaluate.add_argument("--lower-case", action="store_true", help="look up word vectors in lower case")
-    evaluate.add_argument("--out", metavar="FILE", help="write the scores as JSON")
-    evaluate.add_argument("--pairs", metavar="FILE", help="write the score of each pair as Parquet")
 
 
 def _compare(arguments: argparse.Namespace) -> int:
@@ -162,8 +129,8 @@ def _print_contrast(arguments: argparse.Namespace, found: Contrast) -> None:
         print(note, file=sys.stderr)
     if found.semantics is not None:
         for name in found.semantics.unknown:
-            print(f"{name} does not tell its training captions: all its pairs count as unseen", file=sys.stderr)
-        _tell_left_out(found.semantics.left_out)
+            print(f"{name} does not list its training captions: all its pairs count as unseen", file=sys.stderr)
+        _report_left_out(found.semantics.left_out)
 
 
 def _beside_published(arguments: argparse.Namespace) -> int:
@@ -176,7 +143,7 @@ def _beside_published(arguments: argparse.Namespace) -> int:
     head = [f"A: {path}", f"B: {published.SYSTEMS[arguments.published]}, {published.SOURCE}"]
     lines = table.published_lines(beside, exact=arguments.csv)
     _print(arguments, head, [(lines, [table.published_verdict(beside, arguments.published)])], [])
-    _tell_left_out(beside.left_out)
+    _report_left_out(beside.left_out)
     return 0
 
 
@@ -195,53 +162,6 @@ def _print(
     print(*texts, *tail, sep="\n\n")
 
 
-def _tell_left_out(names: list[str]) -> None:
+def _report_left_out(names: list[str]) -> None:
     if names:
         print(f"left out: {', '.join(names)}", file=sys.stderr)
-
-
-def _evaluate(arguments: argparse.Namespace) -> int:
-    from pipeline.cli import text_table
-    from sightword.encoder import by_name
-    from sightword.files import write_json
-    from sightword.semantics.settings import TASKS
-
-    if arguments.batch_size is not None and arguments.batch_size < 1:
-        arguments.parser.error("--batch-size N must be at least 1")
-    if arguments.kfold < 2:
-        arguments.parser.error("--kfold N must be at least 2")
-    data, tasks = Path(arguments.data), arguments.tasks or list(TASKS)
-    out, pairs = (None if name is None else Path(name) for name in (arguments.out, arguments.pairs))
-    if out is not None and pairs is not None and out.resolve() == pairs.resolve():
-        arguments.parser.error("--out and --pairs are the same file")
-    skip = arguments.missing == "skip"
-    by_name.check(data, tasks, skip=skip, outputs=[path for path in (out, pairs) if path is not None])
-    captions = arguments.training_captions
-    training = None if captions is None else by_name.read_training_captions(Path(captions))
-    encode = by_name.open_encoder(arguments.encoder, batch_size=arguments.batch_size, lower_case=arguments.lower_case)
-
-    from sightword.semantics.evaluation import judge
-    from sightword.semantics.pair_table import write_pairs
-
-    found = judge(
-        encode,
-        tasks,
-        data,
-        training,
-        trained_head=not arguments.no_trained_head,
-        classifier=arguments.classifier,
-        kfold=arguments.kfold,
-        missing=arguments.missing,
-        progress=True,
-    )
-    if out is not None:
-        write_json(out, found.metrics)
-    if pairs is not None:
-        write_pairs(pairs, found.judged)
-    print(text_table.to_text(by_name.score_table(found.metrics)))
-    for row in found.judged:
-        if "undefined" in row.entry:
-            print(f"{row.task} {row.subtask} is undefined: {row.entry['undefined']}", file=sys.stderr)
-    for task, reason in found.metrics.get("skipped", {}).items():
-        print(f"left out: {task} ({reason})", file=sys.stderr)
-    return 0

@@ -1,4 +1,4 @@
-"""``sightword evaluate``: any encoder by its name, and what it says."""
+"""``sightword evaluate``: any encoder by its name, its scores as a table, and its messages."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,11 +14,12 @@ import torch
 
 from pipeline.cli import main
 from sightword.captions.vocabulary import Vocabulary
-from sightword.encoder.by_name import HEADER, SEEN_HEADER, open_encoder, read_training_captions, score_table
+from sightword.encoder.by_name import open_encoder
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.errors import EncoderError, FileFormatError
+from sightword.errors import EncoderError
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
+from sightword.semantics import evaluation
 from sightword.semantics.evaluation import evaluate
 from sightword.semantics.pair_table import read_pairs
 
@@ -73,7 +75,7 @@ def run(*argv):
     return main(["evaluate", *argv, "--data", "senteval", "--tasks", "STSOwn"])
 
 
-def test_a_function_of_ones_own_is_judged_and_the_table_shows_it(work, capsys):
+def test_a_users_function_is_evaluated_and_the_table_shows_its_scores(work, capsys):
     (work / "seen.txt").write_text("A dog runs.\nsomething else\n")
     options = ["--out", "new/scores.json", "--pairs", "new/pairs.parquet", "--training-captions", "seen.txt"]
     assert run("my_encoder:lengths", *options) == 0
@@ -84,7 +86,9 @@ def test_a_function_of_ones_own_is_judged_and_the_table_shows_it(work, capsys):
     assert scores == json.loads(json.dumps(expected))
     lines = capsys.readouterr().out.splitlines()
     street = scores["STSOwn"]["street"]
-    assert re.split(r"\s{2,}", lines[0]) == [*HEADER, *SEEN_HEADER]
+    assert re.split(r"\s{2,}", lines[0]) == [
+        *["task", "subtask", "pairs", "pearson", "95 % interval", "spearman", "seen", "pearson, unseen"]
+    ]
     lo, hi = street["pearson_ci95"]
     assert re.split(r"\s{2,}", lines[1]) == [
         *["STSOwn", "street", "10", f"{street['pearson']:.4f}", f"{lo:.3f} to {hi:.3f}", f"{street['spearman']:.4f}"],
@@ -107,7 +111,7 @@ def test_an_object_is_asked_by_its_method_with_the_batch_size_it_takes(work):
     assert my_encoder.Model.sizes[-1] == 32
 
 
-def test_an_encoder_folder_is_judged(work, capsys):
+def test_an_encoder_folder_is_evaluated(work, capsys):
     torch.manual_seed(0)
     settings = ModelSettings(embedding=5, hidden=6, attention=4)
     vocabulary = Vocabulary.build(SENTENCES)
@@ -118,7 +122,7 @@ def test_an_encoder_folder_is_judged(work, capsys):
     assert f"{expected:.4f}" in capsys.readouterr().out
 
 
-def test_word_vectors_are_judged(work, capsys):
+def test_word_vectors_are_evaluated(work, capsys):
     assert run("vectors.txt") == 0
     plain = capsys.readouterr().out
     assert "seen" not in plain
@@ -139,24 +143,27 @@ def test_word_vectors_are_judged(work, capsys):
         (["my_encoder:lengths()"], "my_encoder:lengths(): cannot be called without sentences"),
         (["broken:f"], "broken:f: cannot be imported (SyntaxError: "),
         (["my_encoder:lengths", "--batch-size", "8"], "the encoder takes no batch_size"),
-        (["my_encoder:lengths", "--lower-case"], "my_encoder:lengths: does not look words up"),
-        (["my_encoder:lengths", "--out", "pipe"], "pipe: is no plain file"),
+        (
+            ["my_encoder:lengths", "--lower-case"],
+            "my_encoder:lengths: does not look words up",
+        ),
+        (["my_encoder:lengths", "--out", "pipe"], "pipe: is not a plain file"),
         (["models/none"], "models/none: no such encoder; expected the folder of an encoder"),
         (["senteval"], "senteval: holds no encoder"),
         (["gone.txt"], "gone.txt: cannot be read"),
         (["my_encoder:lengths", "--out", "senteval"], "senteval: is a folder, not a file"),
-        (["my_encoder:lengths", "--out", "vectors.txt/x.json"], "vectors.txt: is no folder"),
+        (["my_encoder:lengths", "--out", "vectors.txt/x.json"], "vectors.txt: is not a folder"),
         (["my_encoder:lengths", "--training-captions", "gone.txt"], "gone.txt: does not exist"),
     ],
 )
-def test_a_mistake_is_told_before_the_work(work, capsys, argv, message):
+def test_a_mistake_is_reported_before_the_work(work, capsys, argv, message):
     assert run(*argv) == 1
-    said = capsys.readouterr()
-    assert said.err.startswith(f"sightword: {message}")
-    assert not said.out
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"sightword: {message}")
+    assert not captured.out
 
 
-def test_tasks_that_are_not_there_stop_or_are_named(work, capsys):
+def test_missing_tasks_stop_or_are_named(work, capsys):
     argv = ["evaluate", "my_encoder:lengths", "--data", "senteval", "--tasks", "STSOwn", "STS13"]
     assert main(argv) == 1
     assert "STS13-en-test: task STS13: does not exist. Get the data set, or name other tasks" in capsys.readouterr().err
@@ -185,35 +192,41 @@ def test_a_batch_size_below_one_is_a_wrong_argument(work):
     assert stopped.value.code == 2
 
 
-def test_training_captions_are_those_of_the_split_train(tmp_path):
+def test_training_captions_are_those_of_the_split_train(work, capsys):
     import pyarrow as pa
 
     from sightword.files import write_table
 
-    write_table(tmp_path / "c.parquet", pa.table({"text": ["one", "two", "three"], "split": ["train", "dev", "train"]}))
-    assert read_training_captions(tmp_path / "c.parquet") == ["one", "three"]
-    (tmp_path / "c.txt").write_text("one\n\ntwo\n")
-    assert read_training_captions(tmp_path / "c.txt") == ["one", "two"]
-    (tmp_path / "empty.txt").write_text("\n")
-    with pytest.raises(FileFormatError, match="has no training caption"):
-        read_training_captions(tmp_path / "empty.txt")
+    table = pa.table({"text": ["a dog runs", "two", "a cat sits"], "split": ["train", "train", "dev"]})
+    write_table(work / "c.parquet", table)
+    (work / "c.txt").write_text("a dog runs\n\ntwo\n")
+    (work / "empty.txt").write_text("\n")
+    shown = []
+    for name in ("c.parquet", "c.txt"):
+        assert run("my_encoder:lengths", "--training-captions", name) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+    assert "20.0%" in shown[0]
+    assert run("my_encoder:lengths", "--training-captions", "empty.txt") == 1
+    assert "empty.txt: has no training caption" in capsys.readouterr().err
 
 
-def test_the_table_has_accuracies_and_says_what_is_undefined():
+def test_the_table_has_accuracies_and_marks_undefined_scores(work, monkeypatch, capsys):
     nothing = {"pearson": None, "spearman": None, "pearson_ci95": None, "pairs": 3, "undefined": "constant"}
-    lines = score_table(
-        {
-            "SICKRelatedness": {"cosine": nothing},
-            "MR": {"accuracy": 77.123, "accuracy_ci95": 1.5, "dev_accuracy": 70.0, "test": 10662},
-            "skipped": {"CR": "gone"},
-        }
-    )
+    metrics = {
+        "SICKRelatedness": {"cosine": nothing},
+        "MR": {"accuracy": 77.123, "accuracy_ci95": 1.5, "dev_accuracy": 70.0, "test": 10662},
+        "skipped": {"CR": "gone"},
+    }
+    monkeypatch.setattr(evaluation, "judge", lambda *_, **__: SimpleNamespace(metrics=metrics, judged=[]))
+    assert run("my_encoder:lengths") == 0
+    lines = [re.split(r"\s{2,}", line) for line in capsys.readouterr().out.splitlines()]
     assert lines[1:] == [
-        ["SICKRelatedness", "cosine", "3", "undefined", "", "undefined"],
-        ["MR", "accuracy 77.12 ± 1.50", "10662", "", "", ""],
+        ["SICKRelatedness", "cosine", "3", "undefined", "undefined"],
+        ["MR", "accuracy 77.12 ± 1.50", "10662"],
     ]
 
 
-def test_a_name_of_no_kind_is_told():
+def test_a_name_of_no_kind_is_refused():
     with pytest.raises(EncoderError, match="a b: no such encoder"):
         open_encoder("a b")
