@@ -96,7 +96,7 @@ FLOORS = [
     *("sightword/errors sightword/settings sightword/statistics sightword/_lazy", "sightword/files sightword/machine"),
     *("sightword/yaml_reader sightword/devices sightword/group_files", "sightword/corpus sightword/semantics"),
     *("sightword/images sightword/captions", "sightword/features sightword/model", "sightword/pairs sightword/encoder"),
-    *("sightword/search sightword/retrieval", "sightword/training", "sightword/selection", "sightword/report"),
+    *("sightword/search sightword/retrieval sightword/training", "sightword/selection", "sightword/report"),
     *("pipeline/params pipeline/lineage", "pipeline/comparison pipeline/downloads", "pipeline/experiments"),
     *("pipeline/doctor", "pipeline/cli", "stages"),
 ]

@@ -80,7 +80,7 @@ def encoder() -> SentenceEncoder:
 def test_the_same_numbers_where_only_torch_safetensors_and_numpy_are_installed(repository, site, encoder, tmp_path):
     encoder.save(tmp_path / "encoder")
     (tmp_path / "package").mkdir()
-    (tmp_path / "package" / "pipeline").symlink_to(repository / "pipeline")
+    (tmp_path / "package" / "sightword").symlink_to(repository / "sightword")
     arguments = [site, tmp_path / "package", tmp_path / "encoder", json.dumps(TEXTS)]
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", PROGRAM, *map(str, arguments)], capture_output=True, text=True, check=False

@@ -108,7 +108,7 @@ def test_what_either_work_raises_is_raised_once_both_have_ended():
 def test_a_forked_process_has_a_second_thread_of_its_own():
     code = """if True:
         import os, threading, torch
-        from pipeline.model.threads import side_by_side
+        from sightword.model.threads import side_by_side
         torch.set_num_threads(2)
         def both():
             return side_by_side([threading.get_ident, threading.get_ident], size=1 << 40)

@@ -14,7 +14,7 @@ import pytest
 MEASURE = """
 import resource, sys
 import numpy as np
-from pipeline.retrieval import ranks
+from sightword.retrieval import ranks
 
 ranks._BLOCK_BYTES = 1 << 20
 
@@ -47,7 +47,7 @@ def test_memory_does_not_grow_with_the_number_of_pairs(repository):
 STREAM = """
 import resource, sys
 import numpy as np
-from pipeline.retrieval.ranks import rank
+from sightword.retrieval.ranks import rank
 
 def held():  # without the pages of mapped files, which the system takes back when it needs them
     lines = dict(line.split(":") for line in open("/proc/self/status"))

@@ -69,7 +69,7 @@ def test_half_done_work_stays_however_old_it_is(tmp_path):
 
 def test_what_another_process_works_in_stays_however_old_it_is(tmp_path):
     script = (
-        "import sys\nfrom pathlib import Path\nfrom pipeline.training.scratch import take_folder\n"
+        "import sys\nfrom pathlib import Path\nfrom sightword.training.scratch import take_folder\n"
         "with take_folder(Path(sys.argv[1]), 'a') as one, take_folder(Path(sys.argv[1]), 'a') as two:\n"
         "    print(one.name, two.name, flush=True)\n    sys.stdin.read()\n"
     )
