@@ -1,5 +1,5 @@
-"""The stage select: reads the snapshots and the dev split, writes the encoder made of
-the best snapshots, loadable by itself, with its model card, and what they reached on dev.
+"""The stage select: reads the snapshots, with their recall on dev, and the dev split; writes the encoder made of the
+best snapshots, with its model card, and the scores on dev.
 """
 
 from __future__ import annotations
@@ -13,26 +13,33 @@ log = logging.getLogger(__name__)
 SETTINGS = SelectSettings
 
 FEATURES = "data/features/features.h5"
+CAPTIONS = "data/captions/captions.parquet"
 
 
 def work(settings: SelectSettings) -> None:
-    """Choose the snapshots that are best on dev, make the encoder of them."""
+    """Choose the snapshots that are best on dev, and make the encoder of them."""
     from sightword import devices, machine
     from sightword.captions.table import read_captions
     from sightword.features.origin import describe
     from sightword.features.table import read_features
-    from sightword.files import atomic_folder, write_json, write_text
+    from sightword.files import atomic_folder, sha256_file, write_json, write_text
     from sightword.pairs import pair
     from sightword.selection.choice import CRITERIA, choose, mean_r10
     from sightword.selection.model_card import Amount, model_card
     from sightword.training.snapshots import read_snapshots
 
     snapshots = read_snapshots("models/snapshots")
-    captions = read_captions("data/captions/captions.parquet")
+    captions = read_captions(CAPTIONS)
     features = read_features(FEATURES)
     snapshots.check_features(features.attributes, features.features.shape[1], where=FEATURES)
     dev = pair(features, captions, settings.split)
-    choice = choose(snapshots, dev, settings, device=devices.use(machine.current()), progress=True)
+    known = None
+    if settings.split == "dev":
+        if snapshots.validated_on(features.attributes, sha256_file(CAPTIONS)):
+            known = snapshots.recall
+        else:
+            log.warning("select: the dev split changed since training: recall of each snapshot is measured again")
+    choice = choose(snapshots, dev, settings, device=devices.use(machine.current()), recall=known)
     with atomic_folder("models/encoder") as folder:
         choice.encoder.save(folder)
         write_text(folder / "README.md", model_card(choice, settings, Amount.of(captions, features, "train")))

@@ -99,7 +99,7 @@ FLOORS = [
     ),
     *("sightword/yaml_reader sightword/devices sightword/group_files", "sightword/corpus sightword/semantics"),
     *("sightword/images sightword/captions", "sightword/features sightword/model", "sightword/pairs sightword/encoder"),
-    *("sightword/search sightword/retrieval", "sightword/training", "sightword/selection", "sightword/report"),
+    *("sightword/search sightword/retrieval sightword/training", "sightword/selection", "sightword/report"),
     *("pipeline/lineage", "pipeline/params", "pipeline/comparison pipeline/downloads", "pipeline/experiments"),
     *("pipeline/doctor", "pipeline/cli", "stages"),
 ]

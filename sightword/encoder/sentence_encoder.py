@@ -157,7 +157,8 @@ class SentenceEncoder:
         if not isinstance(max_length, int | np.integer) or not 1 <= max_length <= LONGEST:
             raise EncoderError(f"max_length is {max_length!r}", expected=f"1 to {LONGEST:,}")
         rows = self._rows(_texts(sentences), int(max_length))
-        vectors = self._encode(rows, int(batch_size), bool(show_progress_bar))
+        batch, progress = int(batch_size), bool(show_progress_bar)
+        vectors = self._sum([embed_captions(member, rows, batch=batch, progress=progress) for member in self.members])
         vectors = _finished(vectors, normalize_embeddings, one=isinstance(sentences, str))
         return torch.from_numpy(vectors).to(self.device) if convert_to_tensor else vectors
 
@@ -250,19 +251,19 @@ class SentenceEncoder:
         members = [member.to(chosen) for member in saved.members]
         return cls(members, saved.vocabulary, saved.model, saved.renormalise, saved.notes, saved.similarity)
 
-    def _rows(self, texts: Sequence[str], most: int) -> list[tuple[int, ...]]:
+    def _rows(self, texts: Sequence[str], most: int) -> list[npt.NDArray[np.int64]]:
         """Return the token ids of each text; one with more than ``most`` is refused."""
-        ids_of: dict[str, tuple[int, ...]] = {}
+        ids_of: dict[str, npt.NDArray[np.int64]] = {}
         strange = []
         for place, text in enumerate(texts):
             if text not in ids_of:
-                ids_of[text] = ids = tuple(self.vocabulary.encode(text))
+                ids_of[text] = ids = np.asarray(self.vocabulary.encode(text), np.int64)
                 if len(ids) > most:
                     more = f", or give max_length, which may be {LONGEST:,} and takes long" if most < LONGEST else ""
                     raise EncoderError(
                         f"sentence {place} has {len(ids):,} tokens", expected=f"at most {most:,}", todo=f"Cut it{more}."
                     )
-                if all(number == UNKNOWN for number in ids):
+                if (ids == UNKNOWN).all():
                     strange.append(place)
         if strange:
             log.warning(
@@ -271,15 +272,6 @@ class SentenceEncoder:
                 *(len(strange), len(ids_of), self.vocabulary.unit, strange[0], ascii(texts[strange[0]][:40])),
             )
         return [ids_of[text] for text in texts]
-
-    def _encode(self, rows: Sequence[tuple[int, ...]], batch_size: int, progress: bool) -> Floats:
-        # Each sequence of tokens once: equal ones then have equal bits, and tie wherever they are compared.
-        row_of = {ids: row for row, ids in enumerate(dict.fromkeys(rows))}
-        distinct = [np.asarray(ids, np.int64) for ids in row_of]
-        vectors = self._sum(
-            [embed_captions(member, distinct, batch=batch_size, progress=progress) for member in self.members]
-        )
-        return vectors[[row_of[ids] for ids in rows]]
 
     def _sum(self, parts: list[Floats]) -> Floats:
         total: Floats = np.add.reduce(parts, axis=0, dtype=np.float32)

@@ -25,9 +25,12 @@ def embed_captions(
 ) -> Floats:
     """Token ids of M captions to unit vectors float32 (M, width), in the order given.
 
-    The longest rows go first, in batches of rows of like length: little padding, and
-    too little memory is found out at once.
+    Equal captions are embedded once, so that they have equal bits and tie wherever they are compared. The longest
+    captions go first, in batches of similar length: this saves padding, and a lack of memory shows at once.
     """
+    row_of: dict[bytes, int] = {}
+    places_of = [row_of.setdefault(row.tobytes(), len(row_of)) for row in rows]
+    rows = [np.frombuffer(data, np.int64) for data in row_of]
     order = np.argsort([-len(row) for row in rows], kind="stable")
     found: Floats | None = None
     with torch.inference_mode(), _evaluating(encoders), true_float32(encoders.device):
@@ -39,7 +42,7 @@ def embed_captions(
             if found is None:
                 found = np.empty((len(rows), vectors.shape[1]), np.float32)
             found[places] = vectors
-    return found if found is not None else np.empty((0, encoders.width), np.float32)
+    return found[places_of] if found is not None else np.empty((0, encoders.width), np.float32)
 
 
 def embed_images(encoders: Encoders, features: Floats, *, batch: int = 1024) -> Floats:

@@ -54,6 +54,19 @@ def scores(captions: torch.Tensor, images: torch.Tensor, similarity: ComparisonN
     return -order_errors(images, captions).T
 
 
+def tie_width(dimensions: int) -> float:
+    """Return the difference below which two float64 similarities are tied.
+
+    The width is absolute for cosines, relative to the product of the longest rows for dot products, and relative to the
+    score itself for the order similarities.
+
+    A float64 sum of D products of unit vectors has an error of at most about D times 2**-53, in whatever order the
+    products are added. Two scores and the lengths of their rows make the error four times as large, with some room for
+    small D. The relative error of a sum of D squares is no larger.
+    """
+    return (dimensions + 16) * 2.0**-50
+
+
 def order_errors(lower: torch.Tensor, upper: torch.Tensor) -> torch.Tensor:
     """``sum_d max(0, l_d - u_d)^2`` of each row l of one with each row u of the other.
 

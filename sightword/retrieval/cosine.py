@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sightword.model.similarity import tie_width
 from sightword.retrieval.inputs import Embeddings, Which, rows_at_once
-from sightword.retrieval.similarity import ROUND, Similarity, outwards, tie_width
+from sightword.retrieval.similarity import ROUND, Similarity, outwards
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,10 @@ import torch
 from numpy.typing import NDArray
 
 from sightword.errors import ScoringError
+from sightword.model.similarity import tie_width
 from sightword.retrieval.inputs import Embeddings, Which
 from sightword.retrieval.penalty import STEP, compiled, errors
-from sightword.retrieval.similarity import LONGEST, ROUND, Similarity, outwards, tie_width
+from sightword.retrieval.similarity import LONGEST, ROUND, Similarity, outwards
 
 _SPLIT = 2.0**29 + 1
 

@@ -99,15 +99,3 @@ def outwards(low: NDArray[np.float64], high: NDArray[np.float64]) -> tuple[NDArr
         np.nextafter(low.astype(np.float32), np.float32(-np.inf)),
         np.nextafter(high.astype(np.float32), np.float32(np.inf)),
     )
-
-
-def tie_width(dimensions: int) -> float:
-    """The difference below which two cosines are tied, or two order errors relative to themselves, or two dot products
-    relative to the product of the longest rows.
-
-    A float64 sum of D products of unit vectors errs by at most about D times 2**-53,
-    in whatever order it is done; two scores and the lengths of their rows make it
-    four times as much, with some room for small D. A sum of D squares errs by no more
-    than that as a share of itself.
-    """
-    return (dimensions + 16) * 2.0**-50

@@ -1,28 +1,29 @@
-"""Which snapshots are best on dev."""
+"""The choice of the snapshots that are best on dev."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from tqdm import tqdm
 
 from sightword.encoder.sentence_encoder import LONGEST, SentenceEncoder
 from sightword.errors import TrainingError
 from sightword.pairs import Pairs
 from sightword.retrieval import protocols
+from sightword.selection.ensemble import ensemble
 from sightword.selection.settings import SelectSettings
 from sightword.training.snapshots import Snapshots
+from sightword.training.validation import DEPTHS, DIRECTIONS, Recall, validate
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen ensemble and what was measured."""
+    """The chosen ensemble, and its scores."""
 
     encoder: SentenceEncoder
     epochs: list[int]
@@ -30,30 +31,46 @@ class Choice:
     recall: dict[int, float]
     """Mean recall@10 of both directions on dev, in percent, for each snapshot's epoch."""
     score: dict[int, float]
-    """What they were chosen by, for each snapshot's epoch: see :data:`CRITERIA`."""
+    """The score that the choice compares (:data:`CRITERIA`), for each snapshot's epoch."""
     ensemble: dict[str, Any]
     """The ensemble's own retrieval score on dev."""
 
 
-def mean_r10(entry: dict[str, Any]) -> float:
-    """Mean recall@10 of both directions, in percent."""
-    return float(entry["caption_to_image"]["r10"] + entry["image_to_caption"]["r10"]) / 2
+def mean_r10(recall: Mapping[str, Any]) -> float:
+    """Return the mean recall@10 of both directions, in percent."""
+    return float(recall["caption_to_image"]["r10"] + recall["image_to_caption"]["r10"]) / 2
 
 
-CRITERIA: dict[str, Callable[[dict[str, Any]], float]] = {
+def _rsum(recall: Mapping[str, Any], direction: str) -> float:
+    return float(sum(recall[direction][f"r{k}"] for k in DEPTHS))
+
+
+CRITERIA: dict[str, Callable[[Mapping[str, Any]], float]] = {
     "mean_r10": mean_r10,
-    "caption_to_image_rsum": lambda entry: float(entry["caption_to_image"]["rsum"]),
-    "rsum": lambda entry: float(entry["rsum"]),
+    "caption_to_image_rsum": lambda recall: _rsum(recall, "caption_to_image"),
+    "rsum": lambda recall: sum(_rsum(recall, direction) for direction in DIRECTIONS),
 }
-"""What ``select.criterion`` names: of a retrieval score one number, in percent, more being better."""
+"""The scores that ``select.criterion`` names, in percent; more is better."""
 
 
 def choose(
-    snapshots: Snapshots, dev: Pairs, settings: SelectSettings, *, device: torch.device, progress: bool = False
+    snapshots: Snapshots,
+    dev: Pairs,
+    settings: SelectSettings,
+    *,
+    device: torch.device,
+    recall: Mapping[int, Recall] | None = None,
 ) -> Choice:
-    """Measure each snapshot on dev and make the ensemble of the best (Merkx & Frank 2019, section 3.4).
+    """Make the ensemble of the best snapshots, and measure it (Merkx & Frank 2019, section 3.4).
 
-    ``select.criterion`` says what makes one better; of two that are equally good the later one is taken.
+    ``select.criterion`` names the score that is compared; of two equally good snapshots the later one is taken.
+
+    Args:
+        snapshots: to choose from.
+        dev: the split that is compared on.
+        settings: the parameters.
+        device: where to work.
+        recall: each snapshot's recall on this split, where it is known; otherwise it is measured.
 
     Raises:
         TrainingError: there are fewer snapshots than members.
@@ -66,35 +83,24 @@ def choose(
             todo="Train for more cycles (train.epochs, train.cycle), "
             "or keep and compare every epoch (train.snapshots: epoch, select.candidates: all).",
         )
-    recall: dict[int, float] = {}
+    r10: dict[int, float] = {}
     score: dict[int, float] = {}
-    for epoch in tqdm(epochs, desc="select", unit="snapshot", disable=None if progress else True):
-        entry = measure(ensemble(snapshots, [epoch], settings.renormalise, device), dev)
-        recall[epoch], score[epoch] = mean_r10(entry), CRITERIA[settings.criterion](entry)
+    for epoch in epochs:
+        found = recall[epoch] if recall else _measure(snapshots, epoch, dev, device)
+        r10[epoch], score[epoch] = mean_r10(found), CRITERIA[settings.criterion](found)
         log.info(
             "snapshot of epoch %d: mean recall@10 %.1f on %s%s",
             epoch,
-            recall[epoch],
+            r10[epoch],
             settings.split,
             "" if settings.criterion == "mean_r10" else f", {settings.criterion} {score[epoch]:.1f}",
         )
     chosen = sorted(score, key=lambda epoch: (-score[epoch], -epoch))[: settings.members]
     encoder = ensemble(snapshots, chosen, settings.renormalise, device)
-    return Choice(encoder=encoder, epochs=chosen, recall=recall, score=score, ensemble=measure(encoder, dev))
+    images, captions = encoder.encode_images(dev.features), encoder.encode(dev.texts, max_length=LONGEST)
+    whole = protocols.score(images, captions, dev.image_of_caption, encoder.similarity_name)
+    return Choice(encoder=encoder, epochs=chosen, recall=r10, score=score, ensemble=whole)
 
 
-def ensemble(snapshots: Snapshots, epochs: list[int], renormalise: bool, device: torch.device) -> SentenceEncoder:
-    """The encoder made of the snapshots of some epochs, the first one first."""
-    return SentenceEncoder(
-        members=[snapshots.load(epoch).to(device) for epoch in epochs],
-        vocabulary=snapshots.vocabulary,
-        model=snapshots.model,
-        renormalise=renormalise,
-        notes={"epochs": epochs, "training": snapshots.training, "features": snapshots.features},
-    )
-
-
-def measure(encoder: SentenceEncoder, pairs: Pairs) -> dict[str, Any]:
-    """The full protocol's retrieval score of all captions and pictures of a split."""
-    images, captions = encoder.encode_images(pairs.features), encoder.encode(pairs.texts, max_length=LONGEST)
-    return protocols.score(images, captions, pairs.image_of_caption, encoder.similarity_name)
+def _measure(snapshots: Snapshots, epoch: int, pairs: Pairs, device: torch.device) -> Recall:
+    return validate(snapshots.load(epoch).to(device), pairs, snapshots.model.similarity)

@@ -1,4 +1,4 @@
-"""What every kept epoch reaches: the numbers behind Figure 4 of Merkx & Frank (2019)."""
+"""Recall and sentence similarity of every kept epoch: the numbers behind Figure 4 of Merkx & Frank (2019)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from sightword.encoder.sentence_encoder import LONGEST, SentenceEncoder
-from sightword.pairs import Pairs
-from sightword.retrieval.protocols import DIRECTIONS
-from sightword.selection.choice import ensemble, measure
+from sightword.encoder.sentence_encoder import LONGEST
+from sightword.selection.ensemble import ensemble
 from sightword.selection.epochs_settings import EpochsSettings
 from sightword.semantics.evaluation import judge
 from sightword.training.snapshots import Snapshots
+from sightword.training.validation import DIRECTIONS
 
 log = logging.getLogger(__name__)
 
@@ -28,43 +27,40 @@ class Measured:
     r10: dict[str, float]
     """Recall@10 on dev for each direction, in percent."""
     pearson: dict[str, float | None]
-    """100 times Pearson's r of each task that was judged: the mean over its subtasks, or that of its test pairs. None
-    where it is not defined, as with an encoder that gives all pairs the same cosine."""
+    """100 times Pearson's r of each task: the mean over its subtasks, or r of its test pairs. None where r is not
+    defined, as with an encoder that gives all pairs the same cosine."""
 
 
 def measure_epochs(
-    snapshots: Snapshots, dev: Pairs, settings: EpochsSettings, *, device: torch.device, progress: bool = False
+    snapshots: Snapshots, settings: EpochsSettings, *, device: torch.device, progress: bool = False
 ) -> list[Measured]:
     """Measure the encoder of every kept epoch, or of each N-th, in their order.
 
-    Each distinct sentence of all tasks is encoded once an epoch, and so is each distinct caption.
+    Recall on dev is that of training. Each distinct sentence of all tasks is encoded once an epoch.
 
     Args:
         snapshots: what training kept.
-        dev: the pictures and captions of the dev split.
-        settings: what is measured.
+        settings: the parameters.
         device: where to work.
         progress: show a bar on a terminal.
 
     Raises:
-        EncoderError: a snapshot cannot be loaded, or the features have another width than those it was trained on.
+        EncoderError: a snapshot cannot be loaded.
         SemanticsError: a task cannot be read (with file and line).
     """
     found: list[Measured] = []
     chosen = snapshots.epochs[::-1][:: settings.every][::-1]
     for epoch in tqdm(chosen, desc="epochs", unit="epoch", disable=None if progress else True):
-        encoder = ensemble(snapshots, [epoch], renormalise=False, device=device)
-        pearson = _pearson(encoder, settings, say=not found)
-        score = measure(encoder, dev)
-        found.append(Measured(epoch, {direction: score[direction]["r10"] for direction in DIRECTIONS}, pearson))
+        r10 = {direction: snapshots.recall[epoch][direction]["r10"] for direction in DIRECTIONS}
+        found.append(Measured(epoch, r10, _pearson(snapshots, epoch, settings, device, warn=not found)))
     return found
 
 
 def rows(measured: list[Measured], tasks: list[str]) -> tuple[list[str], list[list[object]]]:
     """The table ``plots/epochs/epochs.tsv``: header and one row an epoch.
 
-    ``semantics`` is the mean over the tasks, so that it is one line in a plot. What is not defined, or was left out
-    because its files are not there, is None.
+    ``semantics`` is the mean over the tasks, so that it is one line in a plot. A value is None where it is not defined,
+    or where a task was left out because its files are missing.
     """
     header = ["epoch", *(f"{direction}_r10" for direction in DIRECTIONS), "semantics", *tasks]
     return header, [
@@ -77,16 +73,19 @@ def _mean(pearson: dict[str, float | None]) -> float | None:
     return sum(defined) / len(defined) if defined and len(defined) == len(pearson) else None
 
 
-def _pearson(encoder: SentenceEncoder, settings: EpochsSettings, *, say: bool) -> dict[str, float | None]:
+def _pearson(
+    snapshots: Snapshots, epoch: int, settings: EpochsSettings, device: torch.device, *, warn: bool
+) -> dict[str, float | None]:
     if not settings.tasks:
         return {}
+    encoder = ensemble(snapshots, [epoch], renormalise=False, device=device)
 
     def encode(sentences: list[str]) -> Any:
         return encoder.encode(sentences, batch_size=settings.batch_size, max_length=LONGEST)
 
     scores = judge(encode, settings.tasks, settings.data, trained_head=False, missing=settings.missing).metrics
     for task, reason in scores.pop("skipped", {}).items():
-        if say:
+        if warn:
             log.warning("%s left out: %s", task, reason)
     return {task: _percent(entry) for task, entry in scores.items()}
 

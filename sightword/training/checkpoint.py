@@ -1,7 +1,7 @@
-"""A training that can be killed at any moment and goes on where it was, to the bit.
+"""Checkpoints: a training run that is killed at any moment resumes where it was, to the bit.
 
-What is half done lives in a folder of its own, named by all that determines the training; it is
-deleted when the training is done, so that a forced rerun proves something.
+A half-done run has a folder, named by a hash of all that determines the run. The folder is deleted when the run is
+done, so that a forced rerun trains again.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ import safetensors
 import safetensors.torch
 import torch
 
-from sightword.errors import FileFormatError
+from sightword.errors import FileFormatError, TrainingError
 from sightword.files import Pathish, canonical_json, read_json, sha256_file, write_json
-from sightword.model.saved import write_tensors
+from sightword.model.encoders import Encoders
+from sightword.model.saved import save_weights, write_tensors
 from sightword.training.code_hash import code_hash
 from sightword.training.scratch import DAMAGED, take_folder
+from sightword.training.snapshots import file_name
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +41,7 @@ _DAMAGED = (safetensors.SafetensorError, OSError, KeyError, TypeError, ValueErro
 
 @dataclass
 class Progress:
-    """How far a training is."""
+    """How far a training run is."""
 
     epoch: int = 0
     """Epochs done."""
@@ -52,7 +54,7 @@ class Progress:
 
 
 class Checkpoint:
-    """The folder of one training.
+    """The folder of one training run.
 
     Args:
         folder: from :func:`open_checkpoint`.
@@ -62,7 +64,7 @@ class Checkpoint:
         self.folder = folder
 
     def save(self, progress: Progress, tensors: dict[str, torch.Tensor]) -> None:
-        """Write all state; until the last moment the earlier checkpoint is the valid one.
+        """Write all state; the earlier checkpoint stays valid until the new one is complete.
 
         Raises:
             OSError: what the file system says.
@@ -76,9 +78,9 @@ class Checkpoint:
                 other.unlink(missing_ok=True)
 
     def load(self) -> tuple[Progress, dict[str, torch.Tensor]] | None:
-        """The last state that was saved whole; None at the start.
+        """Return the last complete state, or None at the start.
 
-        One that is damaged is said, set aside and not used.
+        A damaged checkpoint is reported and set aside.
         """
         if not (self.folder / _INDEX).exists():
             return None
@@ -95,8 +97,28 @@ class Checkpoint:
             self.folder.rename(aside)
             os.utime(aside)  # from now on it is kept for a while
             self.folder.mkdir()
-            log.warning("a half-done training is damaged (%s): set aside as %s, started afresh", error, aside)
+            log.warning("the checkpoint is damaged (%s): set aside as %s, training starts afresh", error, aside)
             return None
+
+    def keep(self, epoch: int, encoders: Encoders) -> None:
+        """Write the snapshot of an epoch.
+
+        Raises:
+            OSError: the file system's error.
+        """
+        save_weights(self.folder / file_name(epoch), encoders)
+
+    def copy_snapshots(self, folder: Path, epochs: int) -> list[int]:
+        """Copy the kept snapshots into a folder, and return their epochs.
+
+        Args:
+            folder: an existing folder.
+            epochs: the number of epochs of the run.
+        """
+        kept = [epoch for epoch in range(1, epochs + 1) if (self.folder / file_name(epoch)).exists()]
+        for epoch in kept:
+            shutil.copyfile(self.folder / file_name(epoch), folder / file_name(epoch))
+        return kept
 
     def done(self) -> None:
         """Delete the folder."""
@@ -105,17 +127,21 @@ class Checkpoint:
 
 @contextlib.contextmanager
 def open_checkpoint(scratch: Pathish, inputs: dict[str, Any]) -> Iterator[Checkpoint]:
-    """The checkpoint of the training that these inputs determine.
+    """Open the checkpoint of the training run that these inputs determine.
 
     Args:
         scratch: the folder of half-done work.
-        inputs: settings and hashes, as plain values; the code of the training and the versions of torch and numpy are
-            added here.
+        inputs: settings and hashes, as plain values; the hash of the training code and the versions of torch and numpy
+            are added here.
 
     Yields:
-        The checkpoint. Where another process trains the very same, one in a folder of its own.
+        The checkpoint, in a folder of its own where another process does the same run.
     """
     versions = {"torch": torch.__version__, "numpy": np.__version__}
     name = hashlib.sha256(canonical_json({**inputs, "code": code_hash(), **versions}).encode()).hexdigest()
     with take_folder(Path(scratch) / "train", name[:32]) as folder:
-        yield Checkpoint(folder)
+        try:
+            yield Checkpoint(folder)
+        except TrainingError:
+            log.warning("train: the snapshots kept so far, if any, are in %s", folder)
+            raise

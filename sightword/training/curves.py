@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from sightword.files import write_json, write_tsv
-from sightword.retrieval.protocols import DIRECTIONS
 from sightword.training.loop import History
+from sightword.training.validation import DEPTHS, DIRECTIONS, Recall
 
-RECALLS = ("r1", "r5", "r10")
+RECALLS = [f"r{k}" for k in DEPTHS]
 
 
 def write_curves(folder: Path, history: History) -> None:
@@ -44,7 +44,7 @@ def write_dvclive(folder: Path, history: History) -> None:
     write_json(folder / "metrics.json", {**latest, "step": epochs[-1]})
 
 
-def _recalls(entry: dict[str, Any]) -> list[float]:
+def _recalls(entry: Recall) -> list[float]:
     return [entry[direction][recall] for direction in DIRECTIONS for recall in RECALLS]
 
 

@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +15,9 @@ from tqdm import tqdm
 
 from sightword.devices import move
 from sightword.errors import CaptionsError, TrainingError
-from sightword.model.embedding import embed_captions, embed_images
 from sightword.model.encoders import Encoders
-from sightword.model.settings import SimilarityName
 from sightword.model.similarity import scores
 from sightword.pairs import Pairs
-from sightword.retrieval.protocols import score
 from sightword.training.averaging import Averaging
 from sightword.training.batches import batches, per_epoch
 from sightword.training.checkpoint import SECONDS, Checkpoint, Progress
@@ -33,6 +29,7 @@ from sightword.training.schedule import learning_rate
 from sightword.training.settings import TrainSettings
 from sightword.training.state import build_optimiser, restore, state_of
 from sightword.training.stuck import EPOCHS, at_chance
+from sightword.training.validation import Recall, validate
 
 log = logging.getLogger(__name__)
 
@@ -48,8 +45,8 @@ class History:
     """(batches done, mean loss of a batch since the point before)."""
     rate: list[tuple[int, float]] = field(default_factory=list)
     """(batches done, learning rate of the last of them)."""
-    recall: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
-    """(epoch, the retrieval score on dev)."""
+    recall: list[tuple[int, Recall]] = field(default_factory=list)
+    """(epoch, recall on dev)."""
 
 
 def train(
@@ -92,8 +89,7 @@ def train(
     run.resume()
     while run.progress.epoch < settings.epochs:
         run.epoch(bar=progress)
-        entry = _validate(run.averaging.result, dev, run.history, run.progress.epoch, settings.similarity)
-        run.judge(entry, pictures=len(dev.image_ids))
+        run.validate(dev)
         if settings.snapshots == "epoch" or run.progress.epoch % settings.cycle == 0:
             keep(run.progress.epoch, run.averaging.result)
         run.save()
@@ -221,20 +217,23 @@ class Run:
         self.progress.epoch, self.progress.batches = epoch + 1, 0
         self.averaging.after_epoch(epoch + 1)
 
-    def judge(self, entry: dict[str, Any], *, pictures: int) -> None:
-        """Stop a run that is stuck.
-
-        Args:
-            entry: the retrieval score on dev, after the epoch just done.
-            pictures: those of dev.
+    def validate(self, dev: Pairs) -> None:
+        """Measure recall on dev after an epoch, and stop a run that is stuck.
 
         Raises:
-            TrainingError: it is stuck; :mod:`sightword.training.stuck` says when.
+            TrainingError: an embedding is not finite, or training is stuck (:mod:`sightword.training.stuck`).
         """
-        chance = at_chance(entry["caption_to_image"]["mean_rank"], pictures)
-        self.progress.stuck = self.progress.stuck + 1 if self.flat and chance else 0
+        epoch, recall = self.progress.epoch, validate(self.averaging.result, dev, self.settings.similarity)
+        self.history.recall.append((epoch, recall))
+        log.info(
+            "epoch %d: loss %.4g, dev recall@10 %.1f (caption to image) %.1f (image to caption)",
+            *(epoch, self.history.loss[-1][1], recall["caption_to_image"]["r10"], recall["image_to_caption"]["r10"]),
+        )
+        mean_rank = recall["caption_to_image"]["mean_rank"]
+        collapsed = self.flat and at_chance(mean_rank, len(dev.image_ids))
+        self.progress.stuck = self.progress.stuck + 1 if collapsed else 0
         if self.progress.stuck >= EPOCHS:
-            raise _stuck(self.progress.epoch, entry)
+            raise _stuck(epoch, mean_rank)
 
     def step(self, rows: npt.NDArray[np.int64], rate: float) -> torch.Tensor:
         """One batch; its loss stays on the device, so that nothing here waits for it.
@@ -283,11 +282,11 @@ def _distinct(features: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
     return np.array([seen.setdefault(hashlib.sha256(row.data).digest(), len(seen)) for row in features], np.int64)
 
 
-def _stuck(epoch: int, entry: dict[str, Any]) -> TrainingError:
+def _stuck(epoch: int, mean_rank: float) -> TrainingError:
     return TrainingError(
         f"training is stuck: for {EPOCHS} epochs, up to epoch {epoch}, all pairs of a batch score alike (their loss, "
         f"summed, is 2 * batch * margin) and dev is no better than chance (mean rank of the right picture "
-        f"{entry['caption_to_image']['mean_rank']:.1f})",
+        f"{mean_rank:.1f})",
         todo="The hardest mismatch is known for it: set train.warm_up to an epoch or more, lower train.rate_max, or "
         "begin with small embeddings (train.initialisation: vsepp).",
     )
@@ -299,19 +298,3 @@ def _record(history: History, losses: npt.NDArray[np.float64], plan: Plan) -> No
         done = plan.first + int(block[-1]) + 1
         history.loss.append((done, float(losses[block].mean())))
         history.rate.append((done, plan.rates[int(block[-1])]))
-
-
-def _validate(
-    encoders: Encoders, dev: Pairs, history: History, epoch: int, similarity: SimilarityName
-) -> dict[str, Any]:
-    images, captions = embed_images(encoders, dev.features), embed_captions(encoders, dev.ids)
-    entry = score(images, captions, dev.image_of_caption, similarity)
-    history.recall.append((epoch, entry))
-    log.info(
-        "epoch %d: loss %.4g, dev recall@10 %.1f (caption to image) %.1f (image to caption)",
-        epoch,
-        history.loss[-1][1],
-        entry["caption_to_image"]["r10"],
-        entry["image_to_caption"]["r10"],
-    )
-    return entry

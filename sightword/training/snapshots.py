@@ -1,8 +1,9 @@
-"""The folder of snapshots: one safetensors file each, and ``snapshots.json`` that tells how they were made."""
+"""The folder of snapshots: a safetensors file for each, and ``snapshots.json``, the index."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,28 +17,40 @@ from sightword.model.encoders import Encoders
 from sightword.model.saved import load_weights
 from sightword.model.settings import ModelSettings
 from sightword.training.settings import TrainSettings
+from sightword.training.validation import DEPTHS, DIRECTIONS, Recall
 
-SCHEMA = 2
+SCHEMA = 3
 _IDENTITY = ("backbone", "feature_point", "weights_sha256", "transform")
 
 log = logging.getLogger(__name__)
 
 
 def file_name(epoch: int) -> str:
-    """The name of a snapshot's file."""
+    """Return the name of a snapshot's file."""
     return f"epoch-{epoch:03d}.safetensors"
 
 
 def write_index(
     folder: Pathish,
-    epochs: list[int],
+    recall: Mapping[int, Recall],
     *,
     settings: TrainSettings,
     vocabulary: Vocabulary,
     features: dict[str, Any],
     features_width: int,
+    captions_sha256: str,
 ) -> None:
-    """Write ``snapshots.json`` and ``vocabulary.json`` beside snapshots that are already there."""
+    """Write ``snapshots.json`` and ``vocabulary.json`` beside snapshots that are already there.
+
+    Args:
+        folder: of the snapshots.
+        recall: of each snapshot's epoch, recall on dev as training measured it.
+        settings: of the training run.
+        vocabulary: of the captions.
+        features: the attributes of the features.
+        features_width: numbers in a picture's features.
+        captions_sha256: of the table of captions.
+    """
     place = Path(folder)
     vocabulary.save(place / "vocabulary.json")
     write_json(
@@ -47,10 +60,16 @@ def write_index(
             "training": settings.model_dump(),
             "features": features,
             "features_width": features_width,
+            "captions_sha256": captions_sha256,
             "vocabulary_sha256": sha256_file(place / "vocabulary.json"),
             "snapshots": [
-                {"epoch": epoch, "file": file_name(epoch), "sha256": sha256_file(place / file_name(epoch))}
-                for epoch in epochs
+                {
+                    "epoch": epoch,
+                    "file": file_name(epoch),
+                    "sha256": sha256_file(place / file_name(epoch)),
+                    "dev": found,
+                }
+                for epoch, found in recall.items()
             ],
         },
     )
@@ -61,15 +80,23 @@ class Snapshots:
     """A folder of snapshots that was read and checked; weights are loaded one at a time."""
 
     folder: Path
-    epochs: list[int]
+    recall: dict[int, Recall]
+    """For each snapshot's epoch, recall on dev as training measured it."""
     training: dict[str, Any]
     features: dict[str, Any]
     features_width: int
+    captions_sha256: str
+    """Of the table of captions that training read."""
     vocabulary: Vocabulary
     model: ModelSettings
 
+    @property
+    def epochs(self) -> list[int]:
+        """The epochs of the snapshots, in their order."""
+        return list(self.recall)
+
     def load(self, epoch: int) -> Encoders:
-        """The encoders as they were after an epoch.
+        """Return the encoders as they were after an epoch.
 
         Raises:
             EncoderError: the file is missing, damaged, or of another network.
@@ -79,7 +106,7 @@ class Snapshots:
         return encoders.eval()
 
     def check_features(self, attributes: dict[str, Any], width: int, *, where: Pathish) -> None:
-        """Refuse features of another kind than the snapshots were trained on; other features of that kind are told.
+        """Refuse features of another kind than the snapshots were trained on; warn of other features of that kind.
 
         Args:
             attributes: those of the features at hand.
@@ -110,6 +137,11 @@ class Snapshots:
                 "%s: this is not the file that the snapshots were trained on, only features of the same kind", where
             )
 
+    def validated_on(self, features: dict[str, Any], captions_sha256: str) -> bool:
+        """Return whether :attr:`recall` was measured on these features (their attributes) and captions."""
+        known = self.features.get("checksum")
+        return known is not None and (features.get("checksum"), captions_sha256) == (known, self.captions_sha256)
+
 
 def read_snapshots(folder: Pathish) -> Snapshots:
     """Read ``snapshots.json`` and check that each snapshot is the one it names.
@@ -129,10 +161,11 @@ def read_snapshots(folder: Pathish) -> Snapshots:
         shape = {name: training[name] for name in ModelSettings.model_fields}
         found = Snapshots(
             folder=place,
-            epochs=[int(snapshot["epoch"]) for snapshot in index["snapshots"]],
+            recall={int(snapshot["epoch"]): _recall(snapshot["dev"]) for snapshot in index["snapshots"]},
             training=training,
             features=dict(index["features"]),
             features_width=int(index["features_width"]),
+            captions_sha256=str(index["captions_sha256"]),
             vocabulary=Vocabulary.load(place / "vocabulary.json"),
             model=ModelSettings.model_validate(shape),
         )
@@ -151,3 +184,8 @@ def read_snapshots(folder: Pathish) -> Snapshots:
                 todo="Run `dvc checkout models/snapshots`, or `dvc repro train`.",
             )
     return found
+
+
+def _recall(entry: dict[str, Any]) -> Recall:
+    names = [*(f"r{k}" for k in DEPTHS), "mean_rank"]
+    return {direction: {name: float(entry[direction][name]) for name in names} for direction in DIRECTIONS}

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from sightword.errors import ScoringError
+from sightword.model.similarity import tie_width
 from sightword.retrieval import best, penalty, rivals
 from sightword.retrieval import ranks as module
 from sightword.retrieval.ranks import rank
-from sightword.retrieval.similarity import tie_width
 
 
 def brute_force(scores, owner, tie=lambda score: score):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from sightword.model.similarity import tie_width
 from sightword.retrieval import penalty
 from sightword.retrieval.inputs import embeddings
 from sightword.retrieval.similarities import NAMES, similarity
-from sightword.retrieval.similarity import tie_width
 
 CPU = torch.device("cpu")
 

@@ -14,14 +14,17 @@ from sightword.files import atomic_folder
 from sightword.model.encoders import Encoders
 from sightword.model.saved import save_weights
 from sightword.pairs import Pairs
-from sightword.selection.choice import choose, ensemble, mean_r10, measure
+from sightword.selection.choice import choose, mean_r10
+from sightword.selection.ensemble import ensemble
 from sightword.selection.settings import SelectSettings
 from sightword.training.settings import TrainSettings
 from sightword.training.snapshots import file_name, read_snapshots, write_index
+from sightword.training.validation import validate
 
 SETTINGS = TrainSettings(embedding=4, hidden=3, attention=4, epochs=4, cycle=1)
 TEXTS = [f"{first}{second}" for first in "abcdef" for second in "uvwxyz"]
 CPU = torch.device("cpu")
+NONE = {way: dict.fromkeys(("r1", "r5", "r10", "mean_rank"), 0.0) for way in ("caption_to_image", "image_to_caption")}
 
 
 @pytest.fixture
@@ -34,11 +37,12 @@ def snapshots(tmp_path):
             save_weights(folder / file_name(epoch), Encoders(len(vocabulary), 5, SETTINGS))
         write_index(
             folder,
-            [1, 2, 3, 4],
+            dict.fromkeys((1, 2, 3, 4), NONE),
             settings=SETTINGS,
             vocabulary=vocabulary,
-            features={"backbone": "none"},
+            features={"backbone": "none", "checksum": "f"},
             features_width=5,
+            captions_sha256="c",
         )
     return read_snapshots(tmp_path / "snapshots")
 
@@ -68,6 +72,22 @@ def test_of_all_epochs_those_at_the_ends_of_cycles_are_compared_unless_all_are_a
     assert list(every.recall) == [1, 2, 3, 4]
 
 
+def test_recall_of_training_is_taken_where_it_is_given_and_is_that_of_the_loaded_encoders(snapshots, dev):
+    measured = choose(snapshots, dev, SelectSettings(members=2), device=CPU)
+    known = {epoch: validate(snapshots.load(epoch), dev, "cosine") for epoch in snapshots.epochs}
+    read = choose(snapshots, dev, SelectSettings(members=2), device=CPU, recall=known)
+    assert (read.recall, read.score, read.epochs) == (measured.recall, measured.score, measured.epochs)
+    known[1] = {way: {**entry, "r10": 100.0} for way, entry in known[1].items()}
+    assert choose(snapshots, dev, SelectSettings(members=2), device=CPU, recall=known).epochs[0] == 1
+
+
+def test_recall_of_training_holds_for_the_features_and_captions_it_was_measured_on(snapshots):
+    assert snapshots.validated_on({"checksum": "f"}, "c")
+    assert not snapshots.validated_on({"checksum": "g"}, "c")
+    assert not snapshots.validated_on({"checksum": "f"}, "d")
+    assert not replace(snapshots, features={}).validated_on({}, "c")
+
+
 @pytest.mark.parametrize(
     ("criterion", "directions"),
     [("caption_to_image_rsum", ["caption_to_image"]), ("rsum", ["caption_to_image", "image_to_caption"])],
@@ -75,7 +95,8 @@ def test_of_all_epochs_those_at_the_ends_of_cycles_are_compared_unless_all_are_a
 def test_another_criterion_chooses_by_sums_of_recalls(snapshots, dev, criterion, directions):
     choice = choose(snapshots, dev, SelectSettings(members=1, criterion=criterion), device=CPU)
     for epoch, found in choice.score.items():
-        entry = measure(ensemble(snapshots, [epoch], False, CPU), dev)
+        alone = ensemble(snapshots, [epoch], False, CPU)
+        entry = score(alone.encode_images(dev.features), alone.encode(dev.texts), dev.image_of_caption)
         assert found == pytest.approx(sum(entry[way][f"r{k}"] for way in directions for k in (1, 5, 10)))
         assert choice.recall[epoch] == mean_r10(entry)
     assert len(set(choice.score.values())) > 1
@@ -121,7 +142,10 @@ def test_snapshots_of_an_order_are_measured_by_it(dev, tmp_path):
     encoders = Encoders(len(vocabulary), 5, settings)
     with atomic_folder(tmp_path / "snapshots") as folder:
         save_weights(folder / file_name(4), encoders)
-        write_index(folder, [4], settings=settings, vocabulary=vocabulary, features={}, features_width=5)
+        write_index(
+            folder, {4: NONE}, settings=settings, vocabulary=vocabulary, features={}, features_width=5,
+            captions_sha256="",
+        )  # fmt: skip
     choice = choose(read_snapshots(tmp_path / "snapshots"), dev, SelectSettings(members=1), device=CPU)
     assert choice.encoder.similarity_name == "order"
     images, captions = choice.encoder.encode_images(dev.features), choice.encoder.encode(dev.texts)
@@ -170,7 +194,7 @@ def test_snapshots_of_other_parameters_than_their_index_are_refused(snapshots, d
 
 
 def test_features_of_another_kind_than_in_training_are_refused(snapshots, caplog):
-    snapshots.check_features({"backbone": "none"}, 5, where="f.h5")
+    snapshots.check_features({"backbone": "none", "checksum": "f"}, 5, where="f.h5")
     assert not caplog.records
     with pytest.raises(EncoderError, match=r"f.h5: has 6 features a picture; expected 5, as in training"):
         snapshots.check_features({"backbone": "none"}, 6, where="f.h5")
@@ -182,8 +206,8 @@ def test_features_of_another_kind_than_in_training_are_refused(snapshots, caplog
 
 def test_a_damaged_index_or_one_of_another_version_is_refused(snapshots):
     (snapshots.folder / "snapshots.json").write_text('{"schema": 1}')
-    with pytest.raises(EncoderError, match=r"has the format 1; expected 2\. Run `dvc repro train`"):
+    with pytest.raises(EncoderError, match=r"has the format 1; expected 3\. Run `dvc repro train`"):
         read_snapshots(snapshots.folder)
-    (snapshots.folder / "snapshots.json").write_text('{"schema": 2, "snapshots": []}')
+    (snapshots.folder / "snapshots.json").write_text('{"schema": 3, "snapshots": []}')
     with pytest.raises(EncoderError, match="is damaged"):
         read_snapshots(snapshots.folder)

@@ -75,7 +75,7 @@ def mean_pearson(encoder, data):
 
 def test_recall_and_pearson_of_each_epochs_encoder_alone(inputs):
     snapshots, dev, data = inputs
-    measured = measure_epochs(snapshots, dev, settings(data), device=CPU)
+    measured = measure_epochs(snapshots, settings(data), device=CPU)
     assert [one.epoch for one in measured] == EPOCHS
     for one in measured:
         encoder = alone(snapshots, one.epoch)
@@ -85,7 +85,7 @@ def test_recall_and_pearson_of_each_epochs_encoder_alone(inputs):
 
 
 def test_each_distinct_sentence_is_encoded_once_an_epoch(inputs, monkeypatch):
-    snapshots, dev, data = inputs
+    snapshots, _, data = inputs
     asked = []
     encode = SentenceEncoder.encode
 
@@ -94,35 +94,33 @@ def test_each_distinct_sentence_is_encoded_once_an_epoch(inputs, monkeypatch):
         return encode(self, sentences, **options)
 
     monkeypatch.setattr(SentenceEncoder, "encode", noted)
-    measure_epochs(snapshots, dev, settings(data), device=CPU)
-    pairs, captions = asked[0::2], asked[1::2]
-    for sentences in pairs:
+    measure_epochs(snapshots, settings(data), device=CPU)
+    assert len(asked) == len(EPOCHS)
+    for sentences in asked:
         assert len(sentences) == len(set(sentences))
         assert set(sentences) < set(TEXTS)
-    assert captions == [TEXTS] * len(EPOCHS)
-    assert len(pairs) == len(EPOCHS)
 
 
 def test_each_second_kept_epoch_counted_from_the_last(inputs):
-    snapshots, dev, data = inputs
-    measured = measure_epochs(snapshots, dev, settings(data, tasks=[], every=2), device=CPU)
+    snapshots, _, data = inputs
+    measured = measure_epochs(snapshots, settings(data, tasks=[], every=2), device=CPU)
     assert [one.epoch for one in measured] == EPOCHS[-1:]
 
 
 def test_without_tasks_there_is_recall_only(inputs):
-    snapshots, dev, data = inputs
-    header, lines = rows(measure_epochs(snapshots, dev, settings(data / "nowhere", tasks=[]), device=CPU), [])
+    snapshots, _, data = inputs
+    header, lines = rows(measure_epochs(snapshots, settings(data / "nowhere", tasks=[]), device=CPU), [])
     assert header == ["epoch", "caption_to_image_r10", "image_to_caption_r10", "semantics"]
     assert [line[0] for line in lines] == EPOCHS
     assert all(line[3] is None for line in lines)
 
 
 def test_a_task_without_files_stops_or_leaves_its_column_empty(inputs, caplog):
-    snapshots, dev, data = inputs
+    snapshots, _, data = inputs
     tasks = ["STS12", "STSOwn"]
     with pytest.raises(SemanticsError, match=r"STS12-en-test: task STS12: does not exist"):
-        measure_epochs(snapshots, dev, settings(data, tasks=tasks), device=CPU)
-    measured = measure_epochs(snapshots, dev, settings(data, tasks=tasks, missing="skip"), device=CPU)
+        measure_epochs(snapshots, settings(data, tasks=tasks), device=CPU)
+    measured = measure_epochs(snapshots, settings(data, tasks=tasks, missing="skip"), device=CPU)
     header, lines = rows(measured, tasks)
     assert header[3:] == ["semantics", "STS12", "STSOwn"]
     assert all(line[4] is None and line[3] == line[5] for line in lines)
@@ -130,16 +128,15 @@ def test_a_task_without_files_stops_or_leaves_its_column_empty(inputs, caplog):
 
 
 def test_an_encoder_that_gives_one_vector_for_everything_has_no_correlation(inputs):
-    snapshots, dev, data = inputs
+    snapshots, _, data = inputs
     constant = snapshots.load(2)
     with torch.no_grad():
         for weights in constant.captions.parameters():
             weights.fill_(0.1)
         constant.captions.embedding.weight.fill_(0.0)
     save_weights(snapshots.folder / file_name(2), constant)
-    measured = measure_epochs(snapshots, dev, settings(data), device=CPU)
+    measured = measure_epochs(snapshots, settings(data), device=CPU)
     _, lines = rows(measured, ["STSOwn"])
-    assert measured[0].r10["caption_to_image"] <= 100 * 10 / 30  # not above chance
     assert lines[0][3:] == [None, None]
     assert None not in lines[1]
 

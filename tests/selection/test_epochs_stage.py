@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 
 import pytest
-from kept_epochs import EPOCHS, WIDTH, write_inputs
+from kept_epochs import EPOCHS, write_inputs
 
 from sightword.errors import EncoderError, SemanticsError
 from sightword.report.inputs import read_tsv
@@ -49,16 +49,3 @@ def test_wrong_input_leaves_the_earlier_table(workplace):
     with pytest.raises(EncoderError, match=r"epoch-004.safetensors: is not the file that was written"):
         epochs.work(SETTINGS)
     assert TABLE.read_bytes() == before
-
-
-def test_features_of_another_network_are_refused(workplace):
-    import numpy as np
-
-    from sightword.features.table import Origin, write_features
-
-    ids = [f"p{number:02d}" for number in range(30)]
-    block = (np.arange(30), np.ones((30, WIDTH + 1), np.float32))
-    origin = Origin("other", "", "none", "", "{}", "fp32", "extracted")
-    write_features("data/features/features.h5", ids, [""] * 30, WIDTH + 1, [block], origin)
-    with pytest.raises(EncoderError, match=f"has {WIDTH + 1} features a picture; expected {WIDTH}"):
-        epochs.work(SETTINGS)

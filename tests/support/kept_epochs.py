@@ -10,11 +10,13 @@ import torch
 from sightword.captions.table import CaptionTable, write_captions
 from sightword.captions.vocabulary import Vocabulary
 from sightword.features.table import Origin, read_features, write_features
-from sightword.files import atomic_folder
+from sightword.files import atomic_folder, sha256_file
 from sightword.model.encoders import Encoders
 from sightword.model.saved import save_weights
+from sightword.pairs import pair
 from sightword.training.settings import TrainSettings
 from sightword.training.snapshots import file_name, write_index
+from sightword.training.validation import validate
 
 SETTINGS = TrainSettings(embedding=4, hidden=3, attention=4, epochs=4, cycle=2)
 EPOCHS = [2, 4]
@@ -35,15 +37,20 @@ def write_inputs(folder: Path) -> None:
     vocabulary = Vocabulary.build(TEXTS)
     rows = [np.asarray(vocabulary.encode(text), np.int32) for text in TEXTS]
     images, numbers = [image for image in ids for _ in (0, 1)], [0, 1] * PICTURES
-    write_captions(
-        folder / "data/captions/captions.parquet", CaptionTable(images, numbers, ["dev"] * len(TEXTS), TEXTS, rows)
-    )
+    captions = CaptionTable(images, numbers, ["dev"] * len(TEXTS), TEXTS, rows)
+    write_captions(folder / "data/captions/captions.parquet", captions)
+    features = read_features(path)
+    dev, recall = pair(features, captions, "dev"), {}
     with atomic_folder(folder / "models/snapshots") as place:
         for epoch in EPOCHS:
             torch.manual_seed(epoch)
-            save_weights(place / file_name(epoch), Encoders(len(vocabulary), WIDTH, SETTINGS))
-        attributes = read_features(path).attributes
-        write_index(place, EPOCHS, settings=SETTINGS, vocabulary=vocabulary, features=attributes, features_width=WIDTH)
+            encoders = Encoders(len(vocabulary), WIDTH, SETTINGS)
+            save_weights(place / file_name(epoch), encoders)
+            recall[epoch] = validate(encoders, dev, SETTINGS.similarity)
+        write_index(
+            place, recall, settings=SETTINGS, vocabulary=vocabulary, features=features.attributes,
+            features_width=WIDTH, captions_sha256=sha256_file(folder / "data/captions/captions.parquet"),
+        )  # fmt: skip
     sts = folder / "senteval/downstream/STS/STSOwn-en-test"
     sts.mkdir(parents=True)
     for name, shift in (("near", 1), ("far", 7)):

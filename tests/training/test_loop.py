@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from sightword import score
 from sightword.errors import CaptionsError, TrainingError
-from sightword.model.embedding import embed_captions, embed_images
 from sightword.model.encoders import Encoders
 from sightword.pairs import Pairs
 from sightword.training.initialisation import initialise
 from sightword.training.loop import _near, train
 from sightword.training.schedule import cyclic_rate
 from sightword.training.settings import TrainSettings
+from sightword.training.validation import validate
 
 SETTINGS = TrainSettings(
     embedding=6,
@@ -119,8 +118,18 @@ def test_what_is_kept_and_validated_is_the_average(pairs, change):
         assert torch.allclose(kept[8]["images.linear.weight"], mean, atol=1e-6)
     encoders = Encoders(TOKENS, pairs.features.shape[1], settings)
     encoders.load_state_dict(kept[8])
-    images, captions = embed_images(encoders, pairs.features), embed_captions(encoders, pairs.ids)
-    assert history.recall[-1][1] == score(images, captions, pairs.image_of_caption)
+    assert history.recall[-1] == (8, validate(encoders, pairs, "cosine"))
+
+
+def test_recall_of_training_in_bfloat16_is_that_of_the_kept_weights_in_float32(pairs):
+    settings = SETTINGS.model_copy(update={"precision": "bf16", "rate_max": 0.002})
+    kept, history = run(settings, pairs)
+    for epoch in (4, 8):
+        encoders = Encoders(TOKENS, pairs.features.shape[1], settings)
+        encoders.load_state_dict(kept[epoch])
+        found = dict(history.recall)[epoch]
+        assert found == validate(encoders, pairs, "cosine")
+    assert found["caption_to_image"]["r1"] < 100
 
 
 def test_captions_of_another_vocabulary_are_refused_before_any_work(pairs):

@@ -1,0 +1,88 @@
+"""Recall on dev while training: products of matrices, without intervals.
+
+The tie rule is that of :func:`sightword.retrieval.score`, which gives the same recalls.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from sightword.errors import TrainingError
+from sightword.model.embedding import embed_captions, embed_images
+from sightword.model.encoders import Encoders
+from sightword.model.settings import SimilarityName
+from sightword.model.similarity import scores, tie_width, unit
+from sightword.pairs import Pairs
+
+DIRECTIONS = ("caption_to_image", "image_to_caption")
+DEPTHS = (1, 5, 10)
+
+Recall = dict[str, dict[str, float]]
+"""For each direction ``r1``, ``r5`` and ``r10`` in percent, and ``mean_rank``."""
+
+_NUMBERS = 1 << 22
+"""Scores computed together."""
+_CAPTIONS = 64
+"""Captions compared with their own pictures together: all pairs of such a block are computed for its diagonal."""
+
+
+def validate(encoders: Encoders, pairs: Pairs, similarity: SimilarityName) -> Recall:
+    """Rank all pictures of a split for each caption, and all captions for each picture.
+
+    Embeddings are computed as the saved encoder computes them, in float32 whatever the precision of training; scores
+    are float64. Ties count against the right answer; the rank of a picture is the best among its own captions.
+
+    Args:
+        encoders: the network.
+        pairs: the split.
+        similarity: how the network compares captions with pictures.
+
+    Raises:
+        TrainingError: an embedding is not finite.
+    """
+    sides = embed_images(encoders, pairs.features), embed_captions(encoders, pairs.ids)
+    images, captions = (torch.from_numpy(side).to(encoders.device).double() for side in sides)
+    owner = torch.from_numpy(pairs.image_of_caption).to(encoders.device)
+    return {
+        direction: {
+            **{f"r{k}": 100.0 * int((ranks <= k).sum()) / len(ranks) for k in DEPTHS},
+            "mean_rank": float(ranks.double().mean()),
+        }
+        for direction, ranks in zip(DIRECTIONS, _ranks(images, captions, owner, similarity), strict=True)
+    }
+
+
+@torch.no_grad()
+def _ranks(
+    images: torch.Tensor, captions: torch.Tensor, owner: torch.Tensor, similarity: SimilarityName
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the rank of the right answer to each caption (M,) and to each picture (N,), from 1.
+
+    Args:
+        images: float64 (N, D).
+        captions: float64 (M, D).
+        owner: int64 (M,), the row of each caption's picture; each picture has a caption.
+        similarity: see :func:`validate`.
+    """
+    if similarity == "cosine":
+        images, captions = unit(images, similarity), unit(captions, similarity)
+
+    def bar(own: torch.Tensor) -> torch.Tensor:
+        return own - tie_width(images.shape[1]) * (1.0 if similarity == "cosine" else own.abs())
+
+    blocks = _blocks(len(captions), _CAPTIONS)
+    own = torch.cat([scores(captions[rows], images[owner[rows]], similarity).diagonal() for rows in blocks])
+    if not own.isfinite().all():
+        raise TrainingError("embeddings of dev are not finite", todo="Lower train.rate_max.")
+    best = own.new_full((len(images),), -torch.inf).scatter_reduce(0, owner, own, "amax")
+    of_captions, rivals = [], torch.zeros_like(best, dtype=torch.int64)
+    for rows in _blocks(len(captions), max(1, _NUMBERS // len(images))):
+        table = scores(captions[rows], images, similarity)
+        table.scatter_(1, owner[rows, None], -torch.inf)  # the right answer is not a rival of itself
+        of_captions.append(1 + (table >= bar(own[rows, None])).sum(dim=1))
+        rivals += (table >= bar(best)).sum(dim=0)
+    return torch.cat(of_captions), 1 + rivals
+
+
+def _blocks(count: int, size: int) -> list[slice]:
+    return [slice(start, start + size) for start in range(0, count, size)]
