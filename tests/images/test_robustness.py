@@ -195,7 +195,7 @@ ROWS = [
     Row("values without a range", "float.tif", file(halves(0.5, 2.5, "F"), "TIFF"), reason="unsupported_mode",
         detail="Pillow's mode F has no fixed range of values"),
     Row("no bytes", "empty.jpg", holding(b""), reason="empty", detail="the file has 0 bytes"),
-    Row("no picture", "text.jpg", holding(b"<html>404 not found</html>"), reason="not_a_picture",
+    Row("not a picture", "text.jpg", holding(b"<html>404 not found</html>"), reason="not_a_picture",
         detail="it begins like no known format"),
     Row("names", "Kätzchen 猫 🐈.png", file(halves(RED, BLUE)), WIDE, RED, BLUE),
     Row("names", "n" * 246 + ".png", file(halves(RED, BLUE)), WIDE, RED, BLUE),
@@ -251,7 +251,7 @@ def test_what_comes_out(row: Row, tmp_path, monkeypatch) -> None:
 
 def test_the_table_and_the_page_for_users_agree(repository) -> None:
     page = (repository / "docs/pictures.md").read_text()
-    kinds, rejects = (page.split(heading)[1].split("\n## ")[0] for heading in ("## What happens", "## Rejects"))
+    kinds, rejects = (page.split(heading)[1].split("\n## ")[0] for heading in ("## Kinds of files", "## Rejects"))
     told = dict(re.findall(r"^\| ([^|]+?) \| (.+) \|$", kinds, re.MULTILINE))
     assert set(told) == {row.kind for row in ROWS} | {"kind of file"}
     for row in ROWS:
