@@ -1,1 +1,1 @@
-"""Whether this machine and this project are fit for a run: small checks, each of which says what to do."""
+"""Checks whether this machine and this project are fit for a run, each with advice."""

@@ -1,85 +1,95 @@
-"""What a check finds, and checks that cannot take each other down."""
+"""The findings of checks, and a loop in which one failing check does not stop the others."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
-from pipeline.doctor.context import Situation
+from pipeline.doctor.context import Context
 from sightword.errors import SightwordError
+from sightword.text import first_line
 
 State = Literal["ok", "warning", "problem"]
 
 
 @dataclass(frozen=True)
 class Note:
-    """One thing a check has to say."""
+    """One result of a check."""
 
     state: State
     what: str
-    """What is so, in one sentence without a full stop."""
+    """The finding, as one sentence without a full stop."""
     todo: str = ""
-    """What to do about it."""
+    """What the user can do about the finding."""
 
 
 @dataclass(frozen=True)
 class Finding(Note):
-    """A note, and the check it is from."""
+    """A note with the name of its check."""
 
     check: str = ""
 
     def as_json(self) -> dict[str, str]:
-        """Plain values: check, state, what, todo."""
-        values = asdict(self)
-        return {name: values[name] for name in ("check", "state", "what", "todo")}
+        """Return plain values: check, state, what, todo."""
+        return {"check": self.check, "state": self.state, "what": self.what, "todo": self.todo}
 
 
 @dataclass(frozen=True)
 class Check:
-    """One look at one thing."""
+    """A named check."""
 
     name: str
-    look: Callable[[Situation], Iterable[Note]]
+    function: Callable[[Context], Iterable[Note]]
     needs_project: bool = False
-    """Left out outside a project."""
+    """The check is left out outside a project."""
     slow: bool = False
-    """Left out where the answer is wanted at once."""
+    """The check is left out with ``--quick``."""
 
 
 def good(what: str) -> Note:
-    """Nothing to do."""
+    """Return a note that asks for nothing."""
     return Note("ok", what)
 
 
 def warning(what: str, todo: str) -> Note:
-    """A run is possible, but not as it should be."""
+    """Return a note of something that makes a run worse, but not impossible."""
     return Note("warning", what, todo)
 
 
 def problem(what: str, todo: str) -> Note:
-    """A run would fail, or would not be what it seems."""
+    """Return a note of something that would make a run fail, or give a result that is not what it seems."""
     return Note("problem", what, todo)
 
 
-def examine(checks: Iterable[Check], situation: Situation) -> Iterator[Finding]:
-    """What the checks find, in their order.
+def message(error: SightwordError) -> str:
+    """Return the message of an error without its advice: place, defect, expectation."""
+    place = f"{error.where}: " if error.where else ""
+    return f"{place}{error.what}" + (f"; expected {error.expected}" if error.expected else "")
 
-    A check that fails is a problem of its own, and the others go on.
-    """
+
+def size(count: float) -> str:
+    """Return a number of bytes as text, in powers of ten as disks are sold."""
+    value = float(count)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if abs(value) < 1000:
+            return f"{value:.0f} {unit}" if unit == "bytes" or abs(value) >= 100 else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"
+
+
+def examine(checks: Iterable[Check], context: Context) -> Iterator[Finding]:
+    """Yield the findings of the checks, in their order; a check that fails is a problem of its own."""
     for check in checks:
-        if (check.needs_project and situation.project is None) or (check.slow and situation.quick):
+        if (check.needs_project and context.project is None) or (check.slow and context.quick):
             continue
-        yield from (Finding(note.state, note.what, note.todo, check.name) for note in _notes(check, situation))
+        yield from (Finding(note.state, note.what, note.todo, check.name) for note in _notes(check, context))
 
 
-def _notes(check: Check, situation: Situation) -> list[Note]:
+def _notes(check: Check, context: Context) -> list[Note]:
     try:
-        return list(check.look(situation))
+        return list(check.function(context))
     except SightwordError as error:
-        place = f"{error.where}: " if error.where else ""
-        expected = f"; expected {error.expected}" if error.expected else ""
-        return [problem(f"{place}{error.what}{expected}", error.todo or "")]
-    except Exception as error:  # noqa: BLE001 - a machine in disorder fails in ways nobody foresaw: all the rest is still told
-        said = (str(error).splitlines() or [""])[0]
-        return [problem(f"could not be checked ({type(error).__name__}: {said})", "Look at it by hand.")]
+        return [problem(message(error), error.todo or "")]
+    except Exception as error:  # noqa: BLE001 - a broken machine fails in unforeseen ways, and the other checks must go on
+        return [problem(f"could not be checked ({type(error).__name__}: {first_line(error)})", "Look at it by hand.")]

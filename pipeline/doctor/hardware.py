@@ -1,57 +1,49 @@
-"""The machine: its settings for Sightword, processors, graphics cards and clock."""
+"""Check the machine: its settings for Sightword, cores and graphics cards."""
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
-import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipeline.doctor.context import Situation
-from pipeline.doctor.findings import Note, good, problem, warning
-from pipeline.doctor.formats import size
+from pipeline.doctor.context import Context
+from pipeline.doctor.findings import Note, good, message, problem, size, warning
 from sightword import machine
 from sightword.errors import SetupError
+from sightword.text import did_you_mean
 
-SKEW = 2.0
-"""Seconds that the clock of a file server may differ."""
 DRIVERS = (Path("/proc/driver/nvidia/version"), Path("/dev/nvidiactl"), Path("/dev/dxg"))
-"""What is there where a driver of NVIDIA's is; the last one under WSL."""
+"""Files of NVIDIA's driver; the last one under WSL."""
 
 _VARIABLE = re.compile(rb"SIGHTWORD_[A-Z_]*[A-Z]")
 
 
-def look_at_settings(_: Situation) -> Iterator[Note]:
-    """``SIGHTWORD_*``: values that can be used, and names that somebody reads."""
+def check_settings(_: Context) -> Iterator[Note]:
+    """Check the values and names of ``SIGHTWORD_*``."""
     try:
         here = machine.current()
     except SetupError as error:
-        expected = f"; expected {error.expected}" if error.expected else ""
-        yield problem(
-            f"{error.what}{expected}", error.todo or "Mend or unset the variable: docs/machine.md tells them."
-        )
+        yield problem(message(error), error.todo or "Fix or unset the variable: docs/machine.md describes it.")
     else:
         yield good(f"device {here.device}, {here.threads} threads, {here.workers} workers")
-        yield from _processors(here)
-    known = _known_variables()
+        yield from _check_cores(here)
+    known = known_variables()
     for name in sorted(os.environ):
         if name.startswith("SIGHTWORD_") and name not in known and not name.startswith("SIGHTWORD_TEST_"):
-            near = difflib.get_close_matches(name, known, n=1)
-            guess = f"Did you mean {near[0]}?" if near else "docs/machine.md tells those there are."
-            yield warning(f"{name} is set, but nothing reads it", guess)
+            todo = did_you_mean(name, known, count=1) or "docs/machine.md lists the variables."
+            yield warning(f"{name} is set, but nothing reads it", todo)
 
 
-def _known_variables() -> set[str]:
-    """The variables that this code reads, found in it: a list by hand would grow old."""
-    package = Path(__file__).resolve().parents[1]
-    found = {name.decode() for path in package.rglob("*.py") for name in _VARIABLE.findall(path.read_bytes())}
+def known_variables() -> set[str]:
+    """Return the variables that the code reads, by a search through it."""
+    root = Path(__file__).resolve().parents[2]
+    files = [path for package in ("sightword", "pipeline", "stages") for path in (root / package).rglob("*.py")]
+    found = {name.decode() for path in files for name in _VARIABLE.findall(path.read_bytes())}
     return {name for name in found if not name.startswith("SIGHTWORD_TEST_")}
 
 
-def _processors(here: machine.Machine) -> Iterator[Note]:
+def _check_cores(here: machine.Machine) -> Iterator[Note]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if here.threads > cores:
         yield warning(
@@ -59,87 +51,64 @@ def _processors(here: machine.Machine) -> Iterator[Note]:
         )
     if here.workers > 2 * cores:
         yield warning(f"{here.workers} workers share {cores} cores", f"Set SIGHTWORD_WORKERS to {cores}, or unset it.")
-    busy = os.getloadavg()[0] > 1.5 * cores
     if os.environ.get("OMP_WAIT_POLICY", "").upper() == "ACTIVE":
         yield warning(
             "OMP_WAIT_POLICY=ACTIVE: waiting threads spin, which is many times slower on a busy machine",
             "Unset it, unless nobody else works here.",
         )
-    elif busy and here.threads > 1:
+    elif os.getloadavg()[0] > 1.5 * cores and here.threads > 1:
         yield warning(
             f"the machine is busy ({os.getloadavg()[0]:.1f} processes for {cores} cores)",
-            "A run with SIGHTWORD_THREADS=1 is often faster then; a training's last digits depend on the number.",
+            "SIGHTWORD_THREADS=1 is often faster then; the last digits of a training run depend on the number.",
         )
 
 
-def look_at_devices(situation: Situation) -> Iterator[Note]:
-    """CUDA, its driver, and the device that was asked for."""
-    facts = situation.facts("torch")
+def check_devices(context: Context) -> Iterator[Note]:
+    """Check CUDA, its driver, and the requested device."""
+    facts = context.ask("torch")
     if "torch" not in facts:
-        return  # said where torch is looked at
-    asked = os.environ.get("SIGHTWORD_DEVICE") or "auto"
+        return  # the check of torch reports the error
+    requested = os.environ.get("SIGHTWORD_DEVICE") or "auto"
     devices, driver = facts["devices"], any(path.exists() for path in DRIVERS)
     for number, device in enumerate(devices):
-        known = facts.get("kinds") or [device["kind"]]
-        said = f"cuda:{number} is {device['name']}, {size(device['free'])} of {size(device['total'])} free"
-        if _runs_on(device["kind"], known):
-            yield good(said)
+        built = facts.get("kinds") or [device["kind"]]
+        found = f"cuda:{number} is {device['name']}, {size(device['free'])} of {size(device['total'])} free"
+        if runs_on(device["kind"], built):
+            yield good(found)
         else:
-            yield problem(f"{said}, but this torch was built for {', '.join(known)}", "Install a torch built for it.")
-    if asked.startswith("cuda") and int(asked.partition(":")[2] or 0) >= len(devices):
-        why = "no driver of NVIDIA's is loaded" if not driver else "see the next line"
+            yield problem(f"{found}, but this torch was built for {', '.join(built)}", "Install a torch built for it.")
+    if requested.startswith("cuda") and int(requested.partition(":")[2] or 0) >= len(devices):
+        why = "see the next line" if driver else "no NVIDIA driver is loaded"
         yield problem(
-            f"SIGHTWORD_DEVICE={asked}, but there are {len(devices)} CUDA devices ({why})",
+            f"SIGHTWORD_DEVICE={requested}, but there are {len(devices)} CUDA devices ({why})",
             "Set SIGHTWORD_DEVICE=cpu or unset it.",
         )
-    if devices:
-        return
-    if driver and facts["cuda_build"] is None:
-        yield warning(
-            "there is a driver of NVIDIA's, but this torch is built for processors only",
+    if not devices:
+        yield _check_driver(facts["cuda_build"]) if driver else good("no CUDA device: all work is done on the CPU")
+
+
+def _check_driver(cuda_build: str | None) -> Note:
+    if cuda_build is None:
+        return warning(
+            "there is an NVIDIA driver, but this torch is built for the CPU only",
             "Install a torch built for CUDA, with the torchvision that fits, to use the card.",
         )
-    elif driver:
-        hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
-        why = (
-            f"CUDA_VISIBLE_DEVICES={hidden!r}"
-            if hidden is not None
-            else f"torch is built for CUDA {facts['cuda_build']}"
-        )
-        yield warning(
-            f"there is a driver of NVIDIA's, but torch sees no card ({why})",
-            "`nvidia-smi` tells whether the driver works and which CUDA it knows; it must be that new or newer.",
-        )
-    else:
-        yield good("no CUDA device: all work is done on the processor")
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
+    why = f"torch is built for CUDA {cuda_build}" if hidden is None else f"CUDA_VISIBLE_DEVICES={hidden!r}"
+    return warning(
+        f"there is an NVIDIA driver, but torch sees no card ({why})",
+        "`nvidia-smi` shows whether the driver works, and its newest CUDA, which must be that of torch or newer.",
+    )
 
 
-def _runs_on(kind: str, built: list[str]) -> bool:
-    """Whether a card runs what was built for some kinds: upwards within a generation, and later on from PTX."""
+def runs_on(kind: str, built: list[str]) -> bool:
+    """Return whether a card runs code built for some kinds.
+
+    A card runs code of its own generation up to its own kind, and PTX (``compute_80``) of all earlier kinds.
+    """
     number = int(re.sub(r"\D", "", kind))
     for one in built:
         other = int(re.sub(r"\D", "", one) or 0)
         if other <= number and (one.startswith("compute") or other // 10 == number // 10):
             return True
     return False
-
-
-def look_at_clock(situation: Situation) -> Iterator[Note]:
-    """Whether files get the time of this machine: DVC and make tell by it what has changed."""
-    folder = situation.project or situation.folder
-    try:
-        with tempfile.NamedTemporaryFile(dir=folder) as file:
-            file.write(b"x")
-            file.flush()
-            skew = os.fstat(file.fileno()).st_mtime - time.time()
-    except OSError:
-        return  # a folder that cannot be written is told where folders are looked at
-    if time.localtime().tm_year < 2024:
-        yield problem("the clock is years behind", "Set it: certificates are refused, and files seem changed.")
-    elif abs(skew) > SKEW:
-        yield warning(
-            f"new files in {folder} are {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} this machine's clock",
-            "Synchronise the clocks of this machine and the file server.",
-        )
-    else:
-        yield good("the clock and the files' times agree")

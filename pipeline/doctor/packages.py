@@ -1,4 +1,4 @@
-"""Python and its packages: new enough, the pinned ones, and fitting together."""
+"""Check Python and its packages: versions, pins, and whether torch loads."""
 
 from __future__ import annotations
 
@@ -18,49 +18,49 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from pipeline.doctor.context import Situation
+from pipeline.doctor.context import Context
 from pipeline.doctor.findings import Note, good, problem, warning
-from pipeline.doctor.formats import some
+from sightword.text import and_more
 
 OLDEST = (3, 11)
 
 _INSTALL = "Run `make install`, or install the package again with pip."
 
 
-def look_at_python(situation: Situation) -> Iterator[Note]:
-    """The interpreter, and whether the stages are run by the same one."""
-    said = f"Python {sys.version.split()[0]} in {sys.prefix}"
+def check_python(context: Context) -> Iterator[Note]:
+    """Check the interpreter, and that the stages run with the same one."""
+    found = f"Python {sys.version.split()[0]} in {sys.prefix}"
     if sys.version_info < OLDEST or sys.maxsize < 2**32:
         yield problem(
-            f"{said} is too old or has 32 bits only",
+            f"{found} is too old or has 32 bits only",
             "Sightword needs 64 bits and Python {}.{} or newer: `make PYTHON=python3.12 install`.".format(*OLDEST),
         )
     else:
-        yield good(said)
-    yield from _on_path("python", "stages are run with `python`", problem)
-    yield from _on_path("dvc", "`dvc` is to be that of this environment", warning)
+        yield good(found)
+    yield from _check_path("python", "stages run with `python`", problem)
+    yield from _check_path("dvc", "`dvc` should be the one of this environment", warning)
     package = Path(__file__).resolve().parents[1]
-    project = situation.project
+    project = context.project
     if project and (project / "pipeline").is_dir() and package != (project / "pipeline").resolve():
         yield warning(
-            f"this command's code is that of {package.parent}, the stages' that of {project}",
+            f"this command runs the code of {package.parent}, the stages run that of {project}",
             "Install this project into an environment of its own: `make install`.",
         )
 
 
-def _on_path(program: str, use: str, say: Callable[[str, str], Note]) -> Iterator[Note]:
-    """Whether a program is the one of this environment: DVC does not put its own on PATH."""
+def _check_path(program: str, use: str, report: Callable[[str, str], Note]) -> Iterator[Note]:
+    """Check that a program on PATH is the one of this environment: DVC does not put its own on PATH."""
     own = os.path.realpath(sysconfig.get_path("scripts"))
     todo = f"Put it first: `. {sys.prefix}/bin/activate`, or use `make repro`, which does."
     found = shutil.which(program)
     if found is None:
-        yield say(f"{use}, but there is no `{program}` on PATH", todo)
+        yield report(f"{use}, but there is no `{program}` on PATH", todo)
     elif os.path.realpath(Path(found).parent) != own and _prefix(found) != os.path.realpath(sys.prefix):
-        yield say(f"{use}, but that is {found}, of another environment", todo)
+        yield report(f"{use}, but that is {found}, of another environment", todo)
 
 
 def _prefix(program: str) -> str:
-    """The environment of a Python, also of one behind a wrapper; empty where it says none."""
+    """Return the environment of a Python, also of one behind a wrapper; empty where that is not known."""
     if not Path(program).name.startswith("python"):
         return ""
     try:
@@ -70,25 +70,22 @@ def _prefix(program: str) -> str:
         return ""
 
 
-def look_at_packages(situation: Situation) -> Iterator[Note]:
-    """What Sightword asks for, and in a checkout the versions its tests ran with."""
+def check_packages(context: Context) -> Iterator[Note]:
+    """Check the packages that Sightword needs, and in a checkout the versions of ``constraints.txt``."""
     installed = _installed()
-    asked = _asked(situation.project)
+    required = _required(context.project)
     wrong = []
-    for requirement in asked:
+    for requirement in required:
         version = installed.get(canonicalize_name(requirement.name))
         if version is None:
             wrong.append(f"{requirement} (not installed)")
         elif not requirement.specifier.contains(version, prereleases=True):
             wrong.append(f"{requirement} (installed: {version})")
     if wrong:
-        yield problem(f"{some(wrong)}: not what Sightword needs", _INSTALL)
+        yield problem(f"Sightword needs {and_more(wrong, 5)}", _INSTALL)
     else:
-        yield good(f"{len(asked)} packages are in the ranges that Sightword needs")
-    pins = _pins(situation.project)
-    if not pins:
-        return
-    # A pin of what is not installed, such as a tool of the developers, is no concern of a run.
+        yield good(f"{len(required)} packages are in the ranges that Sightword needs")
+    pins = _pins(context.project)
     other = [
         f"{name} {installed[name]} instead of {pin}"
         for name, pin in pins.items()
@@ -96,57 +93,55 @@ def look_at_packages(situation: Situation) -> Iterator[Note]:
     ]
     if other:
         yield warning(
-            f"{some(other)}: results may differ in their last digits from those of constraints.txt",
-            "Run `make install` to have the versions that the tests ran with.",
+            f"{and_more(other, 5)}: results may differ in their last digits from those of constraints.txt",
+            "Run `make install` for the versions that the tests ran with.",
         )
-    else:
+    elif pins:
         yield good("versions are those of constraints.txt")
 
 
-def look_at_torch(situation: Situation) -> Iterator[Note]:
-    """Whether torch loads, and torchvision beside it."""
-    yield from _declared()
-    facts = situation.facts("torch")
+def check_torch(context: Context) -> Iterator[Note]:
+    """Check that torch loads, with a torchvision that was built for it."""
+    yield from _check_pair()
+    facts = context.ask("torch")
     if not facts:
         return
-    if "torch" not in facts and facts.get("late"):
-        yield warning("torch takes a minute or more to load", "Look whether the disk or the network folder is slow.")
+    if facts.get("late"):
+        what = "torchvision" if "torch" in facts else "torch"
+        yield warning(f"{what} takes a minute or more to load", "Check whether the disk or network folder is slow.")
     elif "torch" not in facts:
-        yield problem(f"torch cannot be loaded ({facts.get('failed', 'it said nothing')})", _INSTALL)
-    elif "torchvision_error" in facts and "torchvision" not in facts:
-        yield problem(f"features cannot be computed: {facts['torchvision_error']}", "See the line above, if any.")
-    elif facts.get("mended"):
+        yield problem(f"torch cannot be loaded ({facts.get('failed', 'no message')})", _INSTALL)
+    elif "torchvision_error" in facts or "failed" in facts:
+        error = facts.get("torchvision_error") or facts["failed"]
+        yield problem(f"torchvision cannot be used beside torch {facts['torch']} ({error})", _INSTALL)
+    elif facts.get("patched"):
         yield good(
             f"torchvision {facts['torchvision']} loads beside torch {facts['torch']} without its C++ operators, "
             "which Sightword does not use"
         )
     elif "torchvision" in facts:
         yield good(f"torchvision {facts['torchvision']} loads beside torch {facts['torch']}")
-    elif facts.get("late"):
-        yield warning(
-            "torchvision takes a minute or more to load", "Look whether the disk or the network folder is slow."
-        )
-    if "torchvision" in facts and facts.get("failed"):
-        yield warning(f"sizes are not known ({facts['failed']})", "Look at train and features in params.yaml.")
+    else:
+        yield good(f"torch {facts['torch']} loads")
 
 
-def _declared() -> Iterator[Note]:
-    """Which torch torchvision was built for, as it says itself."""
+def _check_pair() -> Iterator[Note]:
+    """Check the torch that torchvision was built for, by torchvision's own metadata."""
     try:
         built = [Requirement(text) for text in metadata.requires("torchvision") or []]
-        have = metadata.version("torch")
+        torch = metadata.version("torch")
     except metadata.PackageNotFoundError:
-        return  # that it is missing stands in another line
+        return  # the check of packages reports a missing one
     for requirement in built:
-        if requirement.name == "torch" and not requirement.specifier.contains(have, prereleases=True):
+        if requirement.name == "torch" and not requirement.specifier.contains(torch, prereleases=True):
             yield problem(
-                f"torchvision {metadata.version('torchvision')} needs torch {requirement.specifier}, not {have}",
+                f"torchvision {metadata.version('torchvision')} needs torch {requirement.specifier}, not {torch}",
                 "Install a pair that fits, such as the one in constraints.txt: `make install`.",
             )
 
 
 def _installed() -> dict[str, str]:
-    """Versions by normalised name; of a package that is there twice, the one that is imported."""
+    """Return versions by normalised name; of a package that is there twice, the one that is imported."""
     found: dict[str, str] = {}
     for one in metadata.distributions():
         name: Any = one.metadata["Name"]  # None where an installation was cut off
@@ -155,8 +150,8 @@ def _installed() -> dict[str, str]:
     return found
 
 
-def _asked(project: Path | None) -> list[Requirement]:
-    """What Sightword needs: as its installation says, else as the checkout does."""
+def _required(project: Path | None) -> list[Requirement]:
+    """Return what the checkout requires; outside a checkout, what the installed package requires."""
     texts: list[str] = []
     if project is not None and (project / "pyproject.toml").is_file():
         try:
@@ -169,16 +164,12 @@ def _asked(project: Path | None) -> list[Requirement]:
             texts = metadata.requires("sightword") or []
         except metadata.PackageNotFoundError:
             texts = []
-    found = []
-    for text in texts:
-        requirement = Requirement(text)
-        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-            found.append(requirement)
-    return found
+    found = map(Requirement, texts)
+    return [one for one in found if one.marker is None or one.marker.evaluate({"extra": ""})]
 
 
 def _pins(project: Path | None) -> dict[str, str]:
-    """The versions in constraints.txt by normalised name."""
+    """Return the versions in constraints.txt by normalised name."""
     path = project / "constraints.txt" if project else None
     if path is None or not path.is_file():
         return {}
@@ -195,7 +186,7 @@ def _pins(project: Path | None) -> dict[str, str]:
 
 
 def _same(installed: str, pin: str) -> bool:
-    """Whether a version is the pinned one; what follows a plus sign only says how it was built."""
+    """Return whether a version is the pinned one; the part after a plus sign only names the build."""
     try:
         return Version(installed).public == Version(pin).public
     except InvalidVersion:

@@ -1,4 +1,4 @@
-"""A project that the checks look at, and what they say of it."""
+"""A project to check, and the findings of single checks."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.doctor.context import Situation
+from pipeline.doctor.context import Context
 from pipeline.doctor.findings import Check, Finding, Note, examine
 
-Look = Callable[[Situation], Iterable[Note]]
+Function = Callable[[Context], Iterable[Note]]
 
 
 class Project:
@@ -21,12 +21,12 @@ class Project:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.known: dict[str, Any] = {}
+        self.facts: dict[str, Any] = {}
 
-    def look(self, look: Look, *, quick: bool = False, project: bool = True) -> list[Finding]:
-        """What one check says; nothing is asked beside it but what ``known`` tells."""
-        situation = Situation(self.folder, self.folder if project else None, quick=quick, known=dict(self.known))
-        return list(examine([Check("it", look)], situation))
+    def check(self, function: Function, *, quick: bool = False, project: bool = True) -> list[Finding]:
+        """Return the findings of one check; DVC and torch answer as ``facts`` says, and are not started."""
+        context = Context(self.folder, self.folder if project else None, quick=quick, facts=dict(self.facts))
+        return list(examine([Check("it", function)], context))
 
     def git(self, *words: str) -> str:
         identity = ["-c", "user.name=test", "-c", "user.email=test@example.org"]

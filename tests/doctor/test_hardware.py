@@ -1,4 +1,4 @@
-"""Settings of the machine, graphics cards, clocks."""
+"""Settings of the machine and graphics cards."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from looks import only, states
 
 from pipeline.doctor import hardware
-from pipeline.doctor.hardware import look_at_clock, look_at_devices, look_at_settings
+from pipeline.doctor.hardware import check_devices, check_settings, known_variables, runs_on
 
 CARD = {"name": "a card", "free": 10e9, "total": 80e9, "kind": "sm_90"}
 CPU = {"torch": "2.13.0+cpu", "cuda_build": None, "devices": []}
@@ -25,7 +25,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_defaults_are_fine(project) -> None:
-    assert states(project.look(look_at_settings)) == {"ok"}
+    assert states(project.check(check_settings)) == {"ok"}
 
 
 @pytest.mark.parametrize(
@@ -41,41 +41,41 @@ def test_defaults_are_fine(project) -> None:
 )
 def test_wrong_settings(project, monkeypatch, name, value, state, word) -> None:
     monkeypatch.setenv(name, value)
-    assert word in only(project.look(look_at_settings), state).what
+    assert word in only(project.check(check_settings), state).what
 
 
-def test_a_misspelt_variable_has_a_guess_and_every_documented_one_is_known(project, repository, monkeypatch) -> None:
+def test_a_misspelt_variable_has_a_suggestion_and_documented_ones_are_known(project, repository, monkeypatch) -> None:
     import re
 
     monkeypatch.setenv("SIGHTWORD_SCRACH", "x")
-    assert "SIGHTWORD_SCRATCH" in only(project.look(look_at_settings), "warning").todo
+    assert "SIGHTWORD_SCRATCH" in only(project.check(check_settings), "warning").todo
     documented = set(re.findall(r"\bSIGHTWORD_[A-Z_]+", (repository / "docs/machine.md").read_text()))
-    assert documented <= hardware._known_variables()
+    assert documented <= known_variables()
 
 
 def test_a_busy_machine(project, monkeypatch) -> None:
     monkeypatch.setattr(os, "getloadavg", lambda: (1e3, 0.0, 0.0))
     monkeypatch.setenv("SIGHTWORD_THREADS", "2")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    assert "busy" in only(project.look(look_at_settings), "warning").what
+    assert "busy" in only(project.check(check_settings), "warning").what
 
 
 def driver(monkeypatch: pytest.MonkeyPatch, *, there: bool) -> None:
     monkeypatch.setattr(hardware, "DRIVERS", (Path("/") if there else Path("/no/such/driver"),))
 
 
-def test_no_card_is_nothing_loud(project, monkeypatch) -> None:
+def test_a_machine_without_a_card_is_fine(project, monkeypatch) -> None:
     driver(monkeypatch, there=False)
-    project.known["torch"] = CPU
-    assert "no CUDA device" in only(project.look(look_at_devices), "ok").what
+    project.facts["torch"] = CPU
+    assert "no CUDA device" in only(project.check(check_devices), "ok").what
 
 
 @pytest.mark.parametrize(
     ("facts", "there", "device", "state", "word"),
     [
-        (CPU, True, "auto", "warning", "built for processors only"),
+        (CPU, True, "auto", "warning", "built for the CPU only"),
         ({**CPU, "cuda_build": "13.0"}, True, "auto", "warning", "torch is built for CUDA 13.0"),
-        (CPU, False, "cuda", "problem", "no driver"),
+        (CPU, False, "cuda", "problem", "no NVIDIA driver"),
         ({**CPU, "devices": [CARD]}, True, "cuda:1", "problem", "there are 1 CUDA devices"),
         ({**CPU, "devices": [CARD], "kinds": ["sm_80", "sm_90"]}, True, "auto", "ok", "10.0 GB of 80.0 GB free"),
         ({**CPU, "devices": [CARD], "kinds": ["sm_100"]}, True, "auto", "problem", "built for sm_100"),
@@ -85,8 +85,8 @@ def test_cards_and_drivers(project, monkeypatch, facts, there, device, state, wo
     driver(monkeypatch, there=there)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setenv("SIGHTWORD_DEVICE", device)
-    project.known["torch"] = facts
-    assert word in only(project.look(look_at_devices), state).what
+    project.facts["torch"] = facts
+    assert word in only(project.check(check_devices), state).what
 
 
 @pytest.mark.parametrize(
@@ -100,14 +100,5 @@ def test_cards_and_drivers(project, monkeypatch, facts, there, device, state, wo
         ("sm_90a", ["sm_90"], True),
     ],
 )
-def test_what_runs_on_what(kind, built, runs) -> None:
-    assert hardware._runs_on(kind, built) is runs
-
-
-def test_a_clock_that_differs_from_the_files(project, monkeypatch) -> None:
-    import time
-
-    assert states(project.look(look_at_clock)) == {"ok"}
-    real = time.time
-    monkeypatch.setattr(hardware.time, "time", lambda: real() - 60)
-    assert "60 s ahead" in only(project.look(look_at_clock), "warning").what
+def test_cards_that_run_code_built_for_other_kinds(kind, built, runs) -> None:
+    assert runs_on(kind, built) is runs

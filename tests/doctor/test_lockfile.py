@@ -68,7 +68,7 @@ def test_a_consistent_lock_and_data_that_is_not_here() -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ("changed command", "command: it is another one now"),
+        ("changed command", "command: differs from the one in dvc.lock"),
         ("changed checksum", "changed checksum"),
         ({"changed deps": {"pipeline/a.py": "modified"}}, "code: pipeline/a.py is modified"),
         ({"changed deps": {"pipeline/a.py": "deleted"}}, "code: pipeline/a.py is not there"),
@@ -109,12 +109,12 @@ def test_paths_that_only_one_of_both_has() -> None:
         "c": {"problem"},
     }
     assert "out/new stands in dvc.yaml, but not in dvc.lock" in found["b"][0].what
-    assert "never run" in found["c"][0].what
+    assert "never ran" in found["c"][0].what
 
 
-def test_a_stage_that_is_no_more_and_paths_that_cannot_be_known() -> None:
+def test_a_removed_stage_and_paths_that_cannot_be_known() -> None:
     less = {"stages": {"b": {"cmd": "make b", "deps": ["data/${nobody.knows}"], "outs": ["out/1"]}}}
-    assert stale(pipeline=less) == {"a": ["dvc.lock has this stage, dvc.yaml has not"]}
+    assert stale(pipeline=less) == {"a": ["this stage stands in dvc.lock, but not in dvc.yaml"]}
 
 
 STAGES = """\
@@ -208,7 +208,7 @@ def test_a_pull_request_is_checked_without_data(repository, tmp_path: Path) -> N
     changes = [
         ("code/prepare.py", '"x"', '"y"', "", "prepare: code: code/prepare.py is modified"),
         ("params.yaml", "size: 1", "size: 2", "", "prepare: parameters: prepare.size is 2, in dvc.lock 1"),
-        ("dvc.yaml", "code/train.py\n", "-B code/train.py\n", "", "train: command: it is another one now"),
+        ("dvc.yaml", "code/train.py\n", "-B code/train.py\n", "", "train: command: differs from the one in dvc.lock"),
         (
             "dvc.yaml",
             "- data/model",

@@ -20,7 +20,7 @@ def own_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_python_of_the_tests_is_fit(project, own_first) -> None:
-    (found,) = project.look(packages.look_at_python)
+    (found,) = project.check(packages.check_python)
     assert found.state == "ok"
     assert sys.prefix in found.what
 
@@ -29,36 +29,36 @@ def test_another_python_first_on_path_is_a_problem(project, tmp_path: Path, monk
     other = tmp_path / "other"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(other)], check=True)
     monkeypatch.setenv("PATH", f"{other}/bin{os.pathsep}{sysconfig.get_path('scripts')}")
-    found = only(project.look(packages.look_at_python), "problem")
+    found = only(project.check(packages.check_python), "problem")
     assert f"{other}/bin/python, of another environment" in found.what
     assert "activate" in found.todo
 
 
-def test_a_link_or_wrapper_to_this_python_is_no_other_one(project, tmp_path: Path, monkeypatch) -> None:
+def test_a_link_or_wrapper_to_this_python_is_accepted(project, tmp_path: Path, monkeypatch) -> None:
     wrapper = tmp_path / "python"
     wrapper.write_text(f'#!/bin/sh\nexec {sysconfig.get_path("scripts")}/python "$@"\n')
     wrapper.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{sysconfig.get_path('scripts')}")
-    assert states(project.look(packages.look_at_python)) == {"ok"}
+    assert states(project.check(packages.check_python)) == {"ok"}
 
 
 def test_no_python_and_no_dvc_on_path(project, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = project.look(packages.look_at_python)
+    found = project.check(packages.check_python)
     assert [one.state for one in found] == ["ok", "problem", "warning"]
     assert "no `python` on PATH" in found[1].what
     assert "no `dvc` on PATH" in found[2].what
 
 
-def test_the_code_of_another_checkout_is_told(project, own_first) -> None:
+def test_the_code_of_another_checkout_is_reported(project, own_first) -> None:
     (project.folder / "pipeline").mkdir()
-    assert str(project.folder) in only(project.look(packages.look_at_python), "warning").what
+    assert str(project.folder) in only(project.check(packages.check_python), "warning").what
 
 
 def test_a_package_out_of_range_or_missing_is_a_problem(project) -> None:
     project.edit("pyproject.toml", '"jinja2>=3.1"', '"jinja2>=99"')
     project.edit("pyproject.toml", '"tqdm>=4.66"', '"tqdm>=4.66",\n  "no-such-package>=1"')
-    found = only(project.look(packages.look_at_packages), "problem")
+    found = only(project.check(packages.check_packages), "problem")
     assert "jinja2>=99 (installed: 3" in found.what
     assert "no-such-package>=1 (not installed)" in found.what
     assert "tqdm" not in found.what
@@ -70,36 +70,36 @@ def test_pins_are_compared_without_how_they_were_built(project) -> None:
     pins = {"torch": version("torch").partition("+")[0], "Jinja2": version("jinja2")}
     lines = [f"{name}=={value}  # a word" for name, value in pins.items()]
     (project.folder / "constraints.txt").write_text("\n".join(["# pins", *lines, "not-installed-here==1.0", ""]))
-    assert states(project.look(packages.look_at_packages)) == {"ok"}
+    assert states(project.check(packages.check_packages)) == {"ok"}
     project.edit("constraints.txt", f"Jinja2=={pins['Jinja2']}", "Jinja2==0.1")
-    assert f"jinja2 {pins['Jinja2']} instead of 0.1" in only(project.look(packages.look_at_packages), "warning").what
+    assert f"jinja2 {pins['Jinja2']} instead of 0.1" in only(project.check(packages.check_packages), "warning").what
 
 
-def test_outside_of_a_project_the_installation_itself_says_what_it_needs(project) -> None:
-    found = project.look(packages.look_at_packages, project=False)
+def test_outside_a_project_the_requirements_are_those_of_the_installation(project) -> None:
+    found = project.check(packages.check_packages, project=False)
     assert states(found) == {"ok"}
 
 
 @pytest.mark.parametrize(
     ("facts", "state", "word"),
     [
-        ({"torch": "2", "torchvision": "0", "mended": False}, "ok", "loads beside"),
-        ({"torch": "2", "torchvision": "0", "mended": True}, "ok", "without its C++ operators"),
+        ({"torch": "2", "torchvision": "0", "patched": False}, "ok", "loads beside"),
+        ({"torch": "2", "torchvision": "0", "patched": True}, "ok", "without its C++ operators"),
         ({"failed": "ImportError: libcudart.so.13"}, "problem", "libcudart.so.13"),
         ({"late": True}, "warning", "a minute or more"),
         ({"torch": "2", "torchvision_error": "no module"}, "problem", "no module"),
     ],
 )
-def test_what_torch_says_of_itself(project, facts, state, word) -> None:
-    project.known["torch"] = facts
-    assert word in only(project.look(packages.look_at_torch), state).what
+def test_torch_that_loads_or_not(project, facts, state, word) -> None:
+    project.facts["torch"] = facts
+    assert word in only(project.check(packages.check_torch), state).what
 
 
 def test_a_torchvision_for_another_torch_is_a_problem(project, monkeypatch) -> None:
     versions = {"torch": "2.11.0+cpu", "torchvision": "0.28.0"}
     monkeypatch.setattr(packages.metadata, "version", versions.__getitem__)
     monkeypatch.setattr(packages.metadata, "requires", lambda name: ["numpy", "torch (==2.13.0)"])
-    found = only(project.look(packages.look_at_torch), "problem")
+    found = only(project.check(packages.check_torch), "problem")
     assert "torchvision 0.28.0 needs torch ==2.13.0, not 2.11.0+cpu" in found.what
     versions["torch"] = "2.13.0+cpu"
-    assert project.look(packages.look_at_torch) == []
+    assert project.check(packages.check_torch) == []

@@ -12,46 +12,45 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from looks import only, states
 
-from pipeline.doctor.context import Situation
-from pipeline.doctor.project import look_at_files, look_at_git
+from pipeline.doctor.context import Context
+from pipeline.doctor.project import check_files, check_git
 
 
 def test_a_clean_project(project) -> None:
-    assert states(project.look(look_at_files)) == {"ok"}
-    assert states(project.look(look_at_git)) == {"ok"}
+    assert states(project.check(check_files)) == {"ok"}
+    assert states(project.check(check_git)) == {"ok"}
 
 
-def test_a_number_that_was_edited_is_told_though_it_is_committed(project, repository) -> None:
+def test_an_edited_number_is_reported_even_if_committed(project, repository) -> None:
     (project.folder / "metrics").mkdir()
     shutil.copy(repository / "metrics/retrieval.json", project.folder / "metrics/retrieval.json")
-    assert states(project.look(look_at_files)) == {"ok"}
+    assert states(project.check(check_files)) == {"ok"}
     project.edit("metrics/retrieval.json", '"r10": ', '"r10": 9')
     project.git("add", "-A")
     project.git("commit", "-qm", "improved")
-    assert "metrics/retrieval.json" in only(project.look(look_at_files), "warning").what
+    assert "metrics/retrieval.json" in only(project.check(check_files), "warning").what
 
 
 def test_a_wrong_parameter_is_named(project) -> None:
     project.edit("params.yaml", "margin: 0.2", "margn: 0.2")
-    found = only(project.look(look_at_files), "problem")
+    found = only(project.check(check_files), "problem")
     assert "train.margn" in found.what
     assert "did you mean 'margin'" in found.what
 
 
 @pytest.mark.parametrize("name", ["params.yaml", "dvc.yaml", "dvc.lock"])
 @pytest.mark.parametrize("text", ["a: [", "\xff", "", "- 1\n", "a: 1\n", "\x00"])
-def test_whatever_stands_in_a_file_is_a_problem_and_no_traceback(project, name, text) -> None:
+def test_whatever_stands_in_a_file_is_a_problem_without_a_traceback(project, name, text) -> None:
     (project.folder / name).write_bytes(text.encode("latin-1"))
-    found = project.look(look_at_files)
+    found = project.check(check_files)
     if name == "dvc.lock" and text in ("", "a: 1\n"):
         return  # a lock without stages
     assert "could not be checked" not in only(found, "problem").what, found
     assert name in only(found, "problem").what
     # And the other checks see a project without them.
-    situation = Situation(project.folder, project.folder)
-    assert situation.settings is None or name != "params.yaml"
-    assert isinstance(situation.pipeline, dict)
-    assert situation.is_current("train") in (True, False)
+    context = Context(project.folder, project.folder)
+    assert context.settings is None or name != "params.yaml"
+    assert context.has_run("train") in (True, False)
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -64,10 +63,10 @@ def test_no_lock_however_damaged_stops_the_checks(project, data) -> None:
         piece = lines[start:end]
         lines[place:place] = data.draw(st.sampled_from([piece, [], ["  - 1\n"], ["\tx: y\n"], ["a: &b [*b]\n"]]))
     (project.folder / "dvc.lock").write_text("".join(lines))
-    situation = Situation(project.folder, project.folder)
+    context = Context(project.folder, project.folder)
     for stage in ("a", "b", "train"):
-        assert not situation.is_current(stage)  # whatever it says, it has not the parameters of the sample
-    assert all("could not be checked" not in one.what for one in project.look(look_at_files))
+        assert not context.has_run(stage)  # whatever it says, it has not the parameters of the sample
+    assert all("could not be checked" not in one.what for one in project.check(check_files))
 
 
 LOCK = """\
@@ -102,7 +101,7 @@ stages:
 
 def test_a_merge_conflict_in_the_lock(project) -> None:
     project.edit("dvc.lock", "stages:\n", "stages:\n<<<<<<< HEAD\n")
-    found = only(project.look(look_at_files), "problem")
+    found = only(project.check(check_files), "problem")
     assert "merge conflict" in found.what
     assert "dvc.lock, line 3" in found.what
     assert "git checkout" in found.todo
@@ -111,19 +110,19 @@ def test_a_merge_conflict_in_the_lock(project) -> None:
 def test_files_that_are_missing(project) -> None:
     (project.folder / "params.yaml").unlink()
     (project.folder / "dvc.lock").unlink()
-    found = project.look(look_at_files)
+    found = project.check(check_files)
     assert "params.yaml" in only(found, "problem").what
     assert "nothing has run" in only(found, "warning").what
 
 
-def test_what_is_not_committed_is_named(project) -> None:
+def test_uncommitted_changes_are_named(project) -> None:
     project.edit("params.yaml", "seed: 0", "seed: 1")
     (project.folder / "stages").mkdir()
     (project.folder / "stages/new.py").write_text("")
     (project.folder / "notes.txt").write_text("no matter")
     (project.folder / "data/raw/mine").mkdir()
     (project.folder / "data/raw/mine/a.jpg").write_text("no matter either")
-    found = only(project.look(look_at_git), "warning")
+    found = only(project.check(check_git), "warning")
     assert "params.yaml, stages/new.py" in found.what
     assert "notes" not in found.what
     assert "a.jpg" not in found.what
@@ -138,7 +137,7 @@ def test_an_unfinished_merge(project) -> None:
     project.git("commit", "-qam", "two")
     with pytest.raises(subprocess.CalledProcessError):
         project.git("merge", "other")
-    assert "params.yaml" in only(project.look(look_at_git), "problem").what
+    assert "params.yaml" in only(project.check(check_git), "problem").what
 
 
 def test_a_shallow_clone_and_a_detached_head(project, tmp_path: Path) -> None:
@@ -146,26 +145,26 @@ def test_a_shallow_clone_and_a_detached_head(project, tmp_path: Path) -> None:
     shallow = tmp_path / "shallow"
     subprocess.run(["git", "clone", "-q", "--depth", "1", f"file://{project.folder}", str(shallow)], check=True)
     project.folder = shallow
-    assert "shallow" in only(project.look(look_at_git), "warning").what
+    assert "shallow" in only(project.check(check_git), "warning").what
     project.git("fetch", "-q", "--unshallow")
-    assert states(project.look(look_at_git)) == {"ok"}
+    assert states(project.check(check_git)) == {"ok"}
     project.git("switch", "-q", "--detach")
-    assert "detached" in only(project.look(look_at_git), "warning").what
+    assert "detached" in only(project.check(check_git), "warning").what
 
 
 def test_line_ends_that_git_changes(project) -> None:
     project.git("config", "core.autocrlf", "true")
-    assert "core.autocrlf" in only(project.look(look_at_git), "warning").what
+    assert "core.autocrlf" in only(project.check(check_git), "warning").what
 
 
 def test_without_git_without_a_repository_and_without_a_commit(project, tmp_path: Path, monkeypatch) -> None:
     project.folder = tmp_path / "fresh"
     project.folder.mkdir()
-    assert "no git repository" in only(project.look(look_at_git), "warning").what
+    assert "not a git repository" in only(project.check(check_git), "warning").what
     project.git("init", "-q")
-    assert "no commit yet" in only(project.look(look_at_git), "warning").what
+    assert "no commit yet" in only(project.check(check_git), "warning").what
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "no git on PATH" in only(project.look(look_at_git), "warning").what
+    assert "no git on PATH" in only(project.check(check_git), "warning").what
 
 
 @pytest.mark.full
@@ -173,4 +172,4 @@ def test_a_repository_of_another_user(project) -> None:
     """Root alone can give a folder away."""
     for path in [project.folder, *project.folder.rglob("*")]:
         os.chown(path, 12345, 12345)
-    assert "safe.directory" in only(project.look(look_at_git), "problem").todo
+    assert "safe.directory" in only(project.check(check_git), "problem").todo

@@ -1,4 +1,4 @@
-"""The remote, asked through DVC."""
+"""DVC, its cache and its remote."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from looks import only, states
 
 from pipeline.doctor import context as module
 from pipeline.doctor import dvc_facts
-from pipeline.doctor.context import Situation
+from pipeline.doctor.context import Context
 from pipeline.doctor.findings import Check, Finding, examine
-from pipeline.doctor.remote import look_at_remote
+from pipeline.doctor.remote import check_cache, check_remote
 
 
 @pytest.fixture
@@ -44,27 +44,49 @@ def configure(project, url: str, *, name: str = "config", **more: str) -> None:
 
 
 def ask(project, *, quick: bool = False) -> list[Finding]:
-    with Situation(project.folder, project.folder, quick=quick, dvc="pipeline.doctor.dvc_facts") as situation:
-        situation.known["torch"] = {}
-        return list(examine([Check("remote", look_at_remote)], situation))
+    with Context(project.folder, project.folder, quick=quick, facts={"torch": {}}) as context:
+        return list(examine([Check("remote", check_remote)], context))
 
 
-@pytest.fixture(autouse=True)
-def _no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only DVC is asked here."""
-    real = Situation._ask
-    monkeypatch.setattr(Situation, "_ask", lambda self, name, *rest: real(self, name, *rest) if name == "dvc" else None)
+def shared(cache: Path, *, group: bool = False) -> dict[str, object]:
+    return {"cache": str(cache), "shared": group}
+
+
+def test_a_shared_cache_without_its_bits_and_an_outside_cache_that_is_not_shared(
+    project, tmp_path: Path, monkeypatch
+) -> None:
+    cache = tmp_path / "cache"
+    project.facts["dvc"] = shared(cache)
+    assert "still empty" in only(project.check(check_cache), "ok").what
+    cache.mkdir(mode=0o755)
+    cache.chmod(0o755)
+    project.facts["dvc"] = shared(cache, group=True)
+    assert "write and setgid" in only(project.check(check_cache), "warning").what
+    cache.chmod(0o2775)
+    assert states(project.check(check_cache)) == {"ok"}
+    project.facts["dvc"] = shared(cache)
+    monkeypatch.setenv("HOME", str(project.folder))
+    assert "outside the project" in only(project.check(check_cache), "warning").what
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert states(project.check(check_cache)) == {"ok"}
+
+
+def test_dvc_that_cannot_work(project) -> None:
+    project.facts["dvc"] = {"error": "configuration error"}
+    assert "configuration error" in only(project.check(check_cache), "problem").what
+    project.facts["dvc"] = {"late": True}
+    assert "takes too long" in only(project.check(check_cache), "problem").what
 
 
 def test_no_remote(lab) -> None:
     assert "no remote" in only(ask(lab), "warning").what
 
 
-def test_a_folder_that_is_there_or_not(lab, tmp_path: Path) -> None:
+def test_a_folder_that_exists_or_not(lab, tmp_path: Path) -> None:
     configure(lab, str(tmp_path / "remote"))
-    assert "not there yet" in only(ask(lab), "warning").what
+    assert "does not exist" in only(ask(lab), "warning").what
     (tmp_path / "remote").mkdir()
-    assert "answers, nothing is in it yet" in only(ask(lab), "ok").what
+    assert "answers, and is empty" in only(ask(lab), "ok").what
     configure(lab, "/proc/1/nothing")
     assert "cannot be written to" in only(ask(lab), "problem").what
 
@@ -96,7 +118,7 @@ def server(status: int) -> Iterator[str]:
             thread.join()
 
 
-def test_a_web_server_is_asked_once_and_any_answer_is_one() -> None:
+def test_any_status_shows_that_a_web_server_answers() -> None:
     for status in (200, 404, 401, 503):
         with server(status) as url:
             assert dvc_facts._status(url) == status
@@ -112,11 +134,11 @@ OUTS = [{"path": "a", "cached": True, "pushed": True}, {"path": "b", "cached": F
         ({"status": 404}, "ok", "answers", ""),
         ({"status": 401}, "warning", "wants credentials", "--local"),
         ({"status": 503}, "problem", "error 503", "address"),
-        ({"empty": True}, "ok", "nothing is in it yet", ""),
+        ({"empty": True}, "ok", "and is empty", ""),
         ({"writable": False}, "problem", "cannot be written to", "permission"),
-        ({"remote_error": "PermissionError: Forbidden"}, "warning", "not known: PermissionError", "--cloud"),
+        ({"remote_error": "PermissionError: Forbidden"}, "warning", "cannot be listed: PermissionError", "--cloud"),
         ({"outs": OUTS[:1]}, "ok", "all 1 outputs", ""),
-        ({"outs": OUTS}, "warning", "lacks b", "b must first be made"),
+        ({"outs": OUTS}, "warning", "lacks b", "b is not in the cache either"),
         ({"runs": {"local": 5, "pushed": 3}}, "warning", "lacks 2", "dvc push --run-cache"),
         ({"runs": {"local": 5, "pushed": 5}}, "ok", "5 newest runs", ""),
         ({"runs": None}, "ok", "answers", ""),
@@ -127,10 +149,10 @@ OUTS = [{"path": "a", "cached": True, "pushed": True}, {"path": "b", "cached": F
         ({"reached": None, "failed": "Killed"}, "problem", "Killed", "VPN"),
     ],
 )
-def test_what_is_said_of_what_dvc_found(project, facts, state, word, todo) -> None:
+def test_findings_by_the_facts_of_dvc(project, facts, state, word, todo) -> None:
     known = {**REMOTE, **facts}
-    project.known["dvc"] = {name: value for name, value in known.items() if name != "reached" or value is not None}
-    found = [one for one in project.look(look_at_remote) if one.state == state and word in one.what]
+    project.facts["dvc"] = {name: value for name, value in known.items() if name != "reached" or value is not None}
+    found = [one for one in project.check(check_remote) if one.state == state and word in one.what]
     assert found
     assert todo in found[0].todo
 
@@ -142,7 +164,7 @@ def closed_port() -> int:
 
 
 @pytest.mark.parametrize("kind", ["http", "ssh"])
-def test_a_dead_remote_and_no_credential_in_what_is_said(lab, kind) -> None:
+def test_a_dead_remote_is_reported_without_credentials(lab, kind) -> None:
     configure(lab, f"{kind}://me:hunter2@127.0.0.1:{closed_port()}/lab", name="config.local")
     found = only(ask(lab), "problem")
     assert "cannot be reached" in found.what
@@ -162,14 +184,14 @@ def test_messages_are_cleaned_of_credentials() -> None:
 
 @pytest.mark.slow
 def test_a_remote_that_never_answers_is_not_waited_for(lab, monkeypatch) -> None:
-    monkeypatch.setattr(module, "PATIENCE", 8.0)
+    monkeypatch.setattr(module, "DVC_SECONDS", 8.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         configure(lab, f"ssh://127.0.0.1:{silent.getsockname()[1]}/lab")
         found = only(ask(lab), "problem")
     assert "no answer within" in found.what
 
 
-def test_a_credential_that_goes_to_git_is_a_problem_and_not_shown(lab) -> None:
+def test_a_credential_in_git_is_a_problem_and_not_printed(lab) -> None:
     configure(lab, "s3://bucket/lab", secret_access_key="hunter2", access_key_id="AKIA")
     found = ask(lab, quick=True)
     assert 'remote.remote "lab"' not in found[0].what
@@ -178,14 +200,14 @@ def test_a_credential_that_goes_to_git_is_a_problem_and_not_shown(lab) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_not_pushed(lab, tmp_path: Path) -> None:
+def test_outputs_and_runs_that_were_not_pushed(lab, tmp_path: Path) -> None:
     (tmp_path / "remote").mkdir()
     configure(lab, str(tmp_path / "remote"))
     oid = "d41d8cd98f00b204e9800998ecf8427e"
     (lab.folder / "raw.dvc").write_text(f"outs:\n- md5: {oid}\n  size: 0\n  hash: md5\n  path: raw\n")
     cached = lab.folder / ".dvc/cache/files/md5" / oid[:2] / oid[2:]
     run = lab.folder / ".dvc/cache/runs/ab/abcd/ef"
-    assert "must first be made" in only(ask(lab), "warning").todo
+    assert "not in the cache either" in only(ask(lab), "warning").todo
     for path in (cached, run):
         path.parent.mkdir(parents=True)
         path.write_text("")
@@ -200,14 +222,10 @@ def test_what_was_not_pushed(lab, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "site", "todo"), [("[core\n", "site", "config"), ("", "/proc/no", "SITE_CACHE_DIR")]
 )
-def test_a_broken_configuration_and_notes_that_cannot_be_written(
-    lab, tmp_path, monkeypatch, config, site, todo
-) -> None:
-    from pipeline.doctor.storage import look_at_cache
-
+def test_a_broken_configuration_and_an_unwritable_site_cache(lab, tmp_path, monkeypatch, config, site, todo) -> None:
     monkeypatch.setenv("DVC_SITE_CACHE_DIR", str(tmp_path / site))
     (lab.folder / ".dvc/config").write_text(config)
-    with Situation(lab.folder, lab.folder, dvc="pipeline.doctor.dvc_facts") as situation:
-        found = list(examine([Check("cache", look_at_cache), Check("remote", look_at_remote)], situation))
+    with Context(lab.folder, lab.folder, facts={"torch": {}}) as context:
+        found = list(examine([Check("cache", check_cache), Check("remote", check_remote)], context))
     assert "DVC cannot work here" in only(found, "problem").what
     assert todo in only(found, "problem").todo

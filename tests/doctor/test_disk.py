@@ -1,0 +1,75 @@
+"""Folders that a run writes to, and the room on their disks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+from looks import only, states
+
+from pipeline.doctor import disk
+from pipeline.doctor.context import Context
+from pipeline.doctor.disk import check_disk, estimate
+
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.fixture(autouse=True)
+def room(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_free(monkeypatch, 500e9)
+
+
+def set_free(monkeypatch: pytest.MonkeyPatch, free: float) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(1e12, 1e12 - free, free))
+
+
+def test_folders_need_not_exist_yet(project, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("SIGHTWORD_STORE", str(tmp_path / "not/yet/there"))
+    assert states(project.check(check_disk)) == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("variable", "name"), [("SIGHTWORD_STORE", "the store"), ("SIGHTWORD_SCRATCH", "the scratch folder")]
+)
+def test_a_folder_that_cannot_be_written_to(project, monkeypatch, variable, name) -> None:
+    monkeypatch.setenv(variable, "/proc/nothing")  # not even for root
+    found = only(project.check(check_disk), "problem")
+    assert found.what.startswith(f"{name} cannot be written to: /proc")
+    assert variable in found.todo
+
+
+def test_a_read_only_folder(project, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "locked").mkdir(mode=0o555)
+    monkeypatch.setenv("SIGHTWORD_STORE", str(tmp_path / "locked/store"))
+    found = project.check(check_disk)
+    assert any(one.state == "problem" for one in found) == (os.geteuid() != 0)  # permission bits do not stop root
+
+
+@pytest.mark.parametrize(
+    ("free", "quick", "state"),
+    [(500e9, False, "ok"), (1e9, False, "warning"), (1e9, True, "ok"), (5e6, True, "problem"), (5e6, False, "problem")],
+)
+def test_a_disk_that_is_large_too_small_or_full(project, monkeypatch, free, quick, state) -> None:
+    set_free(monkeypatch, free)
+    found = project.check(check_disk, quick=quick)
+    assert states(found) == {state}
+    assert all("free" in one.what for one in found)
+
+
+def test_the_estimate_follows_pictures_and_parameters_and_shrinks_with_what_has_run(project) -> None:
+    def estimated() -> dict[str, float]:
+        return estimate(Context(project.folder, project.folder))
+
+    assert estimated()["DVC's cache"] == disk.BASE  # the lock of the sample has its parameters
+    project.edit("params.yaml", "side: ", "side: 1")
+    larger = estimated()["DVC's cache"]
+    assert larger > disk.BASE
+    scenes = project.folder / "data/raw/sample/scenes.yaml"
+    scenes.write_text(scenes.read_text().replace("train: ", "train: 1"))
+    assert estimated()["DVC's cache"] > 2 * larger - disk.BASE
+    scenes.unlink()
+    assert estimated()["the project"] == disk.BASE
+    assert estimate(Context(project.folder, None)) == {}
