@@ -79,15 +79,16 @@ def _audit(arguments: argparse.Namespace) -> int:
     if arguments.history:
         from pipeline.lineage.history import history
 
-        past = history(arguments.history, project, everywhere=arguments.all)
-        _print_json(records.of_history(past)) if arguments.json else text.print_history(past)
+        past = records.of_history(history(arguments.history, project, everywhere=arguments.all))
+        _print_json(past) if arguments.json else text.print_history(past)
         return 0
     if arguments.diff:
         from pipeline.lineage.difference import difference
 
         first, second = arguments.diff
         found = difference(first, second, project, what=arguments.what or "", facts=facts, start=Path.cwd())
-        _print_json(records.of_difference(found)) if arguments.json else text.print_difference(found)
+        values = records.of_difference(found)
+        _print_json(values) if arguments.json else text.print_difference(values)
         return 0
     from pipeline.lineage.chain import audit
     from pipeline.lineage.workspace import Workspace
@@ -97,15 +98,16 @@ def _audit(arguments: argparse.Namespace) -> int:
             arguments.what, project, facts=facts, revision=arguments.rev, start=Path.cwd(),
             workspace=Workspace(None if _is_bare(project) else project, told),
         )  # fmt: skip
+    values = records.of_audit(result)
     if arguments.json:
-        _print_json(records.of_audit(result))
+        _print_json(values)
     elif arguments.html:
         from pipeline.lineage.page import write_page
 
-        write_page(arguments.html, records.of_audit(result))
+        write_page(arguments.html, values)
         print(f"{arguments.html}: how {result.subject.what} was made")
     else:
-        text.print_audit(result, brief=arguments.brief)
+        text.print_audit(values, brief=arguments.brief)
     return 1 if result.stages("contradicted") else 0
 
 
@@ -190,7 +192,8 @@ def _verify(arguments: argparse.Namespace, project: Path, facts: list[Path]) -> 
         found = verify(
             arguments.verify, project, Path(folder), revision=arguments.rev, facts=facts, warm=arguments.warm, told=told
         )
-    _print_json(records.of_verification(found)) if arguments.json else text.print_verification(found)
+    values = records.of_verification(found)
+    _print_json(values) if arguments.json else text.print_verification(values)
     return 0 if found.same else 1
 
 
