@@ -203,6 +203,26 @@ def test_a_stage_without_a_module_is_one_message(described):
         params_file.load(described / "more/params.yaml")
 
 
+class Fourth(Settings):
+    """The section of the stage ``fourth``."""
+
+    factor: int = 1
+    reads: str = "x"
+
+
+@pytest.mark.slow
+def test_a_sweep_varies_the_second_pipeline(changed, monkeypatch, capsys):
+    for name, value in changed.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setitem(sys.modules, "stages.fourth", SimpleNamespace(SETTINGS=Fourth))
+    changed.write(".dvc/tmp/grid.yaml", "name: wide\nblocks: [{fourth.factor: [2, 3]}]\n")
+    monkeypatch.chdir(changed.folder)
+    assert main(["sweep", ".dvc/tmp/grid.yaml", "--slots", "1", "--metric", "total"]) == 0, capsys.readouterr().err
+    values = {name: read(changed, KEY, "--rev", name)["value"] for name in ("wide-factor2", "wide-factor3")}
+    assert values == {"wide-factor2": pytest.approx(6), "wide-factor3": pytest.approx(9)}
+    assert "factor" in capsys.readouterr().out
+
+
 def test_the_locks_of_a_project_are_read_as_one(both):
     texts = [(both.folder / name).read_text() for name in ("dvc.lock", "extra/dvc.lock")]
     assert lock_here(both.folder).entries == {k: v for text in texts for k, v in read_lock(text).entries.items()}

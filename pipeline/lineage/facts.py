@@ -177,8 +177,8 @@ def _own_entry(stage: str, project: Path) -> tuple[dict[str, Any], dict[str, Any
     try:
         pipeline = by_stage(project)[stage]
         described = pipeline.stages[stage]
-        params = {file: documents.parse(_read(project / file), file) for file in _params_files(described, pipeline)}
-        read = _params_files(described, pipeline).items()
+        params = {file: documents.parse(_read(project / file), file) for file in params_files(described, pipeline)}
+        read = params_files(described, pipeline).items()
         sections = {file: {name: params[file][name] for name in names} for file, names in read if names}
         command, (deps, outs) = described["cmd"], stage_paths(described, params[pipeline.params])
         in_git = {
@@ -201,8 +201,8 @@ def _own_entry(stage: str, project: Path) -> tuple[dict[str, Any], dict[str, Any
     return ran, made
 
 
-def _params_files(described: Mapping[str, Any], pipeline: Pipeline) -> dict[str, list[str]]:
-    """The sections that a stage reads, by the file of parameters; the pipeline's own file always."""
+def params_files(described: Mapping[str, Any], pipeline: Pipeline) -> dict[str, list[str]]:
+    """Return the sections that a stage reads, by the file of parameters; the pipeline's own file is always there."""
     found: dict[str, list[str]] = {pipeline.params: []}
     for one in described.get("params", []):
         for file, names in one.items() if isinstance(one, Mapping) else [(pipeline.params, [one])]:
