@@ -168,6 +168,7 @@ def _exp_show(name: str | None) -> Any:
 
     from sightword.errors import FileFormatError, SetupError
     from sightword.files import read_json
+    from sightword.text import last_line
 
     if name not in (None, "-"):
         return read_json(name)
@@ -175,8 +176,7 @@ def _exp_show(name: str | None) -> Any:
         command = [sys.executable, "-m", "dvc", "exp", "show", "--json"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - fixed words
         if done.returncode:
-            said = done.stderr.strip().splitlines() or ["it said nothing"]
-            raise SetupError(f"dvc exp show failed: {said[-1].removeprefix('ERROR: ')}", where=Path.cwd())
+            raise SetupError(f"dvc exp show failed: {last_line(done.stderr)}", where=Path.cwd())
         text = done.stdout
     else:
         text = sys.stdin.read()

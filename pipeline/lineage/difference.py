@@ -44,7 +44,7 @@ class StageDifference:
     command: Pair | None = None
     params: dict[str, Pair] = field(default_factory=dict)
     code: list[str] = field(default_factory=list)
-    """Files, or folders where git cannot tell the files."""
+    """Files; a folder where git does not know its files."""
     data: list[str] = field(default_factory=list)
     """Raw data."""
     inputs: list[str] = field(default_factory=list)

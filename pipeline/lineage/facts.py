@@ -79,8 +79,8 @@ class Recorder:
             if not shared.exists():  # who made it first stays
                 write_new(shared, text.encode())
         except Exception as error:  # noqa: BLE001 - DVC deletes the outputs of a run that fails: hours of work, lost for a note on them
-            said = f"{type(error).__name__}: {error}" if not isinstance(error, OSError | LineageError) else error
-            log.warning("%s: the facts of this run are not kept (%s)", self._stage, said)
+            why = f"{type(error).__name__}: {error}" if not isinstance(error, OSError | LineageError) else error
+            log.warning("%s: the facts of this run are not kept (%s)", self._stage, why)
             return None
         return path
 
@@ -259,7 +259,7 @@ def _read(path: Path) -> str:
 
 
 def _git(project: Path, *arguments: str) -> str | None:
-    """What a git command prints; None where there is no git or no repository."""
+    """Return what a git command prints; None without git or a repository."""
     try:
         return git(project, *arguments, seconds=60).strip()
     except LineageError:
@@ -284,7 +284,7 @@ def _uncommitted(project: Path) -> list[str] | None:
 
 
 def processor() -> str:
-    """The processor's name, family and model, as far as the system tells them: some names stand for several kinds."""
+    """Return the processor's name, family and model, where known: one name may stand for several models."""
     try:
         lines = _read(Path("/proc/cpuinfo")).partition("\n\n")[0].splitlines()  # of the first one
     except OSError:  # no Linux

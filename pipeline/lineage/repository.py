@@ -78,10 +78,10 @@ def git(
     return done.stdout.decode(errors=errors)
 
 
-def complaint(said: str) -> str:
+def complaint(output: str) -> str:
     """Return the line of git's standard error that says what is wrong; in another user's folder with git's advice."""
-    lines = said.splitlines()
-    why = last_line(next((line for line in lines if line.startswith("fatal: ")), said))
+    lines = output.splitlines()
+    why = last_line(next((line for line in lines if line.startswith("fatal: ")), output))
     advice = next((line.strip() for line in lines if "safe.directory" in line), "")
     return f"{why} (if you trust its owner: `{advice}`)" if advice else why
 
