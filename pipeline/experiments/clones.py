@@ -118,7 +118,7 @@ def run_dvc(*arguments: str, folder: Path, environment: Mapping[str, str] | None
         [*DVC, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise SetupError(f"dvc {arguments[0]} failed: {last_line(done.stderr)}", where=folder)
+        raise SetupError(f"dvc {' '.join(arguments[:2])} failed: {last_line(done.stderr)}", where=folder)
     return done.stdout.strip()
 
 

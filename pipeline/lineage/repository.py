@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
@@ -174,14 +174,7 @@ class Repository:
         by_sha = {one.sha: one for one in found}
         shas = self._run("rev-parse", *named).split()
         own = [
-            Commit(
-                one.sha,
-                one.date,
-                one.author,
-                one.subject,
-                experiment=match.group(2),
-                baseline=match.group(1).replace("/", ""),
-            )
+            replace(one, experiment=match.group(2), baseline=match.group(1).replace("/", ""))
             for sha, match in zip(shas, named.values(), strict=True)
             if (one := by_sha.get(sha))
         ]
