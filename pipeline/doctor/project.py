@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pipeline.doctor.context import Context
 from pipeline.doctor.findings import Note, good, message, problem, warning
+from pipeline.lineage import documents
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.lock import Lock
 from pipeline.lineage.locks import lock_here
@@ -14,6 +15,7 @@ from pipeline.lineage.repository import git
 from pipeline.params import params_file
 from pipeline.pipelines import DVC_YAML, LOCK, PARAMS, Pipeline, by_stage, pipelines
 from sightword.errors import LineageError, SightwordError
+from sightword.files import read_text
 from sightword.text import and_more
 
 TRACED = (
@@ -57,14 +59,19 @@ def check_files(context: Context) -> Iterator[Note]:
 
 
 def _check_pipeline(pipeline: Pipeline) -> Iterator[Note]:
+    params = pipeline.project / pipeline.params
+    sections = True  # without dvc.yaml they are not known
     try:
         yield good(f"{pipeline.dvc_yaml}: {len(pipeline.stages)} stages")
     except SightwordError as error:
+        sections = False
         yield problem(message(error), f"Fix the file, or restore it: `git checkout -- {pipeline.dvc_yaml}`.")
-        return
     try:
-        params_file.load(pipeline.project / pipeline.params)
-        yield good(f"{pipeline.params}: all sections are right")
+        if sections:
+            params_file.load(params)
+            yield good(f"{pipeline.params}: all sections are right")
+        else:
+            documents.parse(read_text(params), pipeline.params)
     except SightwordError as error:
         text = str(error).removesuffix(error.todo or "").rstrip(". \n")
         yield problem(text, "Fix the file, or write a new one: `sightword recipe NAME`.")
