@@ -1,7 +1,7 @@
-"""Sweeps: a grid of parameters as experiments of DVC, run side by side.
+"""Experiments: grids of parameters run side by side, and tables of what experiments reached.
 
-A grid file is checked whole and expanded (``grid``, ``plan``), held against what git and DVC have (``ground``),
-ordered so that common stages run once (``jobs``), and run in copies of the commit, one for each GPU or share of the
-cores (``slots``, ``copies``, ``work``). Each experiment is one ``dvc exp run`` and is kept as DVC keeps it; from there
-it is known what is done.
+``grid`` and ``plan`` read and expand a grid file; ``baseline`` checks the result against git and DVC; ``jobs`` puts
+shared stages first; ``slots``, ``clones``, ``runner`` and ``reaper`` run the jobs in clones of the commit, one for each
+GPU or share of the cores; ``sweep`` holds the steps of the command. Each experiment is one ``dvc exp run``, and DVC's
+references show which are done. ``results`` and ``figure`` make tables and drawings of experiments.
 """

@@ -1,48 +1,34 @@
-"""What a sweep stands on: the commit that its experiments start from, and what of it they will see.
+"""The baseline of a sweep: the commit that its experiments start from, and what they will see of the project.
 
-Experiments run in copies of a commit. Whatever is neither in it nor tracked by DVC is not there, and this is told
-before anything runs.
+Experiments run in clones of a commit. A file that is neither in the commit nor tracked by DVC is not in the clone,
+and is reported before anything runs.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
-import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pipeline.experiments.plan import Run
-from pipeline.lineage import documents
-from pipeline.lineage.facts import stage_paths
-from pipeline.lineage.repository import complaint
+from pipeline.lineage import documents, repository
+from pipeline.lineage.facts import params_files, stage_paths
 from pipeline.params import params_file
-from sightword.errors import LineageError, ParamsError, SetupError, SweepError
+from pipeline.pipelines import DVC_YAML, Pipeline, pipelines
+from sightword.errors import LineageError, ParamsError, SweepError
+from sightword.text import and_more
 
-OWN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
-"""Variables by which git would take another repository for ours; a hook of git sets them."""
+SHOWN = 20
+"""Changed files that a message names."""
 
 
 def git(folder: Path, *arguments: str, text: str | None = None) -> str:
-    """What a git command prints.
-
-    Raises:
-        SetupError: there is no git.
-        SweepError: the command failed.
-    """
-    environment = {name: value for name, value in os.environ.items() if name not in OWN}
-    try:
-        done = subprocess.run(  # noqa: S603 - git with fixed words, and names of refs and paths
-            ["git", "-C", os.fspath(folder), *arguments],  # noqa: S607 - the user's own git
-            capture_output=True, text=True, errors="surrogateescape", env=environment, check=False, input=text,
-        )  # fmt: skip
-    except FileNotFoundError:
-        raise SetupError("git is not installed") from None
-    if done.returncode:
-        raise SweepError(f"git {arguments[0]} failed: {complaint(done.stderr)}", where=folder)
-    return done.stdout
+    """Run a git command and return its output, whose paths may have any bytes; errors are those of lineage's git."""
+    return repository.git(folder, *arguments, text=text, errors="surrogateescape")
 
 
 @dataclass(frozen=True)
@@ -55,44 +41,59 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Ground:
+class Baseline:
     """A project at one commit."""
 
     root: Path
     """The folder of git's working tree."""
     project: Path
-    """The folder with ``dvc.yaml``; the same, or below."""
+    """The project's folder: the root, or a folder below."""
     commit: str
+    folder: str = ""
+    """The folder of the pipeline that is run; empty for the project's own."""
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The pipeline that is run."""
+        return Pipeline(self.project, self.folder)
 
     @cached_property
     def below(self) -> str:
-        """From the one to the other: empty, or a path with a slash at its end."""
+        """The path from the root to the project: empty, or with a slash at its end."""
         path = self.project.relative_to(self.root).as_posix()
         return "" if path == "." else f"{path}/"
 
     @property
     def refs(self) -> str:
-        """Where git keeps the experiments that start from this commit."""
+        """The prefix of the git references of experiments from this commit."""
         return f"refs/exps/{self.commit[:2]}/{self.commit[2:]}/"
+
+    def targets(self, stages: Sequence[str]) -> list[str]:
+        """Return the arguments by which DVC runs some stages; without any, the pipeline."""
+        if not self.folder:
+            return list(stages)
+        return [f"{self.pipeline.dvc_yaml}:{name}" for name in stages] or [self.pipeline.dvc_yaml]
 
     @cached_property
     def described(self) -> Mapping[str, Any]:
-        """The stages of ``dvc.yaml`` at the commit.
+        """The stages of the pipeline's ``dvc.yaml`` at the commit.
 
         Raises:
-            SweepError: it is not there, or cannot be read.
+            SweepError: ``dvc.yaml`` is missing or cannot be read.
         """
         try:
-            stages = documents.parse(git(self.root, "show", f"{self.commit}:{self.below}dvc.yaml"), "dvc.yaml")
-            return dict(stages["stages"])
+            return dict(self._read(self.commit, self.pipeline.dvc_yaml)["stages"])
         except (LineageError, KeyError, TypeError, ValueError) as error:
-            raise SweepError(f"describes no stages ({error})", where="dvc.yaml") from None
+            raise SweepError(f"describes no stages ({error})", where=self.pipeline.dvc_yaml) from None
+
+    def _read(self, commit: str, path: str) -> Any:
+        return documents.parse(git(self.root, "show", f"{commit}:{self.below}{path}"), path)
 
     def stages(self, settings: Mapping[str, Any]) -> dict[str, Stage]:
-        """All stages with these parameters in their paths.
+        """Return all stages, with these parameters in their paths.
 
         Raises:
-            SweepError: ``dvc.yaml`` names a parameter that is not there.
+            SweepError: ``dvc.yaml`` names an unknown parameter.
         """
         found = {}
         for name, described in self.described.items():
@@ -100,18 +101,14 @@ class Ground:
                 deps, outs = stage_paths(described, settings)
             except (KeyError, TypeError, AttributeError) as error:
                 raise SweepError(f"the stage {name} cannot be understood ({error})", where="dvc.yaml") from None
-            sections = tuple(part for part in described.get("params", []) if isinstance(part, str))
+            sections = tuple(name for names in params_files(described, self.pipeline).values() for name in names)
             found[name] = Stage(sections, tuple(deps), tuple(outs))
         return found
 
-    def experiments(self) -> dict[str, str]:
-        """The commits of the experiments that start from here, by name."""
-        lines = git(self.root, "for-each-ref", "--format=%(refname) %(objectname)", self.refs).splitlines()
-        return dict(line.removeprefix(self.refs).rsplit(" ", 1) for line in lines)
-
     def done(self, runs: Sequence[Run]) -> tuple[set[str], list[str]]:
-        """Which runs are experiments already, and which names are taken by experiments with other parameters."""
-        have = self.experiments()
+        """Return the names of runs that are experiments already, and of experiments with other parameters."""
+        lines = git(self.root, "for-each-ref", "--format=%(refname) %(objectname)", self.refs).splitlines()
+        have = dict(line.removeprefix(self.refs).rsplit(" ", 1) for line in lines)
         same, other = set[str](), list[str]()
         for run in runs:
             if run.name in have:
@@ -120,116 +117,114 @@ class Ground:
 
     def _params(self, commit: str) -> dict[str, dict[str, Any]] | None:
         try:
-            plain = documents.parse(git(self.root, "show", f"{commit}:{self.below}params.yaml"), "params.yaml")
-            return {name: section.model_dump() for name, section in params_file.check(plain).items()}
-        except (SweepError, LineageError, ParamsError, AttributeError, TypeError):
-            return None  # an experiment of another time, whose parameters were others
+            checked = params_file.check(self._read(commit, self.pipeline.params))
+        except (LineageError, ParamsError, AttributeError, TypeError):
+            return None  # an experiment of an earlier version with other parameters
+        return {name: section.model_dump() for name, section in checked.items()}
 
     def check_inputs(self, runs: Sequence[Run], *, committed: bool) -> None:
-        """See to it that the copies will have what the stages read.
+        """Check that the clones will have what the stages read.
 
         Args:
-            runs: what will be run.
-            committed: changes that are in no commit are left out on purpose.
+            runs: the runs of the sweep.
+            committed: uncommitted changes are left out on purpose.
 
         Raises:
-            SweepError: code or data that experiments would not see, or would see as it was.
+            SweepError: experiments would not see some code or data, or would see an old version.
         """
         every = {
             stage: None for settings in _distinct(runs, self.described) for stage in self.stages(settings).values()
         }
-        outs = {out for stage in every for out in stage.outs}
-        inputs = dict.fromkeys(
-            dep
-            for stage in every
-            for dep in stage.deps
-            if not (_inside(dep, outs) or any(out.startswith(f"{dep}/") for out in outs))
-        )
+        outs = {out for stage in every for out in stage.outs} | self._outs_of_others()
+        deps = dict.fromkeys(dep for stage in every for dep in stage.deps)
+        inputs = [dep for dep in deps if not _is_inside(dep, outs) and not _holds(dep, outs)]
         tracked, data = self._tracked()
-        lost = [
-            path
-            for path in inputs
-            if not Path(path).is_absolute()
-            and "://" not in path
-            and not (_inside(path, data) or path in tracked or any(file.startswith(f"{path}/") for file in tracked))
-        ]
+        own = [path for path in inputs if not Path(path).is_absolute() and "://" not in path]
+        lost = [path for path in own if not _is_inside(path, tracked | data) and not _holds(path, tracked)]
         if lost:
             self._refuse_untracked(lost)
-        changed = [] if committed else [path for path in self._changed() if self._matters(path, inputs)]
+        changed = [] if committed else [path for path in self._changed() if _matters(path, inputs)]
         if changed:
             raise SweepError(
-                "\n  ".join(["these changes are in no commit, and experiments start from the last one:", *changed[:20]])
-                + (f"\n  and {len(changed) - 20} more" if len(changed) > 20 else ""),
+                "these changes are in no commit, and experiments start from the last one:\n  "
+                + and_more(changed, SHOWN, between="\n  "),
                 where=self.project,
                 todo="\nCommit them, or leave them out with --committed.",
             )
 
+    def _outs_of_others(self) -> set[str]:
+        """The outputs of the project's other pipelines, which DVC makes or restores where this one reads them."""
+        found: set[str] = set()
+        for other in pipelines(self.project):
+            with contextlib.suppress(LineageError, KeyError, TypeError):  # not in the commit
+                if other.folder != self.folder:
+                    params, stages = (self._read(self.commit, path) for path in (other.params, other.dvc_yaml))
+                    found |= {out for stage in stages["stages"].values() for out in stage_paths(stage, params)[1]}
+        return found
+
     def _refuse_untracked(self, lost: list[str]) -> None:
         there = [path for path in lost if (self.project / path).exists()]
         if not there:
-            missing = ", ".join(lost)
             raise SweepError(
-                f"{missing}: not there, and neither git nor DVC knows of it",
+                f"{', '.join(lost)}: not there, and neither git nor DVC tracks it",
                 where=self.project,
                 todo="Put the data in its place, then `dvc add` and commit it.",
             )
-        names = " ".join(there)
         raise SweepError(
-            f"{', '.join(there)}: tracked by neither git nor DVC, and experiments see only what is",
+            f"{', '.join(there)}: tracked by neither git nor DVC, and experiments see only tracked files",
             where=self.project,
-            todo=f"Run `dvc add {names}`, `git add {' '.join(f'{path}.dvc' for path in there)}` and `git commit`.",
+            todo=f"Run `dvc add {' '.join(there)}`, `git add {' '.join(f'{path}.dvc' for path in there)}` "
+            "and `git commit`.",
         )
 
     def _tracked(self) -> tuple[set[str], set[str]]:
-        """The files in git, and the paths that ``.dvc`` files stand for, from the project's folder."""
+        """Return the files in git, and the paths tracked by ``.dvc`` files, from the project's folder."""
         listed = git(self.root, "ls-tree", "-r", "-z", "--name-only", self.commit).split("\0")
         files = {path.removeprefix(self.below) for path in listed if path.startswith(self.below)}
         data = set()
         for path in sorted(path for path in files if path.endswith(".dvc")):
             try:
-                found = documents.parse(git(self.root, "show", f"{self.commit}:{self.below}{path}"), path)
-                places = [out["path"] for out in found["outs"]]
+                places = [out["path"] for out in self._read(self.commit, path)["outs"]]
             except (LineageError, KeyError, TypeError):
-                continue  # DVC itself will say what is wrong with it
+                continue  # DVC itself reports the damaged file
             data |= {os.path.normpath(Path(path).parent / place) for place in places}
         return files, data
 
     def _changed(self) -> list[str]:
-        """Paths of the project that are not as in the commit, new ones too, ignored ones not."""
-        said = git(self.project, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", ".")
-        return [line[3:].removeprefix(self.below) for line in said.split("\0") if line]
-
-    @staticmethod
-    def _matters(path: str, inputs: Mapping[str, Any]) -> bool:
-        config = path in ("dvc.yaml", ".dvcignore", ".dvc/config") or path.endswith(".dvc")
-        return config or _inside(path, inputs)
+        """Return the paths of the project that differ from the commit, new ones included, ignored ones not."""
+        output = git(self.project, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", ".")
+        return [line[3:].removeprefix(self.below) for line in output.split("\0") if line]
 
 
-def stand_on(project: Path) -> Ground:
-    """The project at its last commit.
+def find_baseline(project: Path, folder: str = "") -> Baseline:
+    """Return the project at its last commit.
+
+    Args:
+        project: the project's folder.
+        folder: the folder of the pipeline that is run; default: the project's own.
 
     Raises:
-        SweepError: it is in no git repository, or has no commit.
+        SweepError: the project is not in a git repository, or has no commit.
     """
     try:
         root = Path(git(project, "rev-parse", "--show-toplevel").rstrip("\n")).resolve()
-    except SweepError as error:
+    except LineageError as error:
         if "not a git repository" not in error.what:
             raise
         raise SweepError(
-            "is in no git repository, and DVC keeps experiments as commits", where=project, todo="Run `git init`."
+            "is not in a git repository, and DVC keeps experiments as commits", where=project, todo="Run `git init`."
         ) from None
     try:
         commit = git(project, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip()
-    except SweepError:
+    except LineageError:
         raise SweepError(
             "has no commit yet, and experiments start from one", where=root, todo="Run `git add` and `git commit`."
         ) from None
-    return Ground(root, project.resolve(), commit)
+    return Baseline(root, project.resolve(), commit, folder)
 
 
 def _distinct(runs: Sequence[Run], described: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The parameters of those runs that differ in what ``dvc.yaml`` names in its paths."""
+    """Yield the parameters of runs that differ in values named by paths of ``dvc.yaml``."""
     named = sorted(set(_templates(described)))
     seen = set()
     for run in runs:
@@ -244,9 +239,7 @@ def _templates(value: Any) -> Iterator[str]:
         for part in value.split("${")[1:]:
             yield part.partition("}")[0]
     elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _templates(key)
-            yield from _templates(item)
+        yield from _templates([*value, *value.values()])
     elif isinstance(value, list):
         for item in value:
             yield from _templates(item)
@@ -258,7 +251,17 @@ def _value(values: Any, name: str) -> Any:
     return values
 
 
-def _inside(path: str, folders: set[str] | Mapping[str, Any]) -> bool:
-    """Whether a path is one of these, or below one."""
+def _matters(path: str, inputs: Collection[str]) -> bool:
+    config = path in (".dvcignore", ".dvc/config") or Path(path).name == DVC_YAML or path.endswith(".dvc")
+    return config or _is_inside(path, inputs)
+
+
+def _is_inside(path: str, folders: Collection[str]) -> bool:
+    """Return whether a path is one of the folders, or below one."""
     parts = path.rstrip("/").split("/")
     return any("/".join(parts[:count]) in folders for count in range(1, len(parts) + 1))
+
+
+def _holds(folder: str, paths: Collection[str]) -> bool:
+    """Return whether one of the paths is below a folder."""
+    return any(path.startswith(f"{folder}/") for path in paths)

@@ -1,9 +1,9 @@
-"""The copies of the project in which experiments run, one for each slot.
+"""Clones of the project in which experiments run, one for each slot.
 
-``dvc exp run`` stashes what stands in the working tree, detaches HEAD and puts all back, also with ``--temp`` and
-``--queue``: killed in that moment it leaves the user's files in a stash, and files edited meanwhile can be lost. A copy
-has a working tree, locks and references of its own. It shares git's objects and DVC's cache, and an experiment is
-fetched from it as DVC fetches those of its own temporary folders: one reference, whole or not at all.
+``dvc exp run`` stashes the working tree, detaches HEAD and restores both, also with ``--temp`` and ``--queue``:
+killed in that moment it leaves the user's files in a stash, and files edited meanwhile can be lost. A clone has a
+working tree, locks and references of its own. It shares git's objects and DVC's cache, and an experiment is fetched
+from the clone as DVC fetches those of its own temporary folders: one reference, whole or not at all.
 """
 
 from __future__ import annotations
@@ -11,88 +11,83 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-from pipeline.experiments.baseline import OWN, Ground, git
-from sightword.errors import SetupError, SweepError
+from pipeline.experiments.baseline import Baseline, git
+from sightword.errors import LineageError, SetupError
 from sightword.files import write_text
+from sightword.text import last_line
 
+DVC = [sys.executable, "-m", "dvc"]
+"""The command that is DVC."""
 TRIES = 6
-"""How often git is asked, where another process may be at work in the repository."""
+"""Number of tries of a fetch, as another process may hold a lock of git."""
 
 
-class Copy:
-    """One copy of a project.
+class Clone:
+    """One clone of a project.
 
     Args:
-        folder: where it is; made anew by :meth:`make`.
-        ground: the project and its commit.
-        dvc: the command that is DVC.
-        environment: of all processes that work in it.
+        folder: the clone's folder; :meth:`make` creates it.
+        baseline: the project and its commit.
+        environment: the environment of all processes in the clone.
     """
 
-    def __init__(self, folder: Path, ground: Ground, dvc: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, baseline: Baseline, environment: Mapping[str, str]) -> None:
         self.folder = folder
-        self.project = folder / ground.below
-        self.environment = {name: value for name, value in environment.items() if name not in OWN}
-        self._ground, self._dvc = ground, list(dvc)
+        self.project = folder / baseline.below
+        self.environment = dict(environment)
+        self._baseline = baseline
 
     def make(self, cache: str) -> None:
-        """Make it anew.
-
-        Args:
-            cache: DVC's cache, an absolute path.
+        """Clone the project, with DVC's cache at the absolute path ``cache``.
 
         Raises:
-            SweepError: git or DVC did not do it.
+            LineageError, SetupError: git or DVC failed.
         """
         remove(self.folder)
         self.folder.parent.mkdir(parents=True, exist_ok=True)
-        git(self._ground.root, "clone", "--quiet", "--shared", "--no-checkout", ".", os.fspath(self.folder))
-        for key in ("user.name", "user.email"):  # of this repository alone; the rest is found by itself
-            value = _setting(self._ground.root, key)
-            if value:
+        git(self._baseline.root, "clone", "--quiet", "--shared", "--no-checkout", ".", os.fspath(self.folder))
+        for key in ("user.name", "user.email"):  # a clone inherits all settings but those of the repository
+            if value := _setting(self._baseline.root, key):
                 git(self.folder, "config", key, value)
-        self.clean()
-        local = self._ground.project / ".dvc" / "config.local"
+        self._clean()
+        local = self._baseline.project / ".dvc" / "config.local"
         if local.is_file():
             shutil.copy2(local, self.project / ".dvc" / "config.local")
-        run(self._dvc, "config", "--local", "cache.dir", cache, folder=self.project, environment=self.environment)
+        run_dvc("config", "--local", "cache.dir", cache, folder=self.project, environment=self.environment)
 
-    def clean(self) -> None:
-        """As the commit has it, whatever an experiment has left; outputs that DVC keeps stay."""
+    def _clean(self) -> None:
+        """Restore the commit's files; outputs that DVC keeps stay."""
         (self.folder / ".git" / "index.lock").unlink(missing_ok=True)
-        git(self.folder, "checkout", "--quiet", "--force", "--detach", self._ground.commit)
+        git(self.folder, "checkout", "--quiet", "--force", "--detach", self._baseline.commit)
         git(self.folder, "clean", "-fdq")
-        left = git(self.folder, "for-each-ref", "--format=delete %(refname)", "refs/exps/")
-        if left:
+        if left := git(self.folder, "for-each-ref", "--format=delete %(refname)", "refs/exps/"):
             git(self.folder, "update-ref", "--stdin", text=left)
 
     def begin(self, params: str) -> None:
-        """Make ready for an experiment with this ``params.yaml``."""
-        self.clean()
-        (self.project / "params.yaml").write_bytes(params.encode())
+        """Prepare an experiment with this text of the pipeline's ``params.yaml``."""
+        self._clean()
+        (self.project / self._baseline.pipeline.params).write_bytes(params.encode())
 
-    def keep(self, name: str, *, replace: bool) -> bool:
-        """Fetch an experiment into the project.
-
-        Returns:
-            False where there is none of that name.
+    def fetch(self, name: str, *, replace: bool) -> bool:
+        """Fetch an experiment into the project; return whether there is one of that name.
 
         Raises:
-            SweepError: git did not do it.
+            LineageError: git failed.
         """
-        ref = f"{self._ground.refs}{name}"
+        ref = f"{self._baseline.refs}{name}"
         if not git(self.folder, "for-each-ref", ref):
             return False
+        source = [os.fspath(self.folder), f"{'+' if replace else ''}{ref}:{ref}"]
         for attempt in range(TRIES):
             try:
-                force = "+" if replace else ""
-                git(self._ground.root, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc",
-                    os.fspath(self.folder), f"{force}{ref}:{ref}")  # fmt: skip
-            except SweepError:
+                git(self._baseline.root, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc",
+                    *source)  # fmt: skip
+            except LineageError:
                 if attempt == TRIES - 1:
                     raise
                 time.sleep(0.2 * 2**attempt)
@@ -100,36 +95,35 @@ class Copy:
                 break
         return True
 
-    def keep_facts(self) -> None:
-        """What the stages have written of their runs goes where the project has such facts."""
+    def fetch_facts(self) -> None:
+        """Move the facts that the stages recorded of their runs into the project."""
         for facts in sorted((self.project / "runs").glob("*.json")):
-            write_text(self._ground.project / "runs" / facts.name, facts.read_text(encoding="utf-8"))
+            write_text(self._baseline.project / "runs" / facts.name, facts.read_text(encoding="utf-8"))
             facts.unlink()
 
 
 def remove(folder: Path) -> None:
-    """Delete a copy, or what is left of one."""
+    """Delete a clone, or the rest of one."""
     if folder.is_dir():
         shutil.rmtree(folder)
 
 
-def run(dvc: Sequence[str], *arguments: str, folder: Path, environment: Mapping[str, str] | None = None) -> str:
-    """What a short DVC command prints.
+def run_dvc(*arguments: str, folder: Path, environment: Mapping[str, str] | None = None) -> str:
+    """Run a short DVC command and return its output.
 
     Raises:
-        SetupError: it failed.
+        SetupError: the command failed.
     """
-    done = subprocess.run(  # noqa: S603 - the caller's DVC with fixed words
-        [*dvc, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    done = subprocess.run(  # noqa: S603 - DVC with fixed words
+        [*DVC, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        said = done.stderr.strip().splitlines() or ["it said nothing"]
-        raise SetupError(f"dvc {arguments[0]} failed: {said[-1].removeprefix('ERROR: ')}", where=folder)
+        raise SetupError(f"dvc {' '.join(arguments[:2])} failed: {last_line(done.stderr)}", where=folder)
     return done.stdout.strip()
 
 
 def _setting(root: Path, key: str) -> str:
     try:
         return git(root, "config", "--get", key).strip()
-    except SweepError:
+    except LineageError:
         return ""

@@ -1,4 +1,4 @@
-"""The grid file: which parameters a sweep varies, and over what."""
+"""The grid file: the parameters that a sweep varies, and their values."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ class Grid(Settings):
     """One sweep."""
 
     name: Annotated[str, StringConstraints(pattern=NAME, max_length=LONGEST_NAME)]
-    """What the names of its experiments begin with; default: the file's name."""
+    """The beginning of the experiments' names; default: the file's name."""
     base: str | None = None
     """The recipe, or the file of parameters, that all experiments start from; default: ``params.yaml`` as it stands."""
     set: dict[str, Any] = Field(default={})
-    """Parameters that are the same in all experiments, and not as in the base."""
+    """Parameters that are the same in all experiments, and differ from the base."""
     blocks: Annotated[list[Block], Field(min_length=1)]
     """Each block: parameters, and the values of each; every combination within a block is one experiment."""
     seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)] | Annotated[list[Seed], Field(min_length=1)] | None = None
     """Values of ``train.seed`` for every combination, or how many, from 0; default: that of the base."""
     exclude: list[Annotated[dict[str, Any], Field(min_length=1)]] = Field(default=[])
-    """Combinations to leave out: those with all of these values."""
+    """Combinations to leave out: combinations that have all of these values."""
 
     @property
     def axes(self) -> list[dict[str, list[Any]]]:
@@ -61,7 +61,7 @@ class Grid(Settings):
 
     @property
     def size(self) -> int:
-        """How many combinations there are, before any is left out."""
+        """The number of combinations, before any is left out."""
         total = 0
         for block in self.axes:
             count = 1
@@ -75,12 +75,12 @@ def load(path: Pathish) -> Grid:
     """Read a grid file and check its shape; its parameters are checked by :func:`pipeline.experiments.plan.expand`.
 
     Raises:
-        FileFormatError: it cannot be read.
-        ParamsError: it is no YAML, or all that is wrong with it, one line each.
+        FileFormatError: the file cannot be read.
+        ParamsError: the file is not YAML, or not a grid; with all errors, one line each.
     """
     values = _read(path)
     if not isinstance(values, dict) or "blocks" not in values:
-        raise ParamsError("is no grid: it has no `blocks`", where=path, todo="See recipes/grid.yaml for one.")
+        raise ParamsError("is not a grid: it has no `blocks`", where=path, todo="See recipes/grid.yaml for one.")
     values = {"name": _default_name(Path(path)), **values}
     problems = _single_values(values) + _twice(values)
     if not problems:
@@ -88,11 +88,10 @@ def load(path: Pathish) -> Grid:
             return Grid.model_validate(values)
         except ValidationError as error:
             problems = list(dict.fromkeys(_explain(item) for item in error.errors()))
-    raise ParamsError("\n  ".join(["is no grid that can be run:", *problems]), where=path)
+    raise ParamsError("\n  ".join(["is not a grid that can be run:", *problems]), where=path)
 
 
 def _read(path: Pathish) -> Any:
-    """The file's values. A key that stands there twice is refused: the reader of lock files would take the last."""
     text = read_text(path, todo="See recipes/grid.yaml for one.")
     try:
         return yaml_reader.parse(text, path)
@@ -105,7 +104,7 @@ def _default_name(path: Path) -> str:
 
 
 def _single_values(values: dict[str, Any]) -> list[str]:
-    """A value that stands alone could mean itself or, where it is a list, its items: the brackets decide."""
+    """Return an error for each value without brackets, which could mean itself or, if it is a list, its items."""
     blocks = values["blocks"] if isinstance(values["blocks"], list) else []
     return [
         f"blocks[{number}].{key} = {shown(value)}: the values go in brackets (expected [{shown(value)}], "
@@ -118,7 +117,7 @@ def _single_values(values: dict[str, Any]) -> list[str]:
 
 
 def _twice(values: dict[str, Any]) -> list[str]:
-    """Parameters that are set in two places."""
+    """Return an error for each parameter that is set in two places."""
     fixed = values.get("set")
     blocks = values["blocks"] if isinstance(values["blocks"], list) else []
     problems = []

@@ -1,6 +1,6 @@
-"""What a sweep has to do, in which order: stages that experiments share are run once, before them.
+"""The jobs of a sweep, in order: stages that several experiments share run once, before the experiments.
 
-Without that, experiments that start side by side would each run the stages that they share, since none has ended yet.
+Otherwise experiments that start side by side would each run the shared stages, since none has ended yet.
 """
 
 from __future__ import annotations
@@ -9,38 +9,38 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pipeline.experiments.baseline import Ground, Stage
+from pipeline.experiments.baseline import Baseline, Stage
 from pipeline.experiments.plan import Run
 from sightword.files import canonical_json
 
 
 @dataclass(frozen=True)
 class Job:
-    """A run, or the stages that come before several."""
+    """A run, or stages that several runs share."""
 
     name: str
     run: Run
-    """The run, or one of those that it comes before."""
+    """The run, or one of the runs that share the stages."""
     stages: tuple[str, ...] = ()
-    """The stages that are shared; none: the whole experiment."""
+    """The shared stages; empty for a whole experiment."""
     makes: frozenset[str] = frozenset()
-    """What others wait for: stages, each with what it depends on."""
+    """The shared stages, each with all that it depends on, for which other jobs wait."""
     needs: frozenset[str] = frozenset()
-    """What it waits for, where some job makes it."""
+    """The shared stages that must have run before."""
 
 
-def plan(runs: Sequence[Run], ground: Ground, *, sweep: str, side_by_side: bool) -> list[Job]:
-    """The jobs of some runs: first what they share, then each.
+def plan(runs: Sequence[Run], baseline: Baseline, *, sweep: str, side_by_side: bool) -> list[Job]:
+    """Return the jobs of some runs: first the shared stages, then each run.
 
     Args:
-        runs: what is to be run.
-        ground: whose stages they go through.
-        sweep: its name, which the names of shared jobs begin with.
-        side_by_side: more than one job runs at a time; else each finds what the one before has left.
+        runs: the runs to do.
+        baseline: the project, whose stages the runs go through.
+        sweep: the sweep's name, with which the names of shared jobs begin.
+        side_by_side: several jobs run at a time; otherwise each run finds the results of earlier ones by itself.
     """
     if not side_by_side or len(runs) < 2:
         return [Job(run.name, run) for run in runs]
-    keys = [_keys(run, ground.stages(run.params)) for run in runs]
+    keys = [_keys(run, baseline.stages(run.params)) for run in runs]
     shared = {key for key, count in Counter(key for own in keys for key in own.values()).items() if count > 1}
     first: list[Job] = []
     made: set[str] = set()
@@ -58,7 +58,7 @@ def plan(runs: Sequence[Run], ground: Ground, *, sweep: str, side_by_side: bool)
 
 
 def _keys(run: Run, stages: Mapping[str, Stage]) -> dict[str, str]:
-    """For each stage all that its result depends on within a sweep: the parameters of it and of those before it."""
+    """Return for each stage all that its result depends on in a sweep: parameters of the stage and of earlier ones."""
     before = {
         name: {other for other, theirs in stages.items() if other != name and _feeds(theirs, stage)}
         for name, stage in stages.items()
@@ -77,7 +77,7 @@ def _keys(run: Run, stages: Mapping[str, Stage]) -> dict[str, str]:
 
 
 def _feeds(one: Stage, other: Stage) -> bool:
-    """Whether the other reads what one writes."""
+    """Return whether one stage writes what the other reads."""
     return any(
         dep == out or dep.startswith(f"{out}/") or out.startswith(f"{dep}/") for out in one.outs for dep in other.deps
     )

@@ -1,15 +1,14 @@
-"""The experiments of a grid: their parameters, checked, and their names."""
+"""The experiments of a grid: checked parameters, and names."""
 
 from __future__ import annotations
 
 import copy
-import difflib
 import hashlib
 import io
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +17,15 @@ from pipeline.lineage import documents
 from pipeline.params import params_file
 from sightword.errors import ParamsError
 from sightword.files import canonical_json
+from sightword.text import and_more, flat, guess
 
 MOST = 100_000
-"""Experiments of one sweep."""
+"""Number of experiments of one sweep at most."""
 LONGEST = 100
-"""Letters of an experiment's name; longer ones are cut, and told apart by a hash."""
+"""Letters of an experiment's name; longer names are cut and end with a hash."""
 SHOWN = 20
-"""Faults that a message names."""
+"""Errors that a message names."""
+_LINE = "\n  "
 
 
 @dataclass(frozen=True)
@@ -33,30 +34,30 @@ class Run:
 
     name: str
     values: dict[str, Any]
-    """The parameters that its block and the seeds set, by their full names."""
+    """The parameters set by its block and the seeds, by full names."""
     changes: dict[str, Any]
-    """These, and those that are the same in the whole sweep."""
+    """These parameters, and those that are the same in the whole sweep."""
     params: dict[str, dict[str, Any]]
     """All parameters, checked, by section."""
 
 
 def expand(grid: Grid, base: str, where: object) -> list[Run]:
-    """All experiments of a grid, in its order; nothing wrong gets through.
+    """Return all experiments of a grid, in its order.
 
     Args:
         grid: the grid.
-        base: the text of the parameter file that it starts from.
+        base: the text of the parameter file that all experiments start from.
         where: the grid's file, for messages.
 
     Raises:
-        ParamsError: unknown parameters, wrong values, experiments that are there twice, or too many of them.
+        ParamsError: unknown parameters, wrong values, equal experiments, or too many of them.
     """
     if grid.size > MOST:
         raise ParamsError(f"makes {grid.size:,} experiments", where=where, expected=f"at most {MOST:,}")
     plain = documents.parse(base, "params")
     params_file.check(plain, where=grid.base or "params.yaml")
     named = [*grid.set, *(key for block in grid.axes for key in block), *(key for one in grid.exclude for key in one)]
-    _known(dict.fromkeys(named), plain, where)
+    _check_names(dict.fromkeys(named), plain, where)
     combinations = _combinations(grid, where)
     checked = _checked(grid, combinations, plain, where)
     _no_duplicates(combinations, checked, where)
@@ -66,31 +67,14 @@ def expand(grid: Grid, base: str, where: object) -> list[Run]:
     ]
 
 
-def differing(run: Run, base: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The parameters of a run that are not those of the base, by their full names."""
-    mine, theirs = dict(leaves(run.params)), dict(leaves(base))
-    return {key: value for key, value in mine.items() if key not in theirs or theirs[key] != value}
-
-
-def leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every parameter with its full name."""
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
-
-
-def _known(keys: Mapping[str, Any], base: Mapping[str, Any], where: object) -> None:
-    known = dict(leaves(base))
+def _check_names(keys: Iterable[str], base: Mapping[str, Any], where: object) -> None:
+    known = flat(base)
     problems = []
     for key in keys:
-        if key in known:
-            continue
-        near = difflib.get_close_matches(str(key), known, n=1)
-        inside = [name for name in known if name.startswith(f"{key}.")]
-        guess = f" (did you mean {near[0]!r}?)" if near else f" (it holds {', '.join(inside[:3])} …)" if inside else ""
-        problems.append(f"{key}: no such parameter{guess}")
+        if key not in known:
+            inside = [name for name in known if name.startswith(f"{key}.")]
+            hint = f" (it holds {', '.join(inside[:3])} …)" if inside else ""
+            problems.append(f"{key}: no such parameter{guess(key, known) or hint}")
     if problems:
         raise ParamsError("\n  ".join(["has unknown parameters:", *problems]), where=where, expected="section.key")
 
@@ -115,7 +99,7 @@ def _has(values: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 def _checked(
     grid: Grid, combinations: Sequence[dict[str, Any]], base: Mapping[str, Any], where: object
 ) -> list[dict[str, dict[str, Any]]]:
-    """The whole parameters of each combination, as the stages will see them."""
+    """Return all parameters of each combination, as the stages will see them."""
     found, problems = [], dict[str, dict[str, Any]]()
     for values in combinations:
         whole = copy.deepcopy(dict(base))
@@ -130,15 +114,13 @@ def _checked(
             continue
         found.append({name: section.model_dump() for name, section in sections.items()})
     if problems:
-        lines = [f"{line}\n    in {_shown(values)}" for line, values in list(problems.items())[:SHOWN]]
-        if len(problems) > SHOWN:
-            lines.append(f"and {len(problems) - SHOWN} more")
-        raise ParamsError("\n  ".join(["has values that no stage accepts:", *lines]), where=where)
+        lines = [f"{line}\n    in {_shown(values)}" for line, values in problems.items()]
+        raise ParamsError(f"has values that no stage accepts:\n  {and_more(lines, SHOWN, between=_LINE)}", where=where)
     return found
 
 
 def _place(values: Any, key: str) -> tuple[Any, str]:
-    """Where a parameter stands: the section that holds it, and its last name."""
+    """Return the mapping that holds a parameter, and the parameter's last name."""
     *above, last = key.split(".")
     for part in above:
         values = values[part]
@@ -153,11 +135,10 @@ def _no_duplicates(combinations: Sequence[dict[str, Any]], checked: Sequence[Any
         if other is not values:
             problems.append(f"{_shown(values)}\n    is the same as {_shown(other)}")
     if problems:
-        more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
         raise ParamsError(
-            "\n  ".join(["has the same experiment twice:", *problems[:SHOWN], *more]),
+            f"has the same experiment twice:\n  {and_more(problems, SHOWN, between=_LINE)}",
             where=where,
-            todo="\nTake one out, or leave it out by `exclude`.",
+            todo="\nRemove one, or leave it out by `exclude`.",
         )
 
 
@@ -166,9 +147,9 @@ def _shown(values: Mapping[str, Any]) -> str:
 
 
 def _names(sweep: str, combinations: Sequence[dict[str, Any]]) -> list[str]:
-    """A name for each combination that depends on its own values only, and that git and a shell take as it is.
+    """Return a name for each combination, made of its own values only and of letters that git and a shell accept.
 
-    Words stand alone, all else follows the parameter's name: ``grid-gru-hidden512-seed0``.
+    A value that is a word stands alone; other values follow the parameter's name: ``grid-gru-hidden512-seed0``.
     """
     plain = [_name(sweep, values) for values in combinations]
     counts = Counter(name for name, _ in plain)
@@ -179,7 +160,7 @@ def _names(sweep: str, combinations: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _name(sweep: str, values: Mapping[str, Any]) -> tuple[str, bool]:
-    """The name, and whether it says all."""
+    """Return the name, and whether the name is neither cut nor changed."""
     wanted = "-".join([sweep, *(_word(key, value) for key, value in values.items())])
     clean = re.sub(r"[^A-Za-z0-9_+.-]+|\.\.+", "_", wanted)
     short = clean[:LONGEST].rstrip("-.")
@@ -200,7 +181,7 @@ def _hash(values: Mapping[str, Any]) -> str:
 
 
 def written(base: str, run: Run) -> str:
-    """The ``params.yaml`` of a run: the base's text with other values, its comments kept."""
+    """Return the ``params.yaml`` of a run: the base's text with other values and the same comments."""
     from ruamel.yaml import YAML
     from ruamel.yaml.representer import RoundTripRepresenter
 

@@ -1,8 +1,8 @@
-"""Ends what a sweep has started when the sweep itself is gone, by whatever way.
+"""A guard that ends the processes of a sweep after the sweep's own process is gone, however it ended.
 
-A killed process cannot clean up. This one reads from it which process groups there are (``+123`` begun, ``-123``
-ended), and when the pipe closes it ends those that are left. Run as a program; it imports nothing but the standard
-library, and holds the sweep's lock until all is quiet.
+A killed process cannot clean up. The guard reads the sweep's process groups from a pipe (``+123`` begun, ``-123``
+ended), and when the pipe closes it ends the groups that are left. The guard is run as a program, imports only the
+standard library, and holds the sweep's lock until all processes have ended.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import time
 from collections.abc import Callable
 
 GRACE = 10.0
-"""Seconds from asking a process to end to ending it."""
+"""Seconds between the request to end and the kill."""
 
 
 def end(groups: set[int], grace: float = GRACE, reap: Callable[[], object] = lambda: None) -> None:
-    """End all processes of some groups: ask, wait, then kill.
+    """End all processes of some process groups: ask, wait, then kill.
 
     Args:
-        groups: their numbers.
-        grace: seconds from the one to the other.
-        reap: called while it waits; who has started the processes asks for their exit codes in it, since until then
-            they count as there.
+        groups: the numbers of the groups.
+        grace: seconds from the request to the kill.
+        reap: called while waiting, so that the parent of the processes collects their exit codes; a process counts as
+            running until then.
     """
     for group in groups:
         _send(group, signal.SIGTERM)
@@ -40,7 +40,7 @@ def end(groups: set[int], grace: float = GRACE, reap: Callable[[], object] = lam
 
 
 def _send(group: int, number: int) -> bool:
-    """Whether the group is still there."""
+    """Send a signal to a group, and return whether the group exists."""
     try:
         os.killpg(group, number)
     except ProcessLookupError:
@@ -51,8 +51,8 @@ def _send(group: int, number: int) -> bool:
 
 
 def main() -> None:
-    """Read the pipe to its end, then end what is left."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # those meant for the sweep
+    """Read the pipe to its end, then end the groups that are left."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # signals meant for the sweep
         signal.signal(number, signal.SIG_IGN)
     groups: set[int] = set()
     for line in sys.stdin:

@@ -1,4 +1,4 @@
-"""Where experiments run side by side: one slot for each GPU that is visible, or shares of the cores."""
+"""Slots, in which experiments run side by side: one for each visible GPU, or shares of the cores."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 from sightword.errors import SetupError
 from sightword.machine import Machine, current
+from sightword.text import last_line
 
 CORES = 2
-"""Cores of a slot on a CPU, where their number is not given."""
+"""Default number of cores of a slot on a CPU."""
 MEMORY = 4 * 2**30
-"""Bytes of memory of such a slot."""
+"""Default bytes of memory of a slot on a CPU."""
 MOST = 256
 
 
@@ -25,22 +26,22 @@ class Slot:
     number: int
     """From 1."""
     place: str
-    """``cpu``, or the GPU."""
+    """``cpu``, or ``GPU`` with its number."""
     environment: dict[str, str]
-    """What its processes find set beside what is set here."""
+    """Additional environment variables of its processes."""
 
 
 def choose(wanted: int | None, experiments: int, *, environment: Mapping[str, str] = os.environ) -> list[Slot]:
-    """The slots of this machine.
+    """Return the slots of this machine.
 
     Args:
-        wanted: how many; default: one for each visible GPU, else one for every two cores and 4 GiB of memory.
-        experiments: how many the whole sweep has; no more slots than that. Not those that are left: a half-done
-            training goes on only with as many threads as it began with.
-        environment: of this process.
+        wanted: the number of slots; default: one for each visible GPU, else for every two cores and 4 GiB of memory.
+        experiments: the number of experiments in the whole sweep, which is the most slots. The number of those left
+            would not do: a training run resumes only with its first number of threads.
+        environment: the environment of this process.
 
     Raises:
-        SetupError: a setting of the machine is wrong, or no GPU is there though one was asked for.
+        SetupError: a setting of the machine is wrong, or the requested GPU does not exist.
     """
     machine = current()
     gpus = [] if machine.device == "cpu" else _gpus(machine.device, environment)
@@ -56,19 +57,19 @@ def choose(wanted: int | None, experiments: int, *, environment: Mapping[str, st
 def _place(
     gpus: Sequence[str], number: int, share: str, machine: Machine, environment: Mapping[str, str]
 ) -> tuple[str, dict[str, str]]:
-    """Where a slot works, and its environment: what the user has set of threads stays."""
+    """Return a slot's place and environment; the user's own settings of threads stay."""
     own = {"SIGHTWORD_STORE": str(machine.store), "SIGHTWORD_SCRATCH": str(machine.scratch)}
     for variable in ("SIGHTWORD_THREADS", "SIGHTWORD_WORKERS"):
         own[variable] = environment.get(variable) or share
     if not gpus:
         return "cpu", own
     gpu = gpus[number % len(gpus)]
-    # `cuda`, not `auto`: an experiment that cannot have its GPU must not go on slowly on the CPU
+    # `cuda`, not `auto`: an experiment that cannot use its GPU must fail, not run slowly on the CPU
     return f"GPU {gpu}", own | {"CUDA_VISIBLE_DEVICES": gpu, "SIGHTWORD_DEVICE": "cuda"}
 
 
 def _gpus(device: str, environment: Mapping[str, str]) -> list[str]:
-    """The GPUs that torch sees, as ``CUDA_VISIBLE_DEVICES`` names them."""
+    """Return the GPUs that torch sees, with their names in ``CUDA_VISIBLE_DEVICES``."""
     listed = environment.get("CUDA_VISIBLE_DEVICES")
     if listed is not None and listed.strip() in ("", "-1"):
         return []
@@ -79,18 +80,17 @@ def _gpus(device: str, environment: Mapping[str, str]) -> list[str]:
 
 
 def _count() -> int:
-    """How many GPUs torch sees; asked in a process of its own, which leaves none of them in use here."""
+    """Return the number of GPUs that torch sees; another process asks, so that this one holds no GPU."""
     code = "import torch; print(torch.cuda.device_count())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603 - fixed words
     text = done.stdout.strip()
     if done.returncode or not text.isdigit():
-        said = done.stderr.strip().splitlines() or ["it said nothing"]
-        raise SetupError(f"torch cannot say what GPUs there are: {said[-1]}", todo="Set SIGHTWORD_DEVICE=cpu.")
+        raise SetupError(f"torch cannot list the GPUs: {last_line(done.stderr)}", todo="Set SIGHTWORD_DEVICE=cpu.")
     return int(text)
 
 
 def _memory() -> int:
-    """Bytes of this machine's memory."""
+    """Return the bytes of this machine's memory."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError):

@@ -10,7 +10,7 @@ import fake_dvc
 import pytest
 from swept_project import Project
 
-from pipeline.cli import sweeps
+from pipeline.experiments import clones
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def build(tmp_path, repository, monkeypatch):
     def made(below: str = ".") -> Project:
         found = Project(tmp_path / "project", repository, below)
         monkeypatch.setenv("FAKE_DVC", str(found.calls_folder))
-        monkeypatch.setattr(sweeps, "DVC", [sys.executable, fake_dvc.__file__])
+        monkeypatch.setattr(clones, "DVC", [sys.executable, fake_dvc.__file__])
         monkeypatch.chdir(found.folder)
         subprocess.run(["git", "init", "-q", str(found.root)], check=True)
         found.commit()

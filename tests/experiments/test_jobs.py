@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 from swept_project import STAGES
 
 from pipeline.experiments import jobs, plan
-from pipeline.experiments.baseline import Ground
+from pipeline.experiments.baseline import Baseline
 from pipeline.experiments.grid import Grid
 from pipeline.lineage import documents
 
@@ -26,7 +26,7 @@ def base(repository):
 
 @pytest.fixture(scope="module")
 def ground(repository):
-    found = Ground(repository, repository, "0" * 40)
+    found = Baseline(repository, repository, "0" * 40)
     found.__dict__["described"] = documents.parse(STAGES, "dvc.yaml")["stages"]
     return found
 

@@ -11,10 +11,11 @@ import pytest
 from checkout import Checkout
 from ruamel.yaml import YAML
 from small_run import forget
+from swept_project import sections
 
 GRID = """\
 name: g
-set: {train.epochs: 12, train.cycle: 12, select.members: 1, train.hidden: 8}
+set: {train.epochs: 12, train.cycle: 12, train.hidden: 8}
 blocks:
   - train.cell: [gru, lstm]
     train.batch: [8]
@@ -35,6 +36,8 @@ def copy(repository, tmp_path):
     for section in ("plots", "artifacts"):
         del pipeline[section]
     yaml.dump(pipeline, found.folder / "dvc.yaml")
+    params = (found.folder / "params.yaml").read_text()
+    (found.folder / "params.yaml").write_text(sections(params, (found.folder / "dvc.yaml").read_text()))
     forget(found)
     found.run("git", "add", "-A")
     found.run("git", "commit", "-qm", "few pictures")

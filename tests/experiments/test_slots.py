@@ -105,5 +105,5 @@ def test_torch_is_asked_in_a_process_of_its_own(monkeypatch):
     assert slots._count() == 0
     monkeypatch.setenv("PYTHONPATH", "/nowhere")
     monkeypatch.setattr(slots.sys, "executable", "/bin/false")
-    with pytest.raises(SetupError, match="torch cannot say"):
+    with pytest.raises(SetupError, match="torch cannot list"):
         slots._count()

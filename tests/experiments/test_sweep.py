@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli import main
-from pipeline.experiments import reaper, slots
-from pipeline.experiments import runner as work_module
+from pipeline.experiments import reaper, runner, slots
 
 GRID = "name: g\nblocks:\n  - train.margin: [{}]\n"
 
@@ -117,15 +116,15 @@ def test_what_waits_for_shared_stages_that_fail_fails_with_their_reason(project,
 
 
 def test_a_held_lock_is_waited_for(project, monkeypatch, capsys):
-    monkeypatch.setattr(work_module, "WAIT", 0.1)
+    monkeypatch.setattr(runner, "WAIT", 0.1)
     assert sweep(project, "0.7") == 0
     assert capsys.readouterr().err.count("another process holds a lock") == 2
     assert (folder(project) / "logs/g-margin0.7.log").read_text().count("Unable to acquire") == 2
 
 
 def test_a_lock_that_stays_held_is_a_failure(project, monkeypatch, capsys):
-    monkeypatch.setattr(work_module, "WAIT", 0.01)
-    monkeypatch.setattr(work_module, "TRIES", 2)
+    monkeypatch.setattr(runner, "WAIT", 0.01)
+    monkeypatch.setattr(runner, "TRIES", 2)
     assert sweep(project, "0.7") == 1
     assert "Unable to acquire lock" in capsys.readouterr().err
 
@@ -308,4 +307,4 @@ def test_the_guard_ends_only_what_is_still_there():
 def test_the_tail_of_a_log_leaves_progress_bars_and_empty_lines_out(tmp_path):
     log = tmp_path / "log"
     log.write_bytes(b"x" * 30_000 + b"\na\n\n 10%\r 50%\r100% done\nb\r\n\xff\n")
-    assert work_module.tail(log, 4) == ["a", "100% done", "b", "\ufffd"]
+    assert runner.tail(log, 4) == ["a", "100% done", "b", "\ufffd"]

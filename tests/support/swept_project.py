@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +41,13 @@ stages:
 """
 
 
+def sections(params: str, stages: str) -> str:
+    """The sections of a parameter file that are stages of a ``dvc.yaml``."""
+    names = re.findall(r"^  (\w+):$", stages, re.MULTILINE)
+    found = re.split(r"^(?=\w+:)", params, flags=re.MULTILINE)
+    return "".join(part for part in found if part.partition(":")[0] in names)
+
+
 class Project:
     """A project that a sweep can be run in.
 
@@ -57,7 +64,7 @@ class Project:
         for name in ("recipes", ".dvc", "data/raw/sample"):
             (self.folder / name).mkdir(parents=True)
         for name in ("params.yaml", "recipes/sample.yaml"):
-            shutil.copy(repository / "recipes/sample.yaml", self.folder / name)
+            self.write(name, sections((repository / "recipes/sample.yaml").read_text(), STAGES))
         self.write(".dvc/.gitignore", "/tmp\n/config.local\n/cache\n")
         self.write(".gitignore", "/data/raw/own\n/runs/\n")
         self.write("data/raw/sample/scenes.yaml", "")
@@ -99,8 +106,8 @@ class Project:
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """The command in a process of its own."""
         code = (
-            "import sys; from pipeline.cli import main, sweeps; "
-            f"sweeps.DVC[:] = {[sys.executable, fake_dvc.__file__]!r}; sys.exit(main(sys.argv[1:]))"
+            "import sys; from pipeline.cli import main; from pipeline.experiments import clones; "
+            f"clones.DVC[:] = {[sys.executable, fake_dvc.__file__]!r}; sys.exit(main(sys.argv[1:]))"
         )
         return subprocess.Popen(
             [sys.executable, "-c", code, "sweep", *arguments],

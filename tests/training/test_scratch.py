@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from sightword.training import scratch
 from sightword.training.scratch import clear, take_folder
 
 
@@ -93,22 +92,22 @@ def test_what_another_process_works_in_stays_however_old_it_is(tmp_path):
     assert names(tmp_path) == ["a", "a.lock"]  # the first is half done, the second was of use to that process only
 
 
-def test_a_lock_that_was_removed_while_it_was_taken_is_none(tmp_path, monkeypatch):
-    """Else two processes would each hold one of that name."""
-    real, times = fcntl.flock, 0
+def test_a_folder_is_taken_over_while_its_lock_is_removed(tmp_path):
+    """The lock must be one on the file that is there, or two processes would each hold one of that name."""
+    begun, taken = threading.Event(), []
 
-    def flock(file, operation):
-        nonlocal times
-        times += 1
-        if times == 1:
-            (tmp_path / "a.lock").unlink()
-        if times == 2:
-            (tmp_path / "a.lock").unlink()
-            (tmp_path / "a.lock").touch()
-        real(file, operation)
+    def finish() -> None:
+        with take_folder(tmp_path, "a") as folder:
+            begun.set()
+            time.sleep(0.1)
+            folder.rmdir()
 
-    monkeypatch.setattr(fcntl, "flock", flock)
-    with take_folder(tmp_path, "a") as own:
-        assert own.name == "a"
-        assert times == 3
-        assert scratch._take(tmp_path / "a.lock") is None
+    thread = threading.Thread(target=finish)
+    thread.start()
+    begun.wait()
+    with take_folder(tmp_path, "a") as first:
+        thread.join()
+        with take_folder(tmp_path, "a") as second:
+            taken = [first.name, second.name]
+    assert taken[0] == "a"
+    assert taken[1].startswith("a.")

@@ -1,0 +1,104 @@
+"""The steps of a sweep around its run: base parameters, state, and the table of results."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from pipeline.experiments import results, runner
+from pipeline.experiments.baseline import Baseline
+from pipeline.experiments.clones import run_dvc
+from pipeline.experiments.grid import Grid
+from pipeline.experiments.plan import Run
+from pipeline.lineage import documents
+from pipeline.params import recipes
+from pipeline.pipelines import Pipeline, of_sections
+from sightword.errors import FileFormatError, SightwordError
+from sightword.files import read_json, read_text
+from sightword.text import flat
+
+
+def pipeline_of(grid: Grid, project: Path) -> Pipeline:
+    """Return the pipeline whose parameters a grid sets.
+
+    Raises:
+        FileFormatError: a ``dvc.yaml`` cannot be read.
+    """
+    keys = [*grid.set, *(key for block in grid.axes for key in block)]
+    return of_sections(dict.fromkeys(key.partition(".")[0] for key in keys), project)
+
+
+def base_params(grid: Grid, project: Path) -> tuple[str, str]:
+    """Return the text of the parameters that all experiments start from, and their source.
+
+    Raises:
+        FileFormatError, ParamsError: there is no such file or recipe.
+    """
+    if grid.base is None:
+        params = pipeline_of(grid, project).params
+        return read_text(project / params, todo="Write one with `sightword recipe NAME`."), params
+    own = os.sep in grid.base or grid.base.endswith((".yaml", ".yml"))
+    recipe = recipes.find(str(project / grid.base) if own else grid.base, project)
+    return read_text(recipe.path), f"the recipe {recipe.name}"
+
+
+def ignored_params(grid: Grid, project: Path, base: str) -> list[str]:
+    """Return the parameters of ``params.yaml`` that differ from another base, and are not used."""
+    if grid.base is None:
+        return []
+    try:
+        params = pipeline_of(grid, project).params
+        mine = flat(documents.parse(read_text(project / params), params))
+    except (SightwordError, AttributeError):
+        return []
+    theirs = flat(documents.parse(base, "recipe"))
+    return [key for key in mine if mine[key] != theirs.get(key)]
+
+
+def states(folder: Path, runs: Sequence[Run], done: Collection[str], taken: Collection[str]) -> dict[str, str]:
+    """Return the state of each run that was begun: done, running, half done, failed, or other parameters.
+
+    Args:
+        folder: the sweep's folder.
+        runs: the runs.
+        done: the names of runs that are experiments already.
+        taken: the names of experiments with other parameters.
+    """
+    try:
+        recorded = read_json(folder / runner.STATE)
+    except FileFormatError:
+        recorded = {}
+    begun = "half done" if runner.find_process(folder) is None else "running"
+    words = {"started": begun, "again": begun, "failed": "failed"}
+    found = {}
+    for run in runs:
+        last = recorded.get(run.name, {}).get("state", "")
+        state = "done" if run.name in done else words.get(last, "other parameters" if run.name in taken else "")
+        if state:
+            found[run.name] = state
+    return found
+
+
+def run_table(runs: Sequence[Run], states: dict[str, str]) -> list[list[str]]:
+    """Return the header and one row for each run: name, state, values."""
+    keys = list(dict.fromkeys(key for run in runs for key in run.values))
+    rows = [
+        [run.name, states.get(run.name, "to do"), *(str(run.values[key]) if key in run.values else "-" for key in keys)]
+        for run in runs
+    ]
+    return [["experiment", "state", *keys], *rows]
+
+
+def result_table(
+    baseline: Baseline, names: Collection[str], metrics: Sequence[str], *, exact: bool
+) -> list[list[str]] | None:
+    """Return the table of the sweep's results, seeds together; None without results.
+
+    Raises:
+        ParamsError: no experiment has one of the metrics.
+    """
+    shown = run_dvc("exp", "show", "--json", "--rev", baseline.commit, folder=baseline.project)
+    found = [one for one in results.read(json.loads(shown)).experiments if one.name in names]
+    return results.table(results.groups(found, metrics), exact=exact) if found else None
