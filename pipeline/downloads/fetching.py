@@ -21,10 +21,10 @@ from typing import Any, Literal
 
 from pipeline.downloads.preparation import PREPARATIONS
 from pipeline.downloads.sources import Source
-from pipeline.downloads.transfer import Patience, Resuming, UnreachableError, need_room, writing
 from pipeline.downloads.unpacking import unpack
 from sightword.errors import DownloadError
 from sightword.files import sha256_file, write_text
+from sightword.transfer import Patience, Resuming, UnreachableError, need_room, writing
 
 log = logging.getLogger(__name__)
 

@@ -23,8 +23,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Literal
 
-from pipeline.downloads.transfer import need_room, writing
 from sightword.errors import DownloadError
+from sightword.transfer import need_room, writing
 
 RATIO = 100
 """So many bytes may come of each byte of the archive; texts reach 10, pictures 1."""

@@ -22,7 +22,7 @@ def test_with_a_fitting_torch_nothing_is_done() -> None:
         "import sys, types\n"
         "good = types.ModuleType('torchvision'); good.models = types.ModuleType('torchvision.models')\n"
         "sys.modules.update({'torchvision': good, 'torchvision.models': good.models})\n"
-        "from pipeline.features import vision\n"
+        "from sightword.features import vision\n"
         "assert vision.torchvision is good and vision._libraries == []\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
