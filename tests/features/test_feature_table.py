@@ -182,9 +182,9 @@ def test_files_that_are_none(tmp_path) -> None:
         read_features(path)
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(FileFormatError, match="is no plain file"):
+    with pytest.raises(FileFormatError, match="is not a plain file"):
         read_features(path)
-    with pytest.raises(FileFormatError, match="is no plain file"):
+    with pytest.raises(FileFormatError, match="is not a plain file"):
         read_features(tmp_path)
 
 
