@@ -5,55 +5,57 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from pathlib import Path
 
 import first_party
 import pytest
 from checkout import Checkout
 from ruamel.yaml import YAML
 
-from pipeline.params import params_file
+from pipeline.pipelines import by_stage, pipelines
 
-NAMES = list(params_file.SECTIONS)
-
-
-@pytest.fixture(scope="module")
-def dvc_yaml(repository):
-    return YAML(typ="safe", pure=True).load((repository / "dvc.yaml").read_text())
+REPOSITORY = Path(__file__).parents[1]
+PIPELINES = pipelines(REPOSITORY)
+STAGES = [(pipeline, name) for pipeline in PIPELINES for name in pipeline.stages]
+each_stage = pytest.mark.parametrize(("pipeline", "name"), STAGES, ids=[name for _, name in STAGES])
 
 
 def code_deps(stage):
     return [dep for dep in stage["deps"] if dep.startswith(("sightword/", "pipeline/", "stages/"))]
 
 
-def test_one_name_per_stage_everywhere(repository, dvc_yaml):
-    assert list(dvc_yaml["stages"]) == NAMES
-    values = YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text())
-    assert list(values) == NAMES
-    for name in NAMES:
-        assert (repository / "stages" / f"{name}.py").is_file()
+def test_one_name_per_stage_everywhere(repository):
+    assert list(by_stage(repository)) == [name for _, name in STAGES]
+    for pipeline in PIPELINES:
+        values = YAML(typ="safe", pure=True).load((repository / pipeline.params).read_text())
+        assert list(values) == list(pipeline.stages)
+        for name in pipeline.stages:
+            assert (repository / "stages" / f"{name}.py").is_file()
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_deps_name_all_the_code_and_no_more(repository, dvc_yaml, name):
+@each_stage
+def test_deps_name_all_the_code_and_no_more(repository, pipeline, name):
     needed = first_party.needed_files(repository, f"stages.{name}")
-    deps = code_deps(dvc_yaml["stages"][name])
+    deps = code_deps(pipeline.stages[name])
     missing = sorted(path for path in needed if not any(path == dep or path.startswith(f"{dep}/") for dep in deps))
-    assert not missing, f"add to the deps of {name} in dvc.yaml:\n" + "\n".join(f"      - {path}" for path in missing)
+    where = f"{name} in {pipeline.dvc_yaml}"
+    assert not missing, f"add to the deps of {where}:\n" + "\n".join(f"      - {path}" for path in missing)
     idle = [dep for dep in deps if not any(path == dep or path.startswith(f"{dep}/") for path in needed)]
-    assert not idle, f"deps of {name} that its code never imports: {idle}"
+    assert not idle, f"deps of {where} that its code never imports: {idle}"
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_each_stage_is_described_and_reads_its_own_section_only(dvc_yaml, name):
-    stage = dvc_yaml["stages"][name]
+@each_stage
+def test_each_stage_is_described_and_reads_its_own_section_only(pipeline, name):
+    stage = pipeline.stages[name]
     assert stage["cmd"] == f"python -m stages {name}"
     assert len(stage["desc"]) > 20
-    assert stage["params"] == [name]
+    assert stage["params"] == ([{pipeline.params: [name]}] if pipeline.folder else [name])
 
 
-def test_nothing_persists_metrics_are_in_git_and_all_else_is_in_the_cache(dvc_yaml):
+def test_nothing_persists_metrics_are_in_git_and_all_else_is_in_the_cache():
     """One plain output outside DVC's cache, and its run-cache would not remember the stage."""
-    for stage in dvc_yaml["stages"].values():
+    for pipeline, name in STAGES:
+        stage = pipeline.stages[name]
         assert "plots" not in stage
         for out in stage.get("outs", []):
             assert isinstance(out, str), out
@@ -103,8 +105,8 @@ FLOORS = [
     ),
     *("sightword/images sightword/captions", "sightword/features sightword/model", "sightword/pairs sightword/encoder"),
     *("sightword/search sightword/retrieval", "sightword/training", "sightword/selection", "sightword/report"),
-    *("pipeline/params pipeline/lineage", "pipeline/comparison pipeline/downloads", "pipeline/experiments"),
-    *("pipeline/doctor", "pipeline/cli", "stages"),
+    *("pipeline/pipelines", "pipeline/lineage", "pipeline/params", "pipeline/comparison pipeline/downloads"),
+    *("pipeline/experiments", "pipeline/doctor", "pipeline/cli", "stages"),
 ]
 """From the ground: a room stands on those below it, never on one beside it."""
 

@@ -1,4 +1,4 @@
-"""The command that tells how a number was made."""
+"""The commands ``audit`` and ``merge-lock``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from pipeline.cli.command import Commands, add_command
 
 AUDIT = """\
-Tell how a number, figure, model or feature file was made, back to raw data.
+Show how a number, figure, model or feature file was made, back to raw data.
 
 WHAT is a metrics file, a key in it (metrics/summary.json:image_r10), any other
 output such as plots/semantics/systems.svg, models/encoder or
@@ -45,7 +45,9 @@ def add(commands: Commands) -> None:
     for name in ("base", "ours", "theirs"):
         merge.add_argument(name, metavar=name.upper(), type=Path)
     parser = add_command(commands, "audit", AUDIT, _audit)
-    parser.add_argument("what", metavar="WHAT", nargs="?", help="what to tell of; with --diff: only what made this")
+    parser.add_argument(
+        "what", metavar="WHAT", nargs="?", help="the result; with --diff: compare only the stages that made it"
+    )
     other = parser.add_mutually_exclusive_group()
     other.add_argument("--history", metavar="KEY", help="each commit and experiment with the value of FILE:KEY")
     other.add_argument(
@@ -79,33 +81,35 @@ def _audit(arguments: argparse.Namespace) -> int:
     if arguments.history:
         from pipeline.lineage.history import history
 
-        past = history(arguments.history, project, everywhere=arguments.all)
-        _print_json(records.of_history(past)) if arguments.json else text.print_history(past)
+        past = records.of_history(history(arguments.history, project, everywhere=arguments.all))
+        _print_json(past) if arguments.json else text.print_history(past)
         return 0
     if arguments.diff:
         from pipeline.lineage.difference import difference
 
         first, second = arguments.diff
         found = difference(first, second, project, what=arguments.what or "", facts=facts, start=Path.cwd())
-        _print_json(records.of_difference(found)) if arguments.json else text.print_difference(found)
+        values = records.of_difference(found)
+        _print_json(values) if arguments.json else text.print_difference(values)
         return 0
     from pipeline.lineage.chain import audit
     from pipeline.lineage.workspace import Workspace
 
-    with _bar() as told:
+    with _bar() as report:
         result = audit(
             arguments.what, project, facts=facts, revision=arguments.rev, start=Path.cwd(),
-            workspace=Workspace(None if _is_bare(project) else project, told),
+            workspace=Workspace(None if _is_bare(project) else project, report),
         )  # fmt: skip
+    values = records.of_audit(result)
     if arguments.json:
-        _print_json(records.of_audit(result))
+        _print_json(values)
     elif arguments.html:
         from pipeline.lineage.page import write_page
 
-        write_page(arguments.html, records.of_audit(result))
+        write_page(arguments.html, values)
         print(f"{arguments.html}: how {result.subject.what} was made")
     else:
-        text.print_audit(result, brief=arguments.brief)
+        text.print_audit(values, brief=arguments.brief)
     return 1 if result.stages("contradicted") else 0
 
 
@@ -186,11 +190,18 @@ def _verify(arguments: argparse.Namespace, project: Path, facts: list[Path]) -> 
         place: Any = nullcontext(str(arguments.keep.resolve()))
     else:
         place = tempfile.TemporaryDirectory(prefix="sightword-verify-")
-    with place as folder, _bar() as told:
+    with place as folder, _bar() as report:
         found = verify(
-            arguments.verify, project, Path(folder), revision=arguments.rev, facts=facts, warm=arguments.warm, told=told
+            arguments.verify,
+            project,
+            Path(folder),
+            revision=arguments.rev,
+            facts=facts,
+            warm=arguments.warm,
+            report=report,
         )
-    _print_json(records.of_verification(found)) if arguments.json else text.print_verification(found)
+    values = records.of_verification(found)
+    _print_json(values) if arguments.json else text.print_verification(values)
     return 0 if found.same else 1
 
 

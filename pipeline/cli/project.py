@@ -162,24 +162,16 @@ def _plot(arguments: argparse.Namespace, found: list[Group]) -> None:
 
 
 def _exp_show(name: str | None) -> Any:
-    """What ``dvc exp show --json`` says: read from a file or a pipe, or asked here."""
+    """Return the values of ``dvc exp show --json``: from a file or a pipe, or from DVC itself."""
     import json
-    import subprocess
 
-    from sightword.errors import FileFormatError, SetupError
+    from pipeline.experiments.clones import run_dvc
+    from sightword.errors import FileFormatError
     from sightword.files import read_json
 
     if name not in (None, "-"):
         return read_json(name)
-    if name is None:
-        command = [sys.executable, "-m", "dvc", "exp", "show", "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - fixed words
-        if done.returncode:
-            said = done.stderr.strip().splitlines() or ["it said nothing"]
-            raise SetupError(f"dvc exp show failed: {said[-1].removeprefix('ERROR: ')}", where=Path.cwd())
-        text = done.stdout
-    else:
-        text = sys.stdin.read()
+    text = sys.stdin.read() if name else run_dvc("exp", "show", "--json", folder=Path.cwd())
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

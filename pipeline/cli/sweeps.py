@@ -72,7 +72,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
             f"--only {arguments.only.pattern}: no experiment has such a name", where=arguments.grid,
             expected=f"part of a name such as {every[0].name}",
         )  # fmt: skip
-    here = baseline.find_baseline(project)
+    here = baseline.find_baseline(project, sweep.pipeline_of(wanted, project).folder)
     folder = project / ".dvc" / "tmp" / "sweeps" / wanted.name
     done, taken = here.done(runs)
     if arguments.status:

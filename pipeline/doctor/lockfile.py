@@ -22,7 +22,9 @@ from pipeline.doctor.project import git_output
 from pipeline.lineage import documents
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.evidence import FETCH, Evidence, Records
-from pipeline.lineage.lock import LOCK, Lock, read_lock, tracked_hashes, within
+from pipeline.lineage.lock import Lock, tracked_hashes, within
+from pipeline.lineage.locks import lock_here
+from pipeline.pipelines import PARAMS, by_stage, pipelines
 from sightword.errors import SetupError, SightwordError
 from sightword.files import read_text
 from sightword.text import last_line
@@ -41,13 +43,16 @@ def check_lock(project: Path, facts: Sequence[Path]) -> list[Note]:
         facts: the folders with facts of runs.
     """
     try:
-        read = {name: documents.parse(read_text(project / name), name) for name in ("dvc.yaml", "params.yaml")}
-        lock = read_lock(read_text(project / LOCK, todo="Run `dvc repro`, and commit the dvc.lock that it writes."))
-        status = _status(project)
-        for name, values in read.items():
+        stages = {name: pipeline.stages[name] for name, pipeline in by_stage(project).items()}
+        params: dict[str, Any] = {}
+        for name in (pipeline.params for pipeline in pipelines(project)):
+            values = documents.parse(read_text(project / name), name)
             if not isinstance(values, dict):
                 return [problem(f"{name} has no sections", f"`git checkout -- {name}`.")]
-        reasons = stale(status, read["dvc.yaml"], read["params.yaml"], lock, _tracked(project))
+            params |= values  # sections have the names of stages: no name is in two files
+        lock = lock_here(project)
+        status = {name.rpartition(":")[2]: changes for name, changes in _status(project).items()}
+        reasons = stale(status, {"stages": stages}, params, lock, _tracked(project))
     except SightwordError as error:
         return [problem(message(error), error.todo or "")]
     found = [replace(note, what=f"{name}: {note.what}") for name, notes in reasons.items() for note in notes]
@@ -105,9 +110,9 @@ def stale(
 
     Args:
         status: the values of ``dvc status --json``.
-        pipeline: ``dvc.yaml``.
-        params: ``params.yaml``, whose values the paths in ``dvc.yaml`` may name.
-        lock: ``dvc.lock``.
+        pipeline: ``dvc.yaml``, with the stages of all pipelines.
+        params: the sections of all ``params.yaml``, whose values the paths in ``dvc.yaml`` may name.
+        lock: of all pipelines.
         tracked: the hash of each path that is tracked by a ``.dvc`` file.
 
     Returns:
@@ -188,7 +193,7 @@ def _of_status(
         for path, state in (change.get("changed deps") or {}).items():
             if isinstance(state, Mapping):  # a parameter file
                 yield from _of_params(path, state, entry.params.get(path, {}), params)
-            elif path.endswith("params.yaml"):
+            elif path.endswith(PARAMS):
                 yield f"parameters: {path} is {state}"
             elif state != "deleted":
                 kind = "data" if path.startswith("data/") else "code"
@@ -210,7 +215,7 @@ def _of_params(
     """Yield the changed parameters of a section: DVC only names the section."""
     for section, word in state.items():
         before, now = locked.get(section), params.get(section)
-        if path != "params.yaml" or not isinstance(before, Mapping) or not isinstance(now, Mapping):
+        if not path.endswith(PARAMS) or not isinstance(before, Mapping) or not isinstance(now, Mapping):
             yield f"parameters: {section} in {path} is {word}"
             continue
         keys = [key for key in {**before, **now} if before.get(key) != now.get(key) or (key in before) != (key in now)]

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline.doctor.context import Context
 from pipeline.doctor.findings import Note, good, message, problem, warning
-from pipeline.lineage import documents
 from pipeline.lineage.cache import Cache
-from pipeline.lineage.lock import LOCK, Lock, read_lock
+from pipeline.lineage.lock import Lock
+from pipeline.lineage.locks import lock_here
+from pipeline.lineage.repository import git
 from pipeline.params import params_file
-from sightword.errors import SightwordError
-from sightword.files import read_text
+from pipeline.pipelines import DVC_YAML, LOCK, PARAMS, Pipeline, by_stage, pipelines
+from sightword.errors import LineageError, SightwordError
 from sightword.text import and_more
 
 TRACED = (
-    *("params.yaml", "dvc.yaml", LOCK, "sightword", "pipeline", "stages", "pyproject.toml", "constraints.txt"),
+    *(
+        PARAMS,
+        DVC_YAML,
+        LOCK,
+        *(f":(glob)*/{name}" for name in (PARAMS, DVC_YAML, LOCK)),
+        "sightword",
+        "pipeline",
+        "stages",
+        "pyproject.toml",
+        "constraints.txt",
+    ),
     *(".dvc/config", "data/raw"),
 )
 """The files that make a result."""
@@ -26,33 +36,38 @@ TRACED = (
 def check_files(context: Context) -> Iterator[Note]:
     """Check that ``params.yaml``, ``dvc.yaml`` and ``dvc.lock`` can be read, and that no metric was edited."""
     assert context.project is not None
-    try:
-        params_file.load(context.project / "params.yaml")
-    except SightwordError as error:
-        text = str(error).removesuffix(error.todo or "").rstrip(". \n")
-        yield problem(text, "Fix the file, or write a new one: `sightword recipe NAME`.")
-    else:
-        yield good("params.yaml: all sections are right")
-    try:
-        stages = documents.parse(read_text(context.project / "dvc.yaml"), "dvc.yaml")["stages"]
-        count = len(list(stages))
-    except SightwordError as error:
-        yield problem(str(error).rstrip("."), "Fix the file, or restore it: `git checkout -- dvc.yaml`.")
-    except (KeyError, TypeError):
-        yield problem("dvc.yaml has no stages", "Restore it: `git checkout -- dvc.yaml`.")
-    else:
-        yield good(f"dvc.yaml: {count} stages")
-    path = context.project / LOCK
-    if not path.exists():
+    every = pipelines(context.project)
+    found = [note for pipeline in every for note in _check_pipeline(pipeline)]
+    yield from found
+    if all(note.state == "ok" for note in found):
+        try:
+            by_stage(context.project)
+        except SightwordError as error:
+            yield problem(str(error), "Rename one of the two stages.")
+    if not any((context.project / pipeline.lock).exists() for pipeline in every):
         yield warning("there is no dvc.lock: nothing has run here yet", "`dvc repro`, then commit dvc.lock.")
         return
     try:
-        lock = read_lock(read_text(path))
+        lock = lock_here(context.project)
     except SightwordError as error:
         yield problem(message(error), error.todo or "Restore it: `git checkout -- dvc.lock`.")
     else:
         yield good(f"dvc.lock: {len(lock.entries)} stages (`make check-lock` checks whether it fits the code)")
         yield from _check_metrics(context.project, lock)
+
+
+def _check_pipeline(pipeline: Pipeline) -> Iterator[Note]:
+    try:
+        yield good(f"{pipeline.dvc_yaml}: {len(pipeline.stages)} stages")
+    except SightwordError as error:
+        yield problem(message(error), f"Fix the file, or restore it: `git checkout -- {pipeline.dvc_yaml}`.")
+        return
+    try:
+        params_file.load(pipeline.project / pipeline.params)
+        yield good(f"{pipeline.params}: all sections are right")
+    except SightwordError as error:
+        text = str(error).removesuffix(error.todo or "").rstrip(". \n")
+        yield problem(text, "Fix the file, or write a new one: `sightword recipe NAME`.")
 
 
 def _check_metrics(project: Path, lock: Lock) -> Iterator[Note]:
@@ -75,12 +90,11 @@ def check_git(context: Context) -> Iterator[Note]:
     assert context.project is not None
     project = context.project
     try:
-        inside = _run(project, "rev-parse", "--is-inside-work-tree")
-    except OSError:
-        yield warning("there is no git on PATH: results cannot be traced", "Install git.")
-        return
-    if inside.returncode:
-        if b"dubious ownership" in inside.stderr:
+        git(project, "rev-parse", "--is-inside-work-tree")
+    except LineageError as error:
+        if error.what.startswith("git cannot be run"):
+            yield warning("there is no git on PATH: results cannot be traced", "Install git.")
+        elif "dubious ownership" in error.what:
             yield problem(
                 "git refuses to work in another user's folder, and DVC with it",
                 f"If you trust it: `git config --global --add safe.directory {project}`.",
@@ -134,13 +148,6 @@ def _check_changes(project: Path) -> Iterator[Note]:
 def git_output(project: Path, *arguments: str) -> str | None:
     """Return git's output; None where git fails or is missing."""
     try:
-        done = _run(project, *arguments)
-    except OSError:
+        return git(project, *arguments)
+    except LineageError:
         return None
-    return None if done.returncode else done.stdout.decode(errors="replace")
-
-
-def _run(project: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    # Without optional locks a check never blocks somebody's commit.
-    command = ["git", "--no-optional-locks", *arguments]
-    return subprocess.run(command, cwd=project, capture_output=True, check=False)  # noqa: S603 - fixed words

@@ -6,6 +6,7 @@ and is reported before anything runs.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ from typing import Any
 
 from pipeline.experiments.plan import Run
 from pipeline.lineage import documents, repository
-from pipeline.lineage.facts import stage_paths
+from pipeline.lineage.facts import params_files, stage_paths
 from pipeline.params import params_file
+from pipeline.pipelines import DVC_YAML, Pipeline, pipelines
 from sightword.errors import LineageError, ParamsError, SweepError
 from sightword.text import and_more
 
@@ -45,8 +47,15 @@ class Baseline:
     root: Path
     """The folder of git's working tree."""
     project: Path
-    """The folder with ``dvc.yaml``: the root, or a folder below."""
+    """The project's folder: the root, or a folder below."""
     commit: str
+    folder: str = ""
+    """The folder of the pipeline that is run; empty for the project's own."""
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The pipeline that is run."""
+        return Pipeline(self.project, self.folder)
 
     @cached_property
     def below(self) -> str:
@@ -59,17 +68,23 @@ class Baseline:
         """The prefix of the git references of experiments from this commit."""
         return f"refs/exps/{self.commit[:2]}/{self.commit[2:]}/"
 
+    def targets(self, stages: Sequence[str]) -> list[str]:
+        """Return the arguments by which DVC runs some stages; without any, the pipeline."""
+        if not self.folder:
+            return list(stages)
+        return [f"{self.pipeline.dvc_yaml}:{name}" for name in stages] or [self.pipeline.dvc_yaml]
+
     @cached_property
     def described(self) -> Mapping[str, Any]:
-        """The stages of ``dvc.yaml`` at the commit.
+        """The stages of the pipeline's ``dvc.yaml`` at the commit.
 
         Raises:
             SweepError: ``dvc.yaml`` is missing or cannot be read.
         """
         try:
-            return dict(self._read(self.commit, "dvc.yaml")["stages"])
+            return dict(self._read(self.commit, self.pipeline.dvc_yaml)["stages"])
         except (LineageError, KeyError, TypeError, ValueError) as error:
-            raise SweepError(f"describes no stages ({error})", where="dvc.yaml") from None
+            raise SweepError(f"describes no stages ({error})", where=self.pipeline.dvc_yaml) from None
 
     def _read(self, commit: str, path: str) -> Any:
         return documents.parse(git(self.root, "show", f"{commit}:{self.below}{path}"), path)
@@ -86,7 +101,7 @@ class Baseline:
                 deps, outs = stage_paths(described, settings)
             except (KeyError, TypeError, AttributeError) as error:
                 raise SweepError(f"the stage {name} cannot be understood ({error})", where="dvc.yaml") from None
-            sections = tuple(part for part in described.get("params", []) if isinstance(part, str))
+            sections = tuple(name for names in params_files(described, self.pipeline).values() for name in names)
             found[name] = Stage(sections, tuple(deps), tuple(outs))
         return found
 
@@ -102,7 +117,7 @@ class Baseline:
 
     def _params(self, commit: str) -> dict[str, dict[str, Any]] | None:
         try:
-            checked = params_file.check(self._read(commit, "params.yaml"))
+            checked = params_file.check(self._read(commit, self.pipeline.params))
         except (LineageError, ParamsError, AttributeError, TypeError):
             return None  # an experiment of an earlier version with other parameters
         return {name: section.model_dump() for name, section in checked.items()}
@@ -120,7 +135,7 @@ class Baseline:
         every = {
             stage: None for settings in _distinct(runs, self.described) for stage in self.stages(settings).values()
         }
-        outs = {out for stage in every for out in stage.outs}
+        outs = {out for stage in every for out in stage.outs} | self._outs_of_others()
         deps = dict.fromkeys(dep for stage in every for dep in stage.deps)
         inputs = [dep for dep in deps if not _is_inside(dep, outs) and not _holds(dep, outs)]
         tracked, data = self._tracked()
@@ -136,6 +151,16 @@ class Baseline:
                 where=self.project,
                 todo="\nCommit them, or leave them out with --committed.",
             )
+
+    def _outs_of_others(self) -> set[str]:
+        """The outputs of the project's other pipelines, which DVC makes or restores where this one reads them."""
+        found: set[str] = set()
+        for other in pipelines(self.project):
+            with contextlib.suppress(LineageError, KeyError, TypeError):  # not in the commit
+                if other.folder != self.folder:
+                    params, stages = (self._read(self.commit, path) for path in (other.params, other.dvc_yaml))
+                    found |= {out for stage in stages["stages"].values() for out in stage_paths(stage, params)[1]}
+        return found
 
     def _refuse_untracked(self, lost: list[str]) -> None:
         there = [path for path in lost if (self.project / path).exists()]
@@ -171,8 +196,12 @@ class Baseline:
         return [line[3:].removeprefix(self.below) for line in output.split("\0") if line]
 
 
-def find_baseline(project: Path) -> Baseline:
+def find_baseline(project: Path, folder: str = "") -> Baseline:
     """Return the project at its last commit.
+
+    Args:
+        project: the project's folder.
+        folder: the folder of the pipeline that is run; default: the project's own.
 
     Raises:
         SweepError: the project is not in a git repository, or has no commit.
@@ -191,7 +220,7 @@ def find_baseline(project: Path) -> Baseline:
         raise SweepError(
             "has no commit yet, and experiments start from one", where=root, todo="Run `git add` and `git commit`."
         ) from None
-    return Baseline(root, project.resolve(), commit)
+    return Baseline(root, project.resolve(), commit, folder)
 
 
 def _distinct(runs: Sequence[Run], described: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -223,7 +252,7 @@ def _value(values: Any, name: str) -> Any:
 
 
 def _matters(path: str, inputs: Collection[str]) -> bool:
-    config = path in ("dvc.yaml", ".dvcignore", ".dvc/config") or path.endswith(".dvc")
+    config = path in (".dvcignore", ".dvc/config") or Path(path).name == DVC_YAML or path.endswith(".dvc")
     return config or _is_inside(path, inputs)
 
 

@@ -69,9 +69,9 @@ class Clone:
             git(self.folder, "update-ref", "--stdin", text=left)
 
     def begin(self, params: str) -> None:
-        """Prepare an experiment with this text of ``params.yaml``."""
+        """Prepare an experiment with this text of the pipeline's ``params.yaml``."""
         self._clean()
-        (self.project / "params.yaml").write_bytes(params.encode())
+        (self.project / self._baseline.pipeline.params).write_bytes(params.encode())
 
     def fetch(self, name: str, *, replace: bool) -> bool:
         """Fetch an experiment into the project; return whether there is one of that name.
@@ -118,7 +118,7 @@ def run_dvc(*arguments: str, folder: Path, environment: Mapping[str, str] | None
         [*DVC, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise SetupError(f"dvc {arguments[0]} failed: {last_line(done.stderr)}", where=folder)
+        raise SetupError(f"dvc {' '.join(arguments[:2])} failed: {last_line(done.stderr)}", where=folder)
     return done.stdout.strip()
 
 

@@ -126,7 +126,7 @@ def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = (), *, ov
     Raises:
         ParamsError: no experiment has such a parameter, or a metric that was asked for.
     """
-    if not any(over in one.params for one in experiments):
+    if over != SEED and not any(over in one.params for one in experiments):  # a pipeline may have no train.seed
         raise ParamsError("no experiment has this parameter", where=over)
     wanted = _metrics(experiments, metrics)
     kinds = {inputs: number for number, inputs in enumerate(dict.fromkeys(one.inputs for one in experiments), start=1)}

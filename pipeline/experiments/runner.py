@@ -89,7 +89,8 @@ class Sweep:
         report: Callable[[Event], None],
         replace: bool = False,
     ) -> None:
-        self._folder, self._base, self._report, self._replace = folder, base, report, replace
+        self._folder, self._baseline, self._base = folder, baseline, base
+        self._report, self._replace = report, replace
         self._workers = [
             _Worker(slot, Clone(folder / f"slot-{slot.number}", baseline, _environment(slot))) for slot in slots
         ]
@@ -172,7 +173,7 @@ class Sweep:
             return Event("failed", job, worker.slot, log=log, tail=[str(error)])
         with log.open("wb" if tries[job.name] == 1 else "ab") as stream:
             process = subprocess.Popen(  # noqa: S603 - DVC; the name is made of plain letters
-                [*clones.DVC, "exp", "run", "--name", job.name, *job.stages],
+                [*clones.DVC, "exp", "run", "--name", job.name, *self._baseline.targets(job.stages)],
                 cwd=worker.clone.project,
                 env=worker.clone.environment,
                 stdin=subprocess.DEVNULL,

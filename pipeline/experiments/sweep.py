@@ -14,9 +14,20 @@ from pipeline.experiments.grid import Grid
 from pipeline.experiments.plan import Run
 from pipeline.lineage import documents
 from pipeline.params import recipes
+from pipeline.pipelines import Pipeline, of_sections
 from sightword.errors import FileFormatError, SightwordError
 from sightword.files import read_json, read_text
 from sightword.text import flat
+
+
+def pipeline_of(grid: Grid, project: Path) -> Pipeline:
+    """Return the pipeline whose parameters a grid sets.
+
+    Raises:
+        FileFormatError: a ``dvc.yaml`` cannot be read.
+    """
+    keys = [*grid.set, *(key for block in grid.axes for key in block)]
+    return of_sections(dict.fromkeys(key.partition(".")[0] for key in keys), project)
 
 
 def base_params(grid: Grid, project: Path) -> tuple[str, str]:
@@ -26,7 +37,8 @@ def base_params(grid: Grid, project: Path) -> tuple[str, str]:
         FileFormatError, ParamsError: there is no such file or recipe.
     """
     if grid.base is None:
-        return read_text(project / "params.yaml", todo="Write one with `sightword recipe NAME`."), "params.yaml"
+        params = pipeline_of(grid, project).params
+        return read_text(project / params, todo="Write one with `sightword recipe NAME`."), params
     own = os.sep in grid.base or grid.base.endswith((".yaml", ".yml"))
     recipe = recipes.find(str(project / grid.base) if own else grid.base, project)
     return read_text(recipe.path), f"the recipe {recipe.name}"
@@ -37,7 +49,8 @@ def ignored_params(grid: Grid, project: Path, base: str) -> list[str]:
     if grid.base is None:
         return []
     try:
-        mine = flat(documents.parse(read_text(project / "params.yaml"), "params.yaml"))
+        params = pipeline_of(grid, project).params
+        mine = flat(documents.parse(read_text(project / params), params))
     except (SightwordError, AttributeError):
         return []
     theirs = flat(documents.parse(base, "recipe"))

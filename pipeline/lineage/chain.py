@@ -36,7 +36,7 @@ class Part:
     files: dict[str, str] | None = None
     """Of a folder of code that is as it was: the hash of each file."""
     differing: list[str] | None = None
-    """Of a changed folder: the files that differ, where that can be told."""
+    """Of a changed folder: the files that differ, where the cache has its listing."""
 
 
 @dataclass
@@ -72,7 +72,7 @@ class Link:
 
 @dataclass
 class Audit:
-    """All that is known of how a result was made."""
+    """The history of a result."""
 
     subject: Subject
     links: list[Link]
@@ -107,7 +107,7 @@ def audit(
     start: Path | None = None,
     workspace: Workspace | None = None,
 ) -> Audit:
-    """Tell how something was made.
+    """Trace a result back to raw data.
 
     Args:
         what: see :func:`pipeline.lineage.target.resolve`.
@@ -200,7 +200,7 @@ def _part(artefact: Artefact, maker: Entry | None, here: Workspace) -> Part:
 
 
 def _stale(dep: Artefact, lock: Lock, here: Workspace) -> str | None:
-    """A stage that read another output than the stage before it last wrote."""
+    """The reason why an input is out of date: the stage before has since written another output."""
     maker = lock.producer(dep.path)
     if maker is None:
         return None
@@ -309,7 +309,7 @@ def _evaluate(found: Audit, here: Workspace, repository: Repository | None, comm
 
 
 def _tell_unknown(found: Audit, here: Workspace, repository: Repository | None) -> None:
-    """Say what could not be found out, and why."""
+    """Add the gaps of the audit, and their reasons."""
     unknown = found.unknown
     missing = [part.artefact.path for link in found.links for part in link.outs if part.state == "missing"]
     if here.project is None:

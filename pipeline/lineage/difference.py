@@ -44,7 +44,7 @@ class StageDifference:
     command: Pair | None = None
     params: dict[str, Pair] = field(default_factory=dict)
     code: list[str] = field(default_factory=list)
-    """Files, or folders where git cannot tell the files."""
+    """Files; a folder where git does not know its files."""
     data: list[str] = field(default_factory=list)
     """Raw data."""
     inputs: list[str] = field(default_factory=list)
@@ -164,7 +164,7 @@ def _stage(
     found.code = sorted(set(found.code))
     found.outs = _changed({out.path: out.md5 for out in old.outs}, {out.path: out.md5 for out in new.outs})
     runs = [read_facts(entry, facts) for entry in (old, new)]
-    before, after = runs
+    before, after = runs if runs[0] != runs[1] or not found.outs else (None, None)
     found.facts_known = before is not None and after is not None
     if before is not None and after is not None:
         found.run = _pairs(before, after, _MACHINE)

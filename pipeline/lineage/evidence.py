@@ -44,7 +44,7 @@ class Records:
     Args:
         cache: DVC's.
         facts: folders with facts of runs.
-        project: the folder that a record's path is told from.
+        project: the folder from which the path of a record is shown.
     """
 
     def __init__(self, cache: Cache, facts: Sequence[Path], project: Path) -> None:

@@ -79,8 +79,8 @@ class Recorder:
             if not shared.exists():  # who made it first stays
                 write_new(shared, text.encode())
         except Exception as error:  # noqa: BLE001 - DVC deletes the outputs of a run that fails: hours of work, lost for a note on them
-            said = f"{type(error).__name__}: {error}" if not isinstance(error, OSError | LineageError) else error
-            log.warning("%s: the facts of this run are not kept (%s)", self._stage, said)
+            why = f"{type(error).__name__}: {error}" if not isinstance(error, OSError | LineageError) else error
+            log.warning("%s: the facts of this run are not kept (%s)", self._stage, why)
             return None
         return path
 
@@ -177,8 +177,8 @@ def _own_entry(stage: str, project: Path) -> tuple[dict[str, Any], dict[str, Any
     try:
         pipeline = by_stage(project)[stage]
         described = pipeline.stages[stage]
-        params = {file: documents.parse(_read(project / file), file) for file in _params_files(described, pipeline)}
-        read = _params_files(described, pipeline).items()
+        params = {file: documents.parse(_read(project / file), file) for file in params_files(described, pipeline)}
+        read = params_files(described, pipeline).items()
         sections = {file: {name: params[file][name] for name in names} for file, names in read if names}
         command, (deps, outs) = described["cmd"], stage_paths(described, params[pipeline.params])
         in_git = {
@@ -201,8 +201,8 @@ def _own_entry(stage: str, project: Path) -> tuple[dict[str, Any], dict[str, Any
     return ran, made
 
 
-def _params_files(described: Mapping[str, Any], pipeline: Pipeline) -> dict[str, list[str]]:
-    """The sections that a stage reads, by the file of parameters; the pipeline's own file always."""
+def params_files(described: Mapping[str, Any], pipeline: Pipeline) -> dict[str, list[str]]:
+    """Return the sections that a stage reads, by the file of parameters; the pipeline's own file is always there."""
     found: dict[str, list[str]] = {pipeline.params: []}
     for one in described.get("params", []):
         for file, names in one.items() if isinstance(one, Mapping) else [(pipeline.params, [one])]:
@@ -259,7 +259,7 @@ def _read(path: Path) -> str:
 
 
 def _git(project: Path, *arguments: str) -> str | None:
-    """What a git command prints; None where there is no git or no repository."""
+    """Return what a git command prints; None without git or a repository."""
     try:
         return git(project, *arguments, seconds=60).strip()
     except LineageError:
@@ -284,7 +284,7 @@ def _uncommitted(project: Path) -> list[str] | None:
 
 
 def processor() -> str:
-    """The processor's name, family and model, as far as the system tells them: some names stand for several kinds."""
+    """Return the processor's name, family and model, where known: one name may stand for several models."""
     try:
         lines = _read(Path("/proc/cpuinfo")).partition("\n\n")[0].splitlines()  # of the first one
     except OSError:  # no Linux

@@ -1,7 +1,7 @@
 """DVC's hashes of files and folders, computed as DVC computes them.
 
 A file's is the MD5 of its bytes; a folder's is the MD5 of the JSON list of its files' hashes and relative
-paths, with ``.dir`` behind it. What ``.dvcignore`` leaves out is no part of a folder.
+paths, with ``.dir`` behind it. What ``.dvcignore`` leaves out is not part of a folder.
 """
 
 from __future__ import annotations
@@ -69,24 +69,24 @@ class Ignored:
         return self._specs[place]
 
 
-def hash_path(path: Path, ignored: Ignored, told: Callable[[int], object] | None = None) -> Hashed:
+def hash_path(path: Path, ignored: Ignored, report: Callable[[int], object] | None = None) -> Hashed:
     """The hash of a file or folder.
 
     Args:
         path: absolute.
-        ignored: what is no part of a folder.
-        told: called with the number of bytes that were read, now and then, from several threads.
+        ignored: the files that are not part of a folder.
+        report: called now and then with the number of bytes read, from several threads.
 
     Raises:
         FileNotFoundError: it is not there.
         OSError: it cannot be read.
     """
     if not path.is_dir():
-        return Hashed(*_md5_file(path, told))
+        return Hashed(*_md5_file(path, report))
     paths = {file.relative_to(path).as_posix(): file for file in _files(path, ignored)}
     names = sorted(paths)
     with ThreadPoolExecutor(THREADS, thread_name_prefix="hash") as threads:
-        found = dict(zip(names, threads.map(lambda name: _md5_file(paths[name], told), names), strict=True))
+        found = dict(zip(names, threads.map(lambda name: _md5_file(paths[name], report), names), strict=True))
     listing = {name: md5 for name, (md5, _) in found.items()}
     return Hashed(hash_listing(listing), sum(size for _, size in found.values()), listing)
 
@@ -121,12 +121,12 @@ def _files(folder: Path, ignored: Ignored) -> Iterator[Path]:
                 yield path
 
 
-def _md5_file(path: Path, told: Callable[[int], object] | None) -> tuple[str, int]:
+def _md5_file(path: Path, report: Callable[[int], object] | None) -> tuple[str, int]:
     digest, size = hashlib.md5(usedforsecurity=False), 0
     with path.open("rb", buffering=0) as file:
         while block := file.read(1 << 20):
             digest.update(block)
             size += len(block)
-            if told is not None:
-                told(len(block))
+            if report is not None:
+                report(len(block))
     return digest.hexdigest(), size

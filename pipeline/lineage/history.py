@@ -59,7 +59,7 @@ def history(what: str, project: Path, *, everywhere: bool = False) -> History:
         everywhere: commits of all branches and tags too.
 
     Raises:
-        LineageError: this is no key of a metrics file that git knows.
+        LineageError: no commit or experiment has this key.
     """
     path, _, key = what.partition(":")
     if not key:

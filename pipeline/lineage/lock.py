@@ -156,7 +156,7 @@ def read_lock(text: str, where: object = LOCK) -> Lock:
         where: what to call it in a message.
 
     Raises:
-        LineageError: it has a merge conflict or a stage twice, or is no lock file of DVC 1 or newer.
+        LineageError: it has a merge conflict or a stage twice, or is not a lock file of DVC 1 or newer.
     """
     lines = text.splitlines(keepends=True)
     for number, line in enumerate(lines, start=1):

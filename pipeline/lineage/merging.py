@@ -19,7 +19,7 @@ def merge_locks(base: str, ours: str, theirs: str) -> tuple[str, list[str]]:
         conflict markers.
 
     Raises:
-        LineageError: one of the three is no lock file as DVC writes it.
+        LineageError: one of the three is not laid out as DVC writes it.
     """
     texts = {"the common ancestor's": base, "ours": ours, "theirs": theirs}
     (_, old), (head, mine), (other_head, others) = (_entries(text, f"dvc.lock, {name}") for name, text in texts.items())

@@ -21,7 +21,7 @@ def find(values: Any, key: str, where: object) -> Any:
         where: what to call the file in a message.
 
     Raises:
-        LineageError: there is no such entry; the nearest names are told.
+        LineageError: there is no such entry; the message has the nearest names.
     """
     found = look_up(values, key)
     if found is None:

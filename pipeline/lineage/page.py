@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import jinja2
 
 from pipeline.lineage.graph import Layout, lay_out
+from pipeline.lineage.records import sheet
 from sightword.files import canonical_json, write_text
 
 COLUMN, ROW = 158, 76
@@ -18,7 +20,8 @@ WIDTH, HEIGHT = 124, 50
 """Pixels of a node."""
 EDGE = 12
 """Pixels around all."""
-TITLES = {"code": "Code", "data": "Raw data", "output": "Reads"}
+TABLES = {"params": "Parameters", "code": "Code", "data": "Raw data", "reads": "Reads", "writes": "Writes"}
+"""The lines of a stage that are shown as tables, by title."""
 
 
 def write_page(path: Path, audit: Mapping[str, Any]) -> None:
@@ -40,10 +43,12 @@ def render(audit: Mapping[str, Any]) -> str:
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
     environment.filters["json"] = canonical_json
-    environment.filters["thousands"] = lambda value: f"{value:,}"
+    environment.filters["blocks"] = lambda stage: [
+        (title, list(lines)) for title, lines in itertools.groupby(sheet(stage), lambda line: line.title)
+    ]
     template = environment.from_string(resources.files("pipeline.lineage").joinpath("page.html").read_text("utf-8"))
     stages = audit["stages"]
-    return template.render(audit=audit, graph=_graph(stages) if stages else None, titles=TITLES)
+    return template.render(audit=audit, graph=_graph(stages) if stages else None, tables=TABLES)
 
 
 def _graph(stages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -1,35 +1,115 @@
-"""Audits, histories and differences as plain values, for machines and for pages."""
+"""Audits, histories, differences and reruns as plain values: for machines, and as the source of texts and pages."""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 from pipeline.lineage.chain import Audit, Link, Part
-from pipeline.lineage.difference import Difference, StageDifference
+from pipeline.lineage.difference import Difference
 from pipeline.lineage.history import History
 from pipeline.lineage.repository import Commit
 from pipeline.lineage.verification import Verification
+from sightword.text import and_more
+
+PACKAGES = ("torch", "torchvision", "numpy", "scipy", "scikit-learn", "pyarrow", "h5py", "pillow", "dvc")
+"""The packages whose versions a line about a run names; the values have all."""
+SHOWN = 4
+"""Paths that a line names before it counts the rest."""
 
 
-def _commit(link: Commit | None) -> dict[str, Any] | None:
-    if link is None:
-        return None
-    keys = ("sha", "date", "author", "subject", "experiment", "baseline")
-    return {key: getattr(link, key) for key in keys if getattr(link, key) is not None}
+class Line(NamedTuple):
+    """A line about a stage."""
+
+    title: str
+    """Such as ``params``; several lines may have one title."""
+    cells: tuple[str, ...]
+    state: str = ""
+    """How the workspace compares with the line; empty where nothing is compared."""
+
+
+def sheet(stage: Mapping[str, Any]) -> Iterator[Line]:
+    """Yield all that an audit knows of a stage, line by line.
+
+    Args:
+        stage: one of ``stages`` in the values of :func:`of_audit`.
+    """
+    commit, run, record = stage["commit"], stage["run"], stage["record"]
+    yield Line("command", (stage["command"],))
+    yield Line("recorded", (f"{name_of(commit)} {commit['date'][:10]} {commit['author']}: {commit['subject']}"
+                            if commit else "in no commit",))  # fmt: skip
+    yield Line("run", (run_line(run) if run else "not known",))
+    yield Line("record", (record_line(record),), "contradicted" if record["verdict"] == "contradicted" else "")
+    for name, value in stage["weights"].items():
+        yield Line("weights", (f"{name} {value}",))
+    for reason in stage["reasons"]:
+        yield Line("changed", (reason,), "changed since")
+    changed = stage["changed_params"]
+    for name in dict.fromkeys([*stage["params"], *changed]):
+        then = f"{name} = {spelt(stage['params'][name])}" if name in stage["params"] else f"{name} was not there"
+        now = name in changed
+        yield Line(
+            "params", (then, f"now {spelt(changed[name][1])}") if now else (then,), "changed since" if now else ""
+        )
+    for kind, title in (("code", "code"), ("data", "data"), ("output", "reads")):
+        for part in stage["deps"]:
+            if part["kind"] == kind:
+                yield from _part_lines(title, part)
+    for part in stage["outs"]:
+        yield from _part_lines("writes", part)
+
+
+def _part_lines(title: str, part: Mapping[str, Any]) -> Iterator[Line]:
+    size = "" if part["size"] is None else f"{part['size']:,} B"
+    files = f"{part['nfiles']} file{'' if part['nfiles'] == 1 else 's'}" if "nfiles" in part else ""
+    maker = f"from {part['stage']}" if title == "reads" else ""
+    yield Line(title, (part["path"], part["md5"], size, files, maker), part["state"])
+    for name, md5 in part.get("files", {}).items():
+        yield Line(title, (f"  {name}", md5))
+    for name in part.get("differing", []):
+        yield Line(title, (f"  {name}", "differs"), "changed since")
+
+
+def run_line(run: Mapping[str, Any], *, brief: bool = False) -> str:
+    """Return the facts of a run on one line."""
+    when = f"{run['started'][:16].replace('T', ' ')} UTC on {run['host']}, {run['seconds']} s"
+    if brief:
+        return when
+    packages, loose = run["packages"], run.get("uncommitted") or []
+    versions = ", ".join(f"{name} {packages[name]}" for name in PACKAGES if name in packages)
+    return (
+        f"{when}, {run['peak_memory_mb']} MB, {run['device']}, {run['processor']}, {run['threads']} threads; "
+        f"Python {run['python']}, {versions}" + (f"; uncommitted: {and_more(loose, SHOWN)}" if loose else "")
+    )
+
+
+def record_line(record: Mapping[str, Any]) -> str:
+    """Return what the records of runs say of a stage on one line."""
+    verdict = record["verdict"].upper() if record["verdict"] == "contradicted" else record["verdict"]
+    return f"{verdict}: {record['why']}" if record["why"] else str(verdict)
+
+
+def name_of(commit: Mapping[str, Any]) -> str:
+    """Return the name of an experiment, or the first digits of a commit's sha."""
+    return str(commit.get("experiment") or commit["sha"][:7])
+
+
+def spelt(value: Any) -> str:
+    """Return a value as JSON spells it."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _commit(commit: Commit | None) -> dict[str, Any] | None:
+    return {key: value for key, value in asdict(commit).items() if value is not None} if commit else None
 
 
 def _part(part: Part) -> dict[str, Any]:
-    found: dict[str, Any] = {"path": part.artefact.path, "kind": part.kind, "md5": part.artefact.md5}
-    found |= {"size": part.artefact.size, "state": part.state}
-    if part.artefact.files is not None:
-        found["nfiles"] = part.artefact.files
-    if part.maker is not None:
-        found["stage"] = part.maker
-    if part.files is not None:
-        found["files"] = part.files
-    if part.differing is not None:
-        found["differing"] = part.differing
-    return found
+    artefact = part.artefact
+    found: dict[str, Any] = {"path": artefact.path, "kind": part.kind, "md5": artefact.md5, "size": artefact.size}
+    rest = {"nfiles": artefact.files, "stage": part.maker, "files": part.files, "differing": part.differing}
+    return {**found, "state": part.state, **{name: value for name, value in rest.items() if value is not None}}
 
 
 def _link(link: Link) -> dict[str, Any]:
@@ -41,7 +121,7 @@ def _link(link: Link) -> dict[str, Any]:
         "deps": [_part(part) for part in link.deps],
         "outs": [_part(part) for part in link.outs],
         "weights": link.weights,
-        "changed_params": {name: list(pair) for name, pair in link.changed_params.items()},
+        "changed_params": link.changed_params,
         "reasons": link.reasons,
         "commit": _commit(link.commit),
         "entry": link.entry.key,
@@ -51,7 +131,7 @@ def _link(link: Link) -> dict[str, Any]:
 
 
 def of_audit(found: Audit) -> dict[str, Any]:
-    """An audit: ``stages`` has the one that made it first."""
+    """Return the values of an audit; the first of ``stages`` is the one that made the result."""
     subject = found.subject
     return {
         "what": subject.what,
@@ -69,13 +149,13 @@ def of_audit(found: Audit) -> dict[str, Any]:
 
 
 def of_history(found: History) -> dict[str, Any]:
-    """A history: ``points``, oldest first."""
+    """Return the values of a history; ``points`` are in order, the oldest first."""
     points = [
         {
             **(_commit(point.commit) or {}),
             "value": point.value,
             "edited": point.edited,
-            "params": {name: list(pair) for name, pair in point.changed.items()},
+            "params": point.changed,
             "code": point.code,
             "data": point.data,
         }
@@ -85,50 +165,12 @@ def of_history(found: History) -> dict[str, Any]:
 
 
 def of_difference(found: Difference) -> dict[str, Any]:
-    """A difference: pairs are of the first and of the second."""
-
-    def stage(one: StageDifference) -> dict[str, Any]:
-        return {
-            "name": one.name,
-            "command": one.command,
-            "params": one.params,
-            "code": one.code,
-            "data": one.data,
-            "inputs": one.inputs,
-            "outs": one.outs,
-            "run": one.run,
-            "packages": one.packages,
-            "facts_known": one.facts_known,
-        }
-
-    return {
-        "a": found.first,
-        "b": found.second,
-        "because": found.because,
-        "edited": found.edited,
-        "values": found.values,
-        "stages": [stage(one) for one in found.stages],
-    }
+    """Return the values of a difference; pairs are of the first and of the second."""
+    values = asdict(found)
+    return {"a": values.pop("first"), "b": values.pop("second"), **values}
 
 
 def of_verification(found: Verification) -> dict[str, Any]:
-    """A verification."""
-    outs = [
-        {
-            "path": out.path,
-            "wanted": out.wanted,
-            "found": out.found,
-            "here": out.here,
-            "same": out.same,
-            "differing": out.differing,
-        }
-        for out in found.outs
-    ]
-    return {
-        "stage": found.stage,
-        "same": found.same,
-        "exit_code": found.exit_code,
-        "seconds": round(found.seconds, 1),
-        "outs": outs,
-        "remarks": found.remarks,
-    }
+    """Return the values of a rerun."""
+    outs = [{**asdict(out), "same": out.same} for out in found.outs]
+    return {**asdict(found), "same": found.same, "seconds": round(found.seconds, 1), "outs": outs}

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
@@ -78,10 +78,10 @@ def git(
     return done.stdout.decode(errors=errors)
 
 
-def complaint(said: str) -> str:
+def complaint(output: str) -> str:
     """Return the line of git's standard error that says what is wrong; in another user's folder with git's advice."""
-    lines = said.splitlines()
-    why = last_line(next((line for line in lines if line.startswith("fatal: ")), said))
+    lines = output.splitlines()
+    why = last_line(next((line for line in lines if line.startswith("fatal: ")), output))
     advice = next((line.strip() for line in lines if "safe.directory" in line), "")
     return f"{why} (if you trust its owner: `{advice}`)" if advice else why
 
@@ -174,14 +174,7 @@ class Repository:
         by_sha = {one.sha: one for one in found}
         shas = self._run("rev-parse", *named).split()
         own = [
-            Commit(
-                one.sha,
-                one.date,
-                one.author,
-                one.subject,
-                experiment=match.group(2),
-                baseline=match.group(1).replace("/", ""),
-            )
+            replace(one, experiment=match.group(2), baseline=match.group(1).replace("/", ""))
             for sha, match in zip(shas, named.values(), strict=True)
             if (one := by_sha.get(sha))
         ]

@@ -66,7 +66,7 @@ def _link(path: str, folder: Path, lock: Lock, cache: Cache, commit: Commit) -> 
 
 
 def _files(path: str, lock: Lock, cache: Cache) -> dict[str, str]:
-    """The MD5 of each file at or below a path; none where the lock or the cache's listings do not tell them."""
+    """The MD5 of each file at or below a path; empty where the lock or the cache does not list them."""
     outs: list[Artefact] = [out for entry in lock.entries.values() for out in entry.outs]
     found: dict[str, str] = {}
     for out in outs:

@@ -46,7 +46,7 @@ def resolve(what: str, lock: Lock, project: Path, *, start: Path | None = None) 
         start: where relative paths begin; default: the project.
 
     Raises:
-        LineageError: there is nothing of this name; the nearest names are told.
+        LineageError: nothing has this name; the message has the nearest names.
     """
     path, colon, key = what.partition(":")
     if what in lock.entries:

@@ -1,7 +1,7 @@
-"""Running a stage again in a copy, to compare bytes: does the lock tell the truth?
+"""Running a stage again in a copy, to compare its outputs with the lock byte by byte.
 
 The copy has what the lock names: its code, its data, its parameters. (The rest of the code lies beside it, since
-parameters are checked as a whole, by the settings of all stages.) Features are computed anew and trainings begin
+parameters are checked as a whole, by the settings of all stages.) Features are computed and models trained
 anew, unless the user's own store and scratch folders are asked for.
 """
 
@@ -66,7 +66,7 @@ class Verification:
 
     @property
     def same(self) -> bool:
-        """Whether it ended well, all bytes are the same, and what lies here is what the lock tells of."""
+        """Whether the rerun ended well, all bytes are the same, and the outputs that lie here are those of the lock."""
         return self.exit_code == 0 and all(out.same and out.here != "changed since" for out in self.outs)
 
 
@@ -78,7 +78,7 @@ def verify(
     revision: str = "",
     facts: Sequence[Path] = (),
     warm: bool = False,
-    told: Callable[[int], object] | None = None,
+    report: Callable[[int], object] | None = None,
 ) -> Verification:
     """Run a stage again as the lock has it.
 
@@ -90,12 +90,12 @@ def verify(
         facts: folders with facts of runs: the number of threads is taken from there, since it can change the last
             bits.
         warm: use the store and the scratch folder of the environment, which is faster and proves less.
-        told: called with the number of bytes that were hashed, now and then.
+        report: called now and then with the number of bytes hashed.
 
     Raises:
-        LineageError: there is no such stage, or what it read cannot be had any more.
+        LineageError: there is no such stage, or one of its inputs is lost.
     """
-    here = Workspace(project, told)
+    here = Workspace(project, report)
     with Repository(project) as repository:
         commit = repository.commit(revision) if revision else repository.head()
         lock = lock_at(repository, commit) if revision and commit else lock_here(project)
@@ -123,7 +123,7 @@ def verify(
     outs = (
         []
         if done.returncode
-        else [_compared(out, here, Workspace(folder, told), present[out.path]) for out in entry.outs]
+        else [_compared(out, here, Workspace(folder, report), present[out.path]) for out in entry.outs]
     )
     return Verification(stage, outs, done.returncode, seconds, _remarks(run))
 
@@ -270,7 +270,7 @@ def _compared(out: Artefact, here: Workspace, copy: Workspace, present: State) -
 
 
 def _remarks(run: dict[str, Any] | None) -> list[str]:
-    """What was not the same as in the run that the lock tells of."""
+    """The differences between this machine and the one of the first run."""
     if run is None:
         return ["the facts of the first run are not known: machine, packages or threads may have been others"]
     packages = packages_here()

@@ -23,12 +23,12 @@ class Workspace:
 
     Args:
         project: the folder with ``dvc.yaml``; None for a repository without files.
-        told: called with the number of bytes that were read, now and then.
+        report: called now and then with the number of bytes read.
     """
 
-    def __init__(self, project: Path | None, told: Callable[[int], object] | None = None) -> None:
+    def __init__(self, project: Path | None, report: Callable[[int], object] | None = None) -> None:
         self.project = project
-        self._told = told
+        self._report = report
         self._ignored = Ignored(project) if project else None
         self.cache = Cache(project)
         self._hashed: dict[str, Hashed | None] = {}
@@ -40,7 +40,7 @@ class Workspace:
             return None
         if path not in self._hashed:
             try:
-                self._hashed[path] = hash_path(self.project / path, self._ignored, self._told)
+                self._hashed[path] = hash_path(self.project / path, self._ignored, self._report)
             except OSError:
                 self._hashed[path] = None
         return self._hashed[path]
@@ -58,7 +58,7 @@ class Workspace:
         return "not known" if found is None else "ok" if found.md5 == artefact.md5 else "changed since"
 
     def differing(self, artefact: Artefact) -> list[str] | None:
-        """The files of a folder that are not as they were, if what they were can be told."""
+        """The files of a folder that are not as they were, if the cache has the listing of the folder."""
         before = self.cache.listing(artefact)
         now = self.hashed(artefact.path)
         if not before or now is None or now.files is None:

@@ -43,7 +43,7 @@ def list_recipes(project: Path) -> list[Recipe]:
 
 
 def is_grid(path: Path) -> bool:
-    """Whether a file says what a sweep varies (it has ``blocks``), and so is no recipe."""
+    """Return whether a file is the grid of a sweep (it has ``blocks``), and not a recipe."""
     return re.search(r"^blocks\s*:", read_text(path), re.MULTILINE) is not None
 
 
@@ -116,7 +116,9 @@ def write(recipe: Recipe, path: Path, project: Path, *, force: bool = False) -> 
 
 
 def _no_recipe(grid: Path) -> ParamsError:
-    return ParamsError("is the grid of a sweep, no recipe", where=grid, todo=f"Run it with `sightword sweep {grid}`.")
+    return ParamsError(
+        "is the grid of a sweep, not a recipe", where=grid, todo=f"Run it with `sightword sweep {grid}`."
+    )
 
 
 def _describe(path: Path) -> Recipe:

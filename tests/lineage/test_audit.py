@@ -207,19 +207,14 @@ def test_what_cannot_be_compared_is_not_called_the_same(project):
 
 
 def test_facts_come_from_the_project_or_from_the_store(project, tmp_path):
-    key = audited(project, KEY)["stages"][0]["entry"]
-    facts = {"schema": 1, "entry": key, "stage": "third", "host": "lab-7", "packages": {"torch": "2"}, "python": "3",
-             "started": "2026-01-02T03:04:05+00:00", "seconds": 5, "peak_memory_mb": 1, "device": "cpu",
-             "processor": "p", "threads": 2, "uncommitted": []}  # fmt: skip
     store = tmp_path / "store"
-    (store / "runs").mkdir(parents=True)
-    (store / "runs" / f"{key}.json").write_text(json.dumps(facts))
+    project.keep_facts("third", store / "runs", host="lab-7")
     assert audited(project, KEY, store=store)["stages"][0]["run"]["host"] == "lab-7"
     assert "lab-7" in project.audit(KEY, store=store).stdout
-    (project.folder / "runs").mkdir()
-    (project.folder / "runs" / f"{key}.json").write_text(json.dumps(facts | {"host": "here"}))
-    assert audited(project, KEY, store=store)["stages"][0]["run"]["host"] == "here"
-    (project.folder / "runs" / f"{key}.json").write_text("{ cut off")
+    project.keep_facts("third", project.folder / "runs", host="here")
+    found = audited(project, KEY, store=store)["stages"][0]
+    assert found["run"]["host"] == "here"
+    (project.folder / "runs" / f"{found['entry']}.json").write_text("{ cut off")
     done = project.audit(KEY, store=store)
     assert "lab-7" in done.stdout
     assert "cannot be read" in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import pytest
@@ -101,21 +102,33 @@ def test_what_changed_without_changing_an_output_is_no_reason(project):
 
 def test_the_same_inputs_with_other_bytes_are_put_down_to_machine_and_packages(project, tmp_path):
     """As on a machine with another release of a package: the facts of both runs tell."""
-    first = read(project, KEY)["stages"][0]["entry"]
-    text = (project.folder / "dvc.lock").read_text()
-    md5 = read(project, KEY)["stages"][0]["outs"][0]["md5"]
-    project.write("dvc.lock", text.replace(md5, "0" * 32))
-    second = json.loads(project.audit(KEY, "--json").stdout)["stages"][0]["entry"]
+    project.keep_facts("third", project.folder / "runs", packages={"torch": "2.11", "numpy": "2"})
+    before = (project.folder / "metrics/third.json").read_bytes()
+    project.edit("metrics/third.json", "0.5", "0.6")
+    after = (project.folder / "metrics/third.json").read_bytes()
+    old, new = (hashlib.md5(text, usedforsecurity=False).hexdigest() for text in (before, after))
+    project.edit("dvc.lock", old, new)
     assert "facts of the runs are not known" in read(project, "--diff", "HEAD", "workspace")["because"][0]
-    for key, version in ((first, "2.11"), (second, "2.13")):
-        facts = {"schema": 1, "entry": key, "host": "lab", "threads": 2, "packages": {"torch": version, "numpy": "2"}}
-        project.write(f"runs/{key}.json", json.dumps(facts))
+    project.keep_facts("third", tmp_path / "unused-store/runs", packages={"torch": "2.13", "numpy": "2"})
     found = read(project, "--diff", "HEAD", "workspace")
     assert found["because"][0] == (
         "third gave other bytes for the same command, parameters, code and data: packages (torch)"
     )
     assert found["stages"][0]["packages"] == {"torch": ["2.11", "2.13"]}
     assert "torch: 2.11 -> 2.13" in project.audit("--diff", "HEAD", "workspace").stdout
+
+
+def test_the_facts_of_one_run_do_not_stand_for_two(project):
+    """Facts know an output by its size: one run can fit two locks, and then explains neither."""
+    project.keep_facts("second", project.folder / "runs")
+    text = (project.folder / "dvc.lock").read_text()
+    md5 = audited_hash(project, "second")
+    project.write("dvc.lock", text.replace(md5, "0" * 32 + ".dir"))
+    assert "facts of the runs are not known" in read(project, "--diff", "HEAD", "workspace")["because"][0]
+
+
+def audited_hash(project, stage):
+    return json.loads(project.audit(stage, "--json").stdout)["stages"][0]["outs"][0]["md5"]
 
 
 def test_what_is_the_same_is_said_to_be(ran):

@@ -16,11 +16,20 @@ TREES = st.recursive(st.integers(), lambda inner: st.dictionaries(NAMES, inner, 
 def test_every_entry_has_a_name_that_leads_to_one(values):
     """Where keys have dots several entries may share a name: one of those is found."""
     entries = {}
-    for name, value in flat(values).items():
-        entries.setdefault(name, []).append(value)
+    for path, value in leaves(values):
+        entries.setdefault(".".join(path), []).append(value)
+    assert set(flat(values)) == set(entries)
     for name, those in entries.items():
         found = find(values, name, "file")
         assert found in those or isinstance(found, dict)
+
+
+def leaves(values):
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from (((key, *path), leaf) for path, leaf in leaves(value))
+        else:
+            yield (key,), value
 
 
 def test_the_longest_key_counts():

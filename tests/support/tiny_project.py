@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
+
+from pipeline.lineage.facts import Recorder
+from sightword.machine import Machine
 
 STAGE = """\
 import json, pathlib, sys
@@ -64,6 +69,35 @@ artifacts:
 """,
 }
 
+EXTRA = {
+    "extra/dvc.yaml": """\
+stages:
+  fourth:
+    cmd: python -m stages.fourth
+    wdir: ..
+    params:
+      - extra/params.yaml: [fourth]
+    deps: [metrics/third.json, "${fourth.reads}", stages/fourth.py]
+    outs: [data/fourth]
+    metrics:
+      - metrics/fourth.json: {cache: false}
+artifacts:
+  the-text:
+    path: ../data/fourth
+""",
+    "extra/params.yaml": "fourth:\n  factor: 7\n  reads: models/encoder\n",
+    "stages/fourth.py": """\
+import json, pathlib
+from ruamel.yaml import YAML
+own = YAML(typ="safe", pure=True).load(pathlib.Path("extra/params.yaml"))["fourth"]
+number = json.loads(pathlib.Path("metrics/third.json").read_text())["test"]["r10"] * own["factor"]
+pathlib.Path("data/fourth").mkdir(parents=True, exist_ok=True)
+pathlib.Path("data/fourth/text").write_text(pathlib.Path(own["reads"], "weights").read_text())
+pathlib.Path("metrics/fourth.json").write_text(json.dumps({"total": number}))
+""",
+}
+"""A second pipeline, in a folder of its own; it reads a metric and an encoder of the first."""
+
 
 class TinyProject:
     """The project in a folder; its first run is committed.
@@ -115,6 +149,12 @@ class TinyProject:
         assert old in text
         self.write(name, text.replace(old, new))
 
+    def add_second_pipeline(self) -> None:
+        """Add the pipeline ``extra``, which is not run."""
+        for name, text in EXTRA.items():
+            self.write(name, text)
+        self.edit(".gitignore", "/models", "/data/fourth\n/models")
+
     def commit(self, subject: str) -> str:
         """Commit all there is; the sha."""
         self.do("git", "add", "-A")
@@ -133,6 +173,18 @@ class TinyProject:
         return subprocess.run(
             command, cwd=self.folder, env=self.environment | environment, capture_output=True, text=True, check=False
         )
+
+    def keep_facts(self, stage: str, folder: Path, **values: object) -> None:
+        """Write the facts of a stage's run, as the launcher does, into a folder alone; with some other values."""
+        store = self.folder.parent / "facts"
+        machine = Machine(device="cpu", workers=1, threads=1, store=store, scratch=store)
+        with mock.patch.dict(os.environ, DVC_ROOT=str(store)):
+            path = Recorder(stage, self.folder, machine).finish()
+        assert path is not None
+        facts = json.loads(path.read_text()) | values
+        shutil.rmtree(store)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / path.name).write_text(json.dumps(facts))
 
     def audit(self, *arguments: str, store: Path | None = None) -> subprocess.CompletedProcess[str]:
         """Run ``sightword audit``."""

@@ -1,0 +1,228 @@
+"""Several pipelines in one repository: each is run by itself, and all are traced, checked and described together."""
+
+from __future__ import annotations
+
+import json
+import sys
+from types import SimpleNamespace
+
+import pytest
+from tiny_project import TinyProject
+
+from pipeline import pipelines
+from pipeline.cli import main
+from pipeline.lineage.lock import read_lock
+from pipeline.lineage.locks import lock_here
+from pipeline.params import params_file, recipes
+from sightword.errors import FileFormatError, LineageError, ParamsError, SetupError
+from sightword.settings import Settings
+
+KEY = "metrics/fourth.json:total"
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """A project of two pipelines: three stages and one, each run once."""
+    project = TinyProject(tmp_path_factory.mktemp("both") / "project")
+    project.add_second_pipeline()
+    project.do("dvc", "repro", "-q")
+    assert not (project.folder / "extra/dvc.lock").exists()  # the first pipeline only
+    project.do("dvc", "repro", "-q", "extra/dvc.yaml")
+    project.commit("two pipelines")
+    return project
+
+
+@pytest.fixture
+def changed(both, tmp_path):
+    """A copy of one's own."""
+    return both.copy(tmp_path / "project")
+
+
+def read(project, *arguments):
+    done = project.audit(*arguments, "--json")
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout[done.stdout.index("{") :])
+
+
+def test_a_run_of_the_second_runs_what_it_needs_of_the_first(changed):
+    changed.edit("params.yaml", "factor: 5", "factor: 6")
+    changed.do("dvc", "repro", "-q")
+    assert json.loads((changed.folder / "metrics/fourth.json").read_text())["total"] == pytest.approx(3 * 7)
+    changed.edit("params.yaml", "factor: 6", "factor: 10")
+    changed.do("dvc", "repro", "-q", "extra/dvc.yaml")
+    assert json.loads((changed.folder / "metrics/fourth.json").read_text())["total"] == pytest.approx(6 * 7)
+    assert [stage["state"] for stage in read(changed, KEY)["stages"]] == ["ok"] * 4
+
+
+def test_an_audit_of_the_second_goes_back_through_the_first(both, tmp_path):
+    found = read(both, KEY)
+    assert [stage["name"] for stage in found["stages"]] == ["fourth", "third", "second", "first"]
+    assert (found["state"], found["value"]) == ("ok", pytest.approx(21))
+    assert {stage["record"]["verdict"] for stage in found["stages"]} == {"vouched for"}
+    fourth = found["stages"][0]
+    assert fourth["params"] == {"fourth.factor": 7, "fourth.reads": "models/encoder"}
+    assert {dep["path"]: dep.get("stage") for dep in fourth["deps"]}["models/encoder"] == "second"
+    assert read(both, "the-text")["path"] == "data/fourth"
+    bare = both.clone(tmp_path / "bare.git", "--bare")
+    assert [stage["name"] for stage in read(bare, KEY)["stages"]] == ["fourth", "third", "second", "first"]
+
+
+def test_what_changed_in_the_second_is_reported(changed):
+    changed.edit("extra/params.yaml", "factor: 7", "factor: 8")
+    changed.edit("extra/dvc.yaml", "cmd: python -m", "cmd: python -B -m")
+    fourth, *first = read(changed, KEY)["stages"]
+    assert fourth["changed_params"] == {"fourth.factor": [7, 8]}
+    assert fourth["reasons"] == ["dvc.yaml has another command now: python -B -m stages.fourth"]
+    assert [stage["state"] for stage in first] == ["ok"] * 3
+    changed.write("extra/dvc.yaml", "stages: [")
+    assert "extra/dvc.yaml is not here or cannot be read" in " ".join(read(changed, KEY)["not_known"])
+
+
+def test_history_and_differences_go_over_both(changed):
+    changed.edit("params.yaml", "factor: 5", "factor: 10")
+    changed.do("dvc", "repro", "-q", "extra/dvc.yaml")
+    changed.commit("more")
+    changed.edit("extra/params.yaml", "factor: 7", "factor: 8")
+    changed.do("dvc", "repro", "-q", "extra/dvc.yaml")
+    changed.commit("still more")
+    points = read(changed, "--history", KEY)["points"]
+    assert [point["value"] for point in points] == [pytest.approx(value) for value in (21, 42, 48)]
+    assert [point["params"] for point in points[1:]] == [{"third.factor": [5, 10]}, {"fourth.factor": [7, 8]}]
+    found = read(changed, "--diff", "HEAD~2", "HEAD", KEY)
+    assert [stage["name"] for stage in found["stages"]] == ["third", "fourth"]
+    assert read(changed, found["stages"][1]["outs"][0], "--rev", "HEAD~1")["stage"] == "fourth"
+
+
+def test_a_stage_of_the_second_is_verified(both):
+    assert read(both, "--verify", "fourth")["same"]
+
+
+def test_the_facts_of_the_second_have_the_key_of_its_entry(both, tmp_path):
+    both.keep_facts("fourth", tmp_path / "runs")
+    assert {path.stem for path in (tmp_path / "runs").iterdir()} == {lock_here(both.folder).entries["fourth"].key}
+
+
+def test_the_doctor_checks_both_locks(changed):
+    said = changed.do("sightword", "doctor", "--lock")
+    assert "the commands of all 4 stages" in said
+    changed.edit("extra/params.yaml", "factor: 7", "factor: 8")
+    changed.edit("stages/fourth.py", "import json", "import json  # a remark\nimport json")
+    done = changed.run("sightword", "doctor", "--lock")
+    assert done.returncode == 1
+    assert "fourth: parameters: fourth.factor is 8, in dvc.lock 7" in done.stdout
+    assert "fourth: code: stages/fourth.py is modified" in done.stdout
+
+
+class First(Settings):
+    """The section of a stage ``first``."""
+
+    size: int = 1
+
+
+class Other(Settings):
+    """The section of a stage ``other``."""
+
+    depth: int = 2
+
+
+@pytest.fixture
+def described(tmp_path, monkeypatch):
+    """A project of two pipelines that were not run, with a recipe for each, and the user in the second."""
+    for name, settings in (("first", First), ("other", Other)):
+        monkeypatch.setitem(sys.modules, f"stages.{name}", SimpleNamespace(SETTINGS=settings))
+    files = {
+        "dvc.yaml": "stages:\n  first: {cmd: python -m stages first}\n",
+        "params.yaml": "first: {size: 3}\n",
+        "more/dvc.yaml": "stages:\n  other: {cmd: python -m stages other, wdir: ..}\n",
+        "more/params.yaml": "other: {depth: 4}\n",
+        "recipes/small.yaml": "# Small.\nfirst: {size: 1}\n",
+        "recipes/deep.yaml": "# Deep.\nother: {depth: 99}\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / ".dvc").mkdir()
+    monkeypatch.chdir(tmp_path / "more")
+    return tmp_path
+
+
+def test_the_project_is_found_from_a_pipelines_folder(described, tmp_path):
+    assert pipelines.find_project(described / "more") == described
+    assert [one.folder for one in pipelines.pipelines(described)] == ["", "more"]
+    with pytest.raises(SetupError, match=r"no dvc\.yaml"):
+        pipelines.find_project(described.parent)
+
+
+def test_the_parameters_of_each_pipeline_are_checked_by_its_own_stages(described, capsys):
+    assert main(["params", "--check"]) == 0
+    assert (
+        capsys.readouterr().out == "../params.yaml: all 1 sections are right\nparams.yaml: all 1 sections are right\n"
+    )
+    (described / "more/params.yaml").write_text("other: {depth: many}\nfirst: {size: 1}\n")
+    assert main(["params", "--check"]) == 1
+    message = capsys.readouterr().err
+    assert "first: no such section; accepted: other" in message
+    assert "other.depth = 'many'" in message
+
+
+def test_a_recipe_is_written_to_the_pipeline_whose_stages_are_its_sections(described, capsys):
+    assert main(["recipe", "deep", "--force"]) == 0
+    assert (described / "more/params.yaml").read_text() == "# Deep.\nother: {depth: 99}\n"
+    assert "Next: dvc repro more/dvc.yaml" in capsys.readouterr().out
+    assert main(["recipe", "small", "--force"]) == 0
+    assert params_file.load(described / "params.yaml")["first"] == First(size=1)
+    assert recipes.target(recipes.find("deep", described), described) == described / "more/params.yaml"
+
+
+def test_a_name_stands_for_one_stage(described, capsys):
+    (described / "more/dvc.yaml").write_text("stages:\n  first: {cmd: x, wdir: ..}\n")
+    assert main(["params", "--check"]) == 1
+    assert "more/dvc.yaml: has the stage first, and so has dvc.yaml" in capsys.readouterr().err
+    for folder in (described, described / "more"):
+        (folder / "dvc.lock").write_text("schema: '2.0'\nstages:\n  first:\n    cmd: x\n")
+    with pytest.raises(LineageError, match="has the stage first, and so has"):
+        lock_here(described)
+
+
+def test_a_stage_in_a_folder_runs_in_the_projects(described):
+    (described / "more/dvc.yaml").write_text("stages:\n  other: {cmd: x}\n")
+    with pytest.raises(FileFormatError, match=r"more/dvc\.yaml: other: .* expected wdir: \.\."):
+        pipelines.by_stage(described)
+
+
+def test_another_project_in_a_folder_is_not_a_pipeline(described):
+    (described / "more/.dvc").mkdir()
+    assert list(pipelines.by_stage(described)) == ["first"]
+    assert pipelines.find_project(described / "more") == described / "more"
+
+
+def test_a_stage_without_a_module_is_one_message(described):
+    (described / "more/dvc.yaml").write_text("stages:\n  nowhere: {cmd: x, wdir: ..}\n")
+    (described / "more/params.yaml").write_text("nowhere: {}\n")
+    with pytest.raises(ParamsError, match=r"nowhere: dvc\.yaml has this stage, and stages/ has no module"):
+        params_file.load(described / "more/params.yaml")
+
+
+class Fourth(Settings):
+    """The section of the stage ``fourth``."""
+
+    factor: int = 1
+    reads: str = "x"
+
+
+@pytest.mark.slow
+def test_a_sweep_varies_the_second_pipeline(changed, monkeypatch, capsys):
+    for name, value in changed.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setitem(sys.modules, "stages.fourth", SimpleNamespace(SETTINGS=Fourth))
+    changed.write(".dvc/tmp/grid.yaml", "name: wide\nblocks: [{fourth.factor: [2, 3]}]\n")
+    monkeypatch.chdir(changed.folder)
+    assert main(["sweep", ".dvc/tmp/grid.yaml", "--slots", "1", "--metric", "total"]) == 0, capsys.readouterr().err
+    values = {name: read(changed, KEY, "--rev", name)["value"] for name in ("wide-factor2", "wide-factor3")}
+    assert values == {"wide-factor2": pytest.approx(6), "wide-factor3": pytest.approx(9)}
+    assert "factor" in capsys.readouterr().out
+
+
+def test_the_locks_of_a_project_are_read_as_one(both):
+    texts = [(both.folder / name).read_text() for name in ("dvc.lock", "extra/dvc.lock")]
+    assert lock_here(both.folder).entries == {k: v for text in texts for k, v in read_lock(text).entries.items()}
