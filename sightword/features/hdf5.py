@@ -95,7 +95,7 @@ def opened(path: Pathish) -> Iterator[tuple[h5py.File, str]]:
 
 def _checked(path: Pathish) -> str:
     if not Path(path).is_file() and Path(path).exists():
-        raise FileFormatError("is no plain file", where=path)  # to open a pipe would wait for ever
+        raise FileFormatError("is not a plain file", where=path)  # to open a pipe would wait for ever
     with open(path, "rb") as file:
         head = file.read(HEAD)
         found = hashlib.file_digest(file, "sha256").hexdigest()

@@ -140,7 +140,7 @@ def test_word_vectors_are_judged(work, capsys):
         (["broken:f"], "broken:f: cannot be imported (SyntaxError: "),
         (["my_encoder:lengths", "--batch-size", "8"], "the encoder takes no batch_size"),
         (["my_encoder:lengths", "--lower-case"], "my_encoder:lengths: does not look words up"),
-        (["my_encoder:lengths", "--out", "pipe"], "pipe: is not a plain file"),
+        (["my_encoder:lengths", "--out", "pipe"], "pipe: is no plain file"),
         (["models/none"], "models/none: no such encoder; expected the folder of an encoder"),
         (["senteval"], "senteval: holds no encoder"),
         (["gone.txt"], "gone.txt: cannot be read"),
