@@ -106,7 +106,7 @@ def _checked(path: Pathish) -> str:
             "has no checksum of its bytes: an earlier Sightword or another program wrote it", where=path, todo=AGAIN
         )
     if not head.startswith(_MAGIC):
-        raise FileFormatError("is no features file of Sightword, or is damaged", where=path, todo=AGAIN)
+        raise FileFormatError("is not a features file of Sightword, or is damaged", where=path, todo=AGAIN)
     named = head[len(_MAGIC) :].rstrip(b"\0\n").decode("ascii", "replace")
     raise FileFormatError(
         f"is damaged or was changed: the sha256 of its bytes from {HEAD} on is {found}",
