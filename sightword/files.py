@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightword.errors import FileFormatError, SetupError
+from sightword.text import first_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,20 +29,16 @@ if TYPE_CHECKING:
 Pathish = str | os.PathLike[str]
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What the system says where something more cannot be written: no space, a quota, a limit of the file's size."""
+"""Errors of the system when nothing more can be written: no space, a quota, a limit of the file's size."""
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder written to the disk.
-
-    Raises:
-        OSError: what the file system says, but that it has no need to.
-    """
+    """Write the names in a folder to the disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        # Some network file systems do not sync folders, and have no need to.
+        # Some network file systems do not sync folders, and need not.
         if error.errno not in (errno.EINVAL, errno.EBADF, errno.ENOTSUP):
             raise
     finally:
@@ -54,7 +51,7 @@ def _sync_file(path: Path) -> None:
 
 
 def _open_mode(folder: bool) -> int:
-    """The mode a plain ``open`` or ``mkdir`` would give: temporary names are private by default."""
+    """Return the mode of a plain ``open`` or ``mkdir``: temporary names are private by default."""
     mask = os.umask(0)
     os.umask(mask)
     return (0o777 if folder else 0o666) & ~mask
@@ -67,17 +64,13 @@ def atomic_file(path: Pathish) -> Iterator[Path]:
     Args:
         path: the final name; its folder is created.
 
-    Yields:
-        The temporary path, not yet existing as a finished file. Whoever writes
-        it closes it before the block ends.
-
     Raises:
         SetupError: ``path`` is a mount point.
-        OSError: what the file system says; ``path`` is then as it was before. Of a full disk the error names ``path``.
+        OSError: of the file system; ``path`` is then as it was before. On a full disk the error names ``path``.
     """
     final = Path(path)
     if final.exists() and not final.is_file():
-        raise FileExistsError(errno.EEXIST, "is no plain file, which could be replaced", str(final))
+        raise FileExistsError(errno.EEXIST, "is not a plain file, which could be replaced", str(final))
     final.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=final.parent, prefix=f".{final.name[:40]}.", suffix=".tmp")
     temporary = Path(name)
@@ -104,8 +97,8 @@ def atomic_folder(path: Pathish) -> Iterator[Path]:
         path: the final name; its parent is created.
 
     Raises:
-        SetupError: ``path`` is a mount point; told before the block where the system tells.
-        OSError: what the file system says. Of a full disk the error names the file below ``path``.
+        SetupError: ``path`` is a mount point.
+        OSError: of the file system. On a full disk the error names the file below ``path``.
     """
     final = Path(path)
     if final.is_mount():
@@ -147,7 +140,7 @@ def _put(temporary: Path, final: Path) -> None:
 
 @contextlib.contextmanager
 def _naming(temporary: Path, final: Path) -> Iterator[None]:
-    """Have errors of a full disk name what was to be written in the end, and those of mount points say so."""
+    """Let errors of a full disk name the final path, and give those of mount points a message."""
     try:
         yield
     except OSError as error:
@@ -165,25 +158,20 @@ def _naming(temporary: Path, final: Path) -> Iterator[None]:
 
 def _mounted(final: Path) -> SetupError:
     return SetupError(
-        "is a mount point, which cannot be replaced by what was written anew",
+        "is a mount point, which cannot be replaced",
         where=final,
         todo="Mount the disk at a folder above, or have the whole project on it.",
     )
 
 
 def canonical_json(value: Any) -> str:
-    """One spelling for one value: sorted keys, no spaces, plain ASCII, no NaN."""
+    """Return the one spelling of a value: sorted keys, no spaces, plain ASCII, no NaN."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def write_json(path: Pathish, value: Any) -> None:
-    """Write ``value`` as indented JSON, keys in the order given, atomically.
-
-    Raises:
-        ValueError: for NaN or an infinity, which JSON does not have.
-    """
-    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
-    write_text(path, text + "\n")
+    """Write ``value`` as indented JSON, keys in the order given, atomically; ValueError for NaN or an infinity."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def write_text(path: Pathish, text: str) -> None:
@@ -214,19 +202,14 @@ def read_text(path: Pathish, *, todo: str | None = None) -> str:
     try:
         return Path(path).read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise FileFormatError(
-            f"is not UTF-8 text (byte {error.start})", where=path, todo=todo or "Save it as UTF-8."
-        ) from None
+        what = f"is not UTF-8 text (byte {error.start})"
+        raise FileFormatError(what, where=path, todo=todo or "Save it as UTF-8.") from None
     except OSError as error:
         raise _unreadable(path, error, todo) from None
 
 
 def require_regular(path: Pathish) -> None:
-    """Refuse a pipe, a socket or a device before it is opened: opening a pipe waits for whoever writes into it.
-
-    Raises:
-        OSError: it is no regular file, is not there, or is a link that leads in a circle.
-    """
+    """Raise OSError for a pipe, a socket or a device, which would wait when opened, and for a missing file."""
     mode = Path(path).stat().st_mode
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
@@ -260,22 +243,18 @@ def read_json(path: Pathish, *, todo: str | None = None) -> Any:
         document = json.loads(text)
     except json.JSONDecodeError as error:
         what = "is empty" if not text.strip() else f"is not valid JSON ({error.msg})"
-        raise FileFormatError(
-            what,
-            where=f"{path}, line {error.lineno}, column {error.colno}",
-            todo=todo or "It may have been cut off: fetch or make it again.",
-        ) from None
+        place = f"{path}, line {error.lineno}, column {error.colno}"
+        todo = todo or "It may have been cut off: fetch or make it again."
+        raise FileFormatError(what, where=place, todo=todo) from None
     except RecursionError:
         raise FileFormatError("is nested too deeply", where=path, todo=todo) from None
-    except ValueError:  # what is left: Python refuses to take numbers of any length
+    except ValueError:  # a number with more digits than Python accepts
         limit = sys.get_int_max_str_digits()
         place = _place(path, text, re.search(rf"\d{{{limit + 1}}}", text))
-        raise FileFormatError(
-            "has a number too long", where=place, expected=f"up to {limit} digits", todo=todo
-        ) from None
-    half = None
-    if re.search(r"\\u[dD][89a-fA-F]", text):
-        half = next((found for found in _ESCAPES.finditer(text) if found["half"]), None)
+        expected = f"up to {limit} digits"
+        raise FileFormatError("has a number too long", where=place, expected=expected, todo=todo) from None
+    suspect = re.search(r"\\u[dD][89a-fA-F]", text)
+    half = next((found for found in _ESCAPES.finditer(text) if found["half"]), None) if suspect else None
     if half:
         raise FileFormatError(
             f"has half a character, {half[0]}",
@@ -287,13 +266,13 @@ def read_json(path: Pathish, *, todo: str | None = None) -> Any:
 
 
 def _place(path: Pathish, text: str, found: re.Match[str] | None) -> str:
-    """The file, and the line and column where something was found."""
+    """Return the file, with the line and column of a match."""
     at = found.start() if found else 0
     return f"{path}, line {text.count(chr(10), 0, at) + 1}, column {at - text.rfind(chr(10), 0, at)}"
 
 
 def sha256_file(path: Pathish) -> str:
-    """The sha256 of a file's bytes, in hex.
+    """Return the sha256 of a file's bytes, in hex.
 
     Raises:
         FileFormatError: the file is missing or unreadable.
@@ -319,8 +298,8 @@ def read_table(path: Pathish, columns: Sequence[str] | Mapping[str, str], *, tod
 
     Args:
         path: the file.
-        columns: the columns that must be there, in the order wanted.
-        todo: what to do when it cannot be read.
+        columns: the required columns, in this order.
+        todo: advice when the file cannot be read.
 
     Raises:
         FileFormatError: missing, not Parquet, without one of the columns or with two of its name, or with text that is
@@ -337,20 +316,16 @@ def read_table(path: Pathish, columns: Sequence[str] | Mapping[str, str], *, tod
             missing = [name for name in names if name not in have]
             twice = [name for name in names if have.count(name) > 1]
             if missing:
-                raise FileFormatError(
-                    f"has no column {', '.join(missing)} (it has: {', '.join(have) or 'none'})", where=path, todo=todo
-                )
+                what = f"has no column {', '.join(missing)} (it has: {', '.join(have) or 'none'})"
+                raise FileFormatError(what, where=path, todo=todo)
             if twice:
-                raise FileFormatError(
-                    f"has two columns {', '.join(twice)}", where=path, expected="one of each name", todo=todo
-                )
+                what = f"has two columns {', '.join(twice)}"
+                raise FileFormatError(what, where=path, expected="one of each name", todo=todo)
             table = file.read(columns=names).select(names)
             _check_text(path, table, todo)
             return table
     except pa.ArrowInvalid as error:
-        raise FileFormatError(
-            f"is not a whole Parquet file ({str(error).splitlines()[0]})", where=path, todo=todo
-        ) from None
+        raise FileFormatError(f"is not a whole Parquet file ({first_line(error)})", where=path, todo=todo) from None
     except UnicodeDecodeError:
         raise FileFormatError("has a column whose name is not UTF-8 text", where=path, todo=todo) from None
     except OSError as error:
@@ -358,11 +333,7 @@ def read_table(path: Pathish, columns: Sequence[str] | Mapping[str, str], *, tod
 
 
 def _check_text(path: Pathish, table: pa.Table, todo: str | None) -> None:
-    """Look at every value: Arrow itself takes a writer's word that texts are UTF-8.
-
-    Raises:
-        FileFormatError: a text is not; with its column and row.
-    """
+    """Raise FileFormatError for a text that is not UTF-8, with column and row: Arrow itself does not check."""
     import pyarrow as pa
 
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -373,7 +344,6 @@ def _check_text(path: Pathish, table: pa.Table, todo: str | None) -> None:
                 try:
                     value.as_py()
                 except UnicodeDecodeError as error:
-                    raise FileFormatError(
-                        f"{name} is not UTF-8 text (byte {error.start})", where=f"{path}, row {row}", todo=todo
-                    ) from None
+                    what = f"{name} is not UTF-8 text (byte {error.start})"
+                    raise FileFormatError(what, where=f"{path}, row {row}", todo=todo) from None
             raise

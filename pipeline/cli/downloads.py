@@ -20,7 +20,7 @@ Fetch published data sets and weights, and put them where the stages read them.
 
 NAME is flickr8k, flickr30k, coco, senteval, snli, wordnet or weights. After weights, networks
 may be named (resnet152, or resnet152:IMAGENET1K_V2); default: the one of params.yaml. A download
-that was cut goes on where it was. What a form must be filled in for is told, and the rest is
+that was cut resumes. Data sets behind a form are listed with their address, and the rest is
 fetched. SIGHTWORD_MIRROR, or --mirror, names a folder or an address that holds NAME/FILE."""
 
 VARIABLE = "SIGHTWORD_MIRROR"
@@ -32,7 +32,7 @@ def add(commands: Commands) -> None:
     fetch.add_argument("names", metavar="NAME", nargs="*", help="what to fetch; see --list")
     fetch.add_argument("--list", action="store_true", help="show what can be fetched, its size, and what is there")
     fetch.add_argument("--only", metavar="PART", nargs="+", default=[], help="only these parts, as --list names them")
-    fetch.add_argument("--dry-run", action="store_true", help="only say what would be fetched, and from where")
+    fetch.add_argument("--dry-run", action="store_true", help="only list what would be fetched, and from where")
     fetch.add_argument("--mirror", metavar="PLACE", help=f"a folder or an address to try first (default: {VARIABLE})")
     fetch.add_argument("--pin", action="store_true", help="write the sha256 of what is fetched into checksums.txt")
     fetch.add_argument("--again", action="store_true", help="fetch what is there already")

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _DRAWS = 1 << 17
-"""Pairs times resamples that are worked on together: few enough for a processor's cache."""
+"""Pairs times resamples that are worked on together: few enough for a CPU's cache."""
 
 _NOTHING = 1e-12
 """A variance, as a share of the whole sample's, or a difference, that is rounding."""

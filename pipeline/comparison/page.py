@@ -231,7 +231,7 @@ def _queries(
 
 
 def _attended(contrast: Contrast, texts: Sequence[str], notes: list[str]) -> list[Attended]:
-    """What either encoder weighs, on a processor; nothing where neither pools by attention.
+    """What either encoder weighs, on a CPU; nothing where neither pools by attention.
 
     An encoder that this code cannot load, as one of an older form, is noted: the numbers stand without it.
     """

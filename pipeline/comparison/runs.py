@@ -106,7 +106,7 @@ def _side(label: str, name: str, project: Path | None, folder: Path) -> Side:
         try:
             commit = repository.commit(name)
         except LineageError as error:
-            raise LineageError(f"is no file or folder, and {error.what}", where=name, todo=error.todo) from None
+            raise LineageError(f"is not a file or folder, and {error.what}", where=name, todo=error.todo) from None
         lock = lock_at(repository, commit)
         missing = take_out(
             [path.as_posix() for path in WANTED],
@@ -129,7 +129,7 @@ def _repository(name: str, project: Path) -> Repository:
     try:
         return Repository(project)
     except LineageError as error:
-        raise LineageError(f"is no file or folder, and {error.what}", where=name, todo=error.todo) from None
+        raise LineageError(f"is not a file or folder, and {error.what}", where=name, todo=error.todo) from None
 
 
 def _of_folder(label: str, name: str, path: Path, revision: str) -> Side:

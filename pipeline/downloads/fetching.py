@@ -1,14 +1,12 @@
-"""One published file, from its addresses to the place where it is read.
+"""Fetching of one published file, from its addresses to its place.
 
-Everything is done in a working folder beside the data set's, under a lock, and moved into
-its place when it is whole: a killed or second process does no harm.
+All work is done in a working folder beside the data set's, under a lock, and a whole file is moved into
+its place: a killed or second process does no harm.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import hashlib
 import json
 import logging
@@ -19,44 +17,46 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from filelock import FileLock, Timeout
+
+from pipeline.downloads.placement import copy_file, place
 from pipeline.downloads.preparation import PREPARATIONS
 from pipeline.downloads.sources import Source
-from pipeline.downloads.transfer import Patience, Resuming, UnreachableError, need_room, writing
 from pipeline.downloads.unpacking import unpack
 from sightword.errors import DownloadError
 from sightword.files import sha256_file, write_text
+from sightword.text import and_more
+from sightword.transfer import Patience, Resuming, UnreachableError, writing
 
 log = logging.getLogger(__name__)
 
 WORKING = "downloads"
-"""The folder, beside the data sets' own, for what is being fetched, and for what a person puts there."""
-
-_MANY = 100
+"""The folder, beside those of data sets, of files being fetched, and of files that a person puts there."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """How the files of a data set are fetched."""
+    """The options for the files of a data set."""
 
     name: str
-    """Of the data set."""
+    """The data set's name."""
     target: Path
-    """The folder its files go to."""
+    """The folder for its files."""
     pins: Mapping[str, str] = field(default_factory=dict)
-    """The sha256 by ``data set/file`` that this laboratory wants; each outweighs a published one."""
+    """The sha256 by ``data set/file`` that this laboratory wants; a pinned hash replaces a published one."""
     mirror: str = ""
-    """An address or a folder that is tried first, and holds ``data set/file``."""
+    """An address or a folder with ``data set/file``, which is tried first."""
     again: bool = False
-    """Fetch what is there already."""
+    """Fetch also files that are there."""
     keep: bool = False
-    """Keep archives that were unpacked."""
+    """Keep archives after unpacking."""
     progress: bool = False
     """Draw bars on standard error."""
     patience: Patience = field(default_factory=Patience)
 
     @property
     def working(self) -> Path:
-        """Where this data set's files are gathered: on the disk of its folder, even where that is a link."""
+        """The working folder: on the disk of the data set's folder, even if that is a link."""
         target = self.target.resolve()
         beside = target.parent
         if target.is_dir() and target.stat().st_dev != beside.stat().st_dev:
@@ -64,42 +64,41 @@ class Order:
         return beside / WORKING / self.name
 
     def pin(self, source: Source) -> str:
-        """The pinned sha256, or nothing."""
+        """Return the pinned sha256, or an empty text."""
         return self.pins.get(f"{self.name}/{source.file}", "")
 
     def size(self, source: Source) -> int | None:
-        """The bytes to expect; a pinned file may have another size than the published one."""
+        """Return the expected bytes; a pinned file may have another size than the published one."""
         return None if self.pin(source) else source.size
 
     def candidates(self, source: Source) -> list[str]:
-        """The addresses to try, in order."""
+        """Return the addresses to try, in order."""
         mirror = [f"{self.mirror.rstrip('/')}/{self.name}/{source.file}"] if self.mirror else []
         return mirror + source.urls
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a file."""
+    """The result for one file."""
 
     state: Literal["there", "fetched", "to ask for"]
     sha256: str = ""
-    """Of the published file, where it is known by now."""
+    """The sha256 of the published file, if known."""
     address: str = ""
-    """Where it came from."""
+    """The address that gave the file."""
     checked: bool = False
-    """Whether the sha256 was compared with one known beforehand (or the md5, or its first digits)."""
+    """Whether the sha256 (or the md5, or first digits) was compared with a known one."""
 
 
 def fetch(source: Source, order: Order) -> Outcome:
-    """Have a file and put what is wanted of it in place.
+    """Fetch a file, and put its wanted contents in place.
 
     Args:
         source: the file.
-        order: where it goes, and how it is fetched.
+        order: the options.
 
     Raises:
-        DownloadError: no address gives it, its hash or size is another one, it may not be unpacked, or there is
-            no room.
+        DownloadError: no address gives the file, its hash or size is wrong, it is unsafe, or there is no room.
     """
     with writing(order.working):
         order.working.mkdir(parents=True, exist_ok=True)
@@ -140,7 +139,7 @@ def fetch(source: Source, order: Order) -> Outcome:
 
 
 def _as_found(source: Source, order: Order) -> Outcome:
-    """What can be said of a file that is there: its hash, where it is used as it was published."""
+    """Return the result for a file that is there, with its hash if it is used as published."""
     if source.into or source.prepare:
         sha256 = _read_record(order.working / source.file).get("sha256", "")
         if sha256 and order.pin(source) not in ("", sha256):
@@ -156,7 +155,7 @@ def _as_found(source: Source, order: Order) -> Outcome:
 
 
 def _download(source: Source, order: Order, file: Path) -> str:
-    """Have the file in the working folder, and return the address that gave it."""
+    """Download the file into the working folder, and return the address that gave it."""
     reasons: list[str] = []
     for address in order.candidates(source):
         if reasons:
@@ -178,7 +177,7 @@ def _download(source: Source, order: Order, file: Path) -> str:
                 reasons.append(str(error))
                 break
             except _OtherHashError as error:
-                # What was gone on from may have been another file's beginning: once more, from the start.
+                # The received part may have been the beginning of another file: once more, from the start.
                 again = transfer.resumed and attempt == 1
                 kept = ""
                 if part.exists() and not again:
@@ -186,7 +185,7 @@ def _download(source: Source, order: Order, file: Path) -> str:
                     kept = f" (kept as {_wrong(file)})"
                 transfer.discard()
                 if again:
-                    log.warning("%s: %s, after going on with an earlier part; once more from the start", address, error)
+                    log.warning("%s: %s, after resuming an earlier part; once more from the start", address, error)
                     continue
                 reasons.append(f"{address}: {error}{kept}")
                 break
@@ -198,17 +197,17 @@ def _download(source: Source, order: Order, file: Path) -> str:
 
 
 class _OtherHashError(Exception):
-    """The file is another one than it should be."""
+    """The file has a wrong hash."""
 
 
 def _retrieve(address: str, source: Source, order: Order, file: Path, transfer: Resuming) -> None:
     import pooch
 
-    pooch.get_logger().setLevel(logging.WARNING)  # it would tell on standard error what is told here
+    pooch.get_logger().setLevel(logging.WARNING)  # its messages would repeat those of this module
     known = _known_hash(source, order)
     try:
         pooch.retrieve(address, known, fname=file.name, path=file.parent, downloader=transfer)
-    except ValueError:  # pooch says so of a hash
+    except ValueError:  # pooch's error for a wrong hash
         algorithm, _, wanted = (known or "").partition(":")
         found = f" {pooch.file_hash(str(transfer.part), algorithm)}" if transfer.part.exists() else ""
         raise _OtherHashError(f"its {algorithm}{found} is not {wanted}") from None
@@ -218,7 +217,7 @@ def _retrieve(address: str, source: Source, order: Order, file: Path, transfer: 
 
 
 def _known_hash(source: Source, order: Order) -> str | None:
-    """The whole hash to compare with, in pooch's spelling: a pinned one before a published one."""
+    """Return the whole hash to compare with, in pooch's spelling: a pinned one before a published one."""
     sha256 = order.pin(source) or source.sha256
     return f"sha256:{sha256}" if sha256 else f"md5:{source.md5}" if source.md5 else None
 
@@ -228,11 +227,7 @@ def _is_known(source: Source, order: Order) -> bool:
 
 
 def _verified(source: Source, order: Order, path: Path) -> str:
-    """The sha256 of a file that is there.
-
-    Raises:
-        DownloadError: it is another file than it should be.
-    """
+    """Return the sha256 of a file that is there, or raise DownloadError for a wrong size or hash."""
     size = order.size(source)
     if size is not None and path.stat().st_size != size:
         raise _another(path, f"has {path.stat().st_size} bytes", str(size), source, order)
@@ -259,7 +254,7 @@ def _another(path: Path, what: str, expected: str, source: Source, order: Order)
 
 
 def _install(source: Source, order: Order, file: Path, *, keep: bool) -> None:
-    """Unpack and prepare out of sight, look whether all is there, and move it into its place."""
+    """Unpack and prepare out of sight, check that all files are there, and move them into place."""
     staged = file.with_name(file.name + ".unpacked")
     with writing(staged):
         staged.mkdir()
@@ -270,67 +265,21 @@ def _install(source: Source, order: Order, file: Path, *, keep: bool) -> None:
             goal = staged / source.to / source.file
             with writing(goal):
                 goal.parent.mkdir(parents=True, exist_ok=True)
-                _copy(file, goal, link=not keep and not source.prepare)
+                copy_file(file, goal, link=not keep and not source.prepare)
         if source.prepare:
             with writing(staged):
                 PREPARATIONS[source.prepare](staged)
         if lacking := source.missing(staged):
-            more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
-            raise DownloadError(
-                f"does not hold {', '.join(lacking[:3])}{more}", where=file, todo="Delete it to fetch it anew."
-            )
+            todo = "Delete it to fetch it again."
+            raise DownloadError(f"does not hold {and_more(lacking)}", where=file, todo=todo)
         with writing(order.target):
-            _sync(staged)
-            order.target.mkdir(parents=True, exist_ok=True)
-            _move(staged, order.target)
+            place(staged, order.target)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
 
 
-def _copy(file: Path, goal: Path, *, link: bool) -> None:
-    """Give the file a second name where it will lose the first, which needs no room; else copy it."""
-    if link:
-        with contextlib.suppress(OSError):  # a file system without links
-            os.link(file, goal)
-            return
-    need_room(goal.parent, file.stat().st_size)
-    shutil.copyfile(file, goal)
-
-
-def _move(staged: Path, target: Path) -> None:
-    """Move what a folder holds: a folder that is not there yet in one step, into one that is there file by file."""
-    for entry in sorted(staged.iterdir()):
-        goal = target / entry.name
-        if entry.is_dir() and goal.is_dir():
-            _move(entry, goal)
-            continue
-        try:
-            os.replace(entry, goal)
-        except OSError as error:
-            if error.errno != errno.EXDEV:
-                raise
-            # A folder within the data set's that is a link to another disk.
-            near = goal.with_name(f".{goal.name}.tmp")
-            if entry.is_dir():
-                shutil.rmtree(near, ignore_errors=True)
-                shutil.copytree(entry, near)
-            else:
-                shutil.copyfile(entry, near)
-            os.replace(near, goal)
-
-
-def _sync(folder: Path) -> None:
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    if len(files) > _MANY:
-        os.sync()
-        return
-    for path in files:
-        with open(path, "rb") as file:
-            os.fsync(file.fileno())
-
-
 def _remove_leftovers(working: Path) -> None:
-    """What a killed process left, but for the parts, which are gone on from."""
+    """Remove what a killed process left, except parts, which are resumed."""
     for path in [*working.glob("*.unpacked"), *working.glob("tmp????????")]:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -340,16 +289,18 @@ def _remove_leftovers(working: Path) -> None:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """One process at a time works on a data set; the others wait. The lock goes with its process."""
-    with contextlib.ExitStack() as stack:
-        with writing(path):  # only this: what happens under the lock fails in other ways
-            file = stack.enter_context(open(path, "w"))
+    """Hold the lock of a data set, on which one process works at a time; the others wait."""
+    lock = FileLock(path, thread_local=False)
+    with writing(path):  # errors of work under the lock are other ones
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            lock.acquire(blocking=False)
+        except Timeout:
             log.warning("another process is fetching here (%s); waiting for it", path.parent)
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock.acquire()
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def _part(file: Path) -> Path:
@@ -357,12 +308,12 @@ def _part(file: Path) -> Path:
 
 
 def _wrong(file: Path) -> Path:
-    """Where a download goes that is another file than it should be."""
+    """Return the place of a download with a wrong hash."""
     return file.with_name(file.name + ".wrong")
 
 
 def _just_came(file: Path) -> bool:
-    """Whether a process was killed between having the file and writing down where it is from."""
+    """Return whether a process was killed between the download of the file and the record of its address."""
     part = _part(file)
     return part.exists() and part.samefile(file)
 

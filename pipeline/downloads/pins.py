@@ -30,7 +30,9 @@ def read_pins(path: Path) -> dict[str, str]:
         found = _LINE.fullmatch(line.rstrip())
         where = f"{path}, line {number}"
         if not found:
-            raise DownloadError("is no pinned hash", where=where, expected="64 hex digits, two spaces, DATA SET/FILE")
+            raise DownloadError(
+                "is not a pinned hash", where=where, expected="64 hex digits, two spaces, DATA SET/FILE"
+            )
         digest, name = found.group(1).lower(), found.group(2)
         if pins.setdefault(name, digest) != digest:
             raise DownloadError(f"pins another hash of {name} than a line above", where=where)

@@ -1,38 +1,39 @@
-"""Experiments that differ by the seed only, together: mean and standard deviation of what they reached.
+"""Tables of experiments: mean and standard deviation of those that differ only by the seed.
 
-It reads what ``dvc exp show --json`` prints, as data.
+The input is the output of ``dvc exp show --json``.
 """
 
 from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sightword.errors import FileFormatError, ParamsError
 from sightword.report.number_formats import is_number
+from sightword.text import and_more, flat
 
 if TYPE_CHECKING:
     from pipeline.experiments.figure import Series
 
 SUMMARY = "metrics/summary.json"
-"""The metrics that are shown when none are named."""
+"""The file of the metrics shown by default."""
 SEED = "train.seed"
 DRAWN = ("image_r10", "caption_r10", "sts", "dev_r10")
-"""The metrics that are drawn when none are named, as far as there are some."""
+"""The metrics drawn by default, as far as they exist."""
 INPUTS = "inputs"
-"""The column that tells experiments on other code or data apart."""
+"""The column that numbers kinds of code and data."""
 SHOWN = 20
 """Names of metrics that a message lists."""
 
-_TODO = "Give what `dvc exp show --json` prints."
+_TODO = "Give the output of `dvc exp show --json`."
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment that came to its end."""
+    """One finished experiment."""
 
     name: str
     params: dict[str, Any]
@@ -40,12 +41,12 @@ class Experiment:
     metrics: dict[str, dict[str, float]]
     """The numbers of each metrics file, by their full names."""
     inputs: tuple[tuple[str, str], ...]
-    """Paths and hashes of the code and data that no stage made."""
+    """Paths and hashes of code and data that no stage wrote."""
 
 
 @dataclass(frozen=True)
 class Listing:
-    """What a listing of experiments holds."""
+    """The experiments of a listing."""
 
     experiments: list[Experiment]
     left_out: list[str] = field(default_factory=list)
@@ -54,24 +55,24 @@ class Listing:
 
 @dataclass(frozen=True)
 class Group:
-    """Experiments that are the same but for the seed."""
+    """Experiments that differ only by the seed."""
 
     names: list[str]
-    """One for each run, by the seed; ``a=b`` where a and b are the same run."""
+    """The names, one for each run, in order of the seed; ``a=b`` if a and b are the same run."""
     varied: dict[str, Any]
-    """Those parameters that are not the same in all groups; ``inputs`` where there are several kinds of them."""
+    """The parameters that differ between groups; ``inputs`` if there are several kinds of inputs."""
     metrics: dict[str, list[float]]
-    """The values of each metric, as many as there are experiments that have it."""
+    """The values of each metric, one for each experiment that has the metric."""
 
 
 def read(states: Any) -> Listing:
-    """The experiments of a listing, baselines included, the workspace not.
+    """Return the experiments of a listing, with baselines, without the workspace.
 
     Args:
         states: the parsed JSON.
 
     Raises:
-        FileFormatError: it is no such listing.
+        FileFormatError: the JSON is not such a listing.
     """
     found: list[Experiment] = []
     left_out: list[str] = []
@@ -85,36 +86,33 @@ def read(states: Any) -> Listing:
                 for revision in one["revs"]:
                     _add(revision, None if state == "success" else state, found, left_out)
     except (TypeError, KeyError, AttributeError, ValueError) as error:
-        what = f"is no listing of experiments ({type(error).__name__}: {error})"
+        what = f"is not a listing of experiments ({type(error).__name__}: {error})"
         raise FileFormatError(what, where="experiments", todo=_TODO) from None
     return Listing(found, left_out)
 
 
 def only(listing: Listing, pattern: str) -> Listing:
-    """Those experiments whose whole name matches a regular expression.
+    """Return the experiments whose whole name matches a regular expression.
 
     Raises:
-        ParamsError: it is none, or no name matches.
+        ParamsError: the pattern is not a regular expression, or no name matches.
     """
     try:
         compiled = re.compile(pattern)
     except re.error as error:
-        raise ParamsError(f"no regular expression: {error}", where=pattern) from None
+        raise ParamsError(f"not a regular expression: {error}", where=pattern) from None
     found = [one for one in listing.experiments if compiled.fullmatch(one.name)]
     if not found:
         names = [one.name for one in listing.experiments]
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        raise ParamsError(
-            "no experiment with results has such a name", where=pattern,
-            expected=f"one that matches one of {', '.join(names[:SHOWN])}{more}" if names else None,
-        )  # fmt: skip
+        expected = f"one that matches one of {and_more(names, SHOWN)}" if names else None
+        raise ParamsError("no experiment with results has such a name", where=pattern, expected=expected)
     return Listing(found, [text for text in listing.left_out if compiled.fullmatch(text.rpartition(" (")[0])])
 
 
 def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = (), *, over: str = SEED) -> list[Group]:
-    """Put together what differs only by one parameter, in the order of the others.
+    """Group experiments that differ only by one parameter, in the order of the other parameters.
 
-    A run that is there twice (the same parameters, inputs and results, as a baseline and as an experiment) counts
+    A run that appears twice (the same parameters, inputs and results, as a baseline and as an experiment) counts
     once.
 
     Args:
@@ -124,7 +122,7 @@ def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = (), *, ov
         over: the parameter that may differ.
 
     Raises:
-        ParamsError: no experiment has such a parameter, or a metric that was asked for.
+        ParamsError: no experiment has such a parameter, or one of the metrics.
     """
     if over != SEED and not any(over in one.params for one in experiments):  # a pipeline may have no train.seed
         raise ParamsError("no experiment has this parameter", where=over)
@@ -151,12 +149,12 @@ def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = (), *, ov
 
 
 def deviation(values: Sequence[float]) -> float | None:
-    """The sample standard deviation; None of fewer than two values."""
+    """Return the sample standard deviation; None for fewer than two values."""
     return statistics.stdev(values) if len(values) > 1 else None
 
 
 def table(found: Sequence[Group], *, exact: bool = False) -> list[list[str]]:
-    """Header and one row for each group: what was varied, how many runs, each metric, the experiments' names.
+    """Return the header and one row for each group: varied parameters, number of runs, metrics, names.
 
     Args:
         found: the groups.
@@ -186,7 +184,7 @@ def table(found: Sequence[Group], *, exact: bool = False) -> list[list[str]]:
 
 
 def series(found: Sequence[Group], *, against: str = "") -> tuple[str, dict[str, list[Series]]]:
-    """What a drawing over a grid shows: of each metric a line for each setting of all but one of what was varied.
+    """Return the lines of a drawing: for each metric one line for each setting of all varied parameters but one.
 
     Args:
         found: the groups.
@@ -236,7 +234,7 @@ def _add(revision: Mapping[str, Any], state: str | None, found: list[Experiment]
         left_out.append(f"{name} ({state})")
         return
     metrics = {path: _numbers(file.get("data")) for path, file in data["metrics"].items()}
-    params = {key: value for file in data["params"].values() for key, value in _flat(file.get("data") or {})}
+    params = {key: value for file in data["params"].values() for key, value in flat(file.get("data") or {}).items()}
     made = [*data["outs"], *data["metrics"]]
     inputs = [
         (path, str(dep["hash"]))
@@ -247,20 +245,14 @@ def _add(revision: Mapping[str, Any], state: str | None, found: list[Experiment]
 
 
 def _numbers(values: object) -> dict[str, float]:
-    flat = _flat(values) if isinstance(values, dict) else []
-    return {key: value for key, value in flat if isinstance(value, int | float) and not isinstance(value, bool)}
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    for key, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
+    found = flat(values) if isinstance(values, dict) else {}
+    return {
+        key: value for key, value in found.items() if isinstance(value, int | float) and not isinstance(value, bool)
+    }
 
 
 def _metrics(experiments: Sequence[Experiment], patterns: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """File and name of each metric to show, by what its column is called."""
+    """Return file and name of each metric to show, by the name of its column."""
     every = list(
         dict.fromkeys((path, key) for one in experiments for path, keys in one.metrics.items() for key in keys)
     )
@@ -271,15 +263,13 @@ def _metrics(experiments: Sequence[Experiment], patterns: Sequence[str]) -> dict
         try:
             compiled = [re.compile(pattern) for pattern in patterns]
         except re.error as error:
-            raise ParamsError(f"no regular expression: {error}", where=error.pattern) from None
+            raise ParamsError(f"not a regular expression: {error}", where=error.pattern) from None
         chosen = list(dict.fromkeys(place for one in compiled for place in every if one.fullmatch(place[1])))
         missing = next((p.pattern for p in compiled if not any(p.fullmatch(key) for _, key in every)), None)
     if missing is not None:
         names = sorted({key for _, key in every}, key=lambda key: (key.count("."), key))
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        raise ParamsError(
-            "no experiment has such a metric", where=missing, expected=f"one of {', '.join(names[:SHOWN])}{more}"
-        )
+        expected = f"one of {and_more(names, SHOWN)}"
+        raise ParamsError("no experiment has such a metric", where=missing, expected=expected)
     keys = [key for _, key in chosen]
     return {key if keys.count(key) == 1 else f"{path}:{key}": (path, key) for path, key in chosen}
 
@@ -297,7 +287,7 @@ def _differs(key: str, columns: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _order(value: Any) -> tuple[bool, float, str]:
-    """Numbers by their size, then the rest as texts."""
+    """Return a key that sorts numbers by size, then other values as text."""
     number = isinstance(value, int | float)
     return not number, float(value) if number else 0.0, str(value)
 

@@ -209,6 +209,6 @@ def _usable(result: Result | Reject) -> Result:
         raise PictureError(
             f"cannot be used ({result.reason}: {result.detail})",
             where=result.image_id,
-            todo="Take it out of the list, or mend it: docs/pictures.md says how.",
+            todo="Take it out of the list, or fix it: docs/pictures.md describes how.",
         )
     return result

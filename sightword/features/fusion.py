@@ -160,7 +160,7 @@ def ready(network: nn.Module, *, precision: Precision, device: torch.device) -> 
 
 
 def has_bfloat16_units() -> bool:
-    """Whether this processor computes with bfloat16 rather than imitating it."""
+    """Return whether this CPU computes with bfloat16 and does not emulate it."""
     return bool(_has_onednn() and torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 

@@ -95,7 +95,7 @@ def opened(path: Pathish) -> Iterator[tuple[h5py.File, str]]:
 
 def _checked(path: Pathish) -> str:
     if not Path(path).is_file() and Path(path).exists():
-        raise FileFormatError("is no plain file", where=path)  # to open a pipe would wait for ever
+        raise FileFormatError("is not a plain file", where=path)  # to open a pipe would wait for ever
     with open(path, "rb") as file:
         head = file.read(HEAD)
         found = hashlib.file_digest(file, "sha256").hexdigest()
@@ -106,7 +106,7 @@ def _checked(path: Pathish) -> str:
             "has no checksum of its bytes: an earlier Sightword or another program wrote it", where=path, todo=AGAIN
         )
     if not head.startswith(_MAGIC):
-        raise FileFormatError("is no features file of Sightword, or is damaged", where=path, todo=AGAIN)
+        raise FileFormatError("is not a features file of Sightword, or is damaged", where=path, todo=AGAIN)
     named = head[len(_MAGIC) :].rstrip(b"\0\n").decode("ascii", "replace")
     raise FileFormatError(
         f"is damaged or was changed: the sha256 of its bytes from {HEAD} on is {found}",

@@ -48,7 +48,7 @@ def convert(path: Pathish, image_ids: Sequence[str], settings: FeaturesSettings)
         raise FileFormatError(
             "the precomputed features do not exist",
             where=source,
-            todo="Put the file there, or mend features.precomputed.",
+            todo="Put the file there, or fix features.precomputed.",
         )
     wanted = sorted(image_ids)
     origin = f"precomputed: {settings.precomputed} (sha256 {sha256_file(source)})"

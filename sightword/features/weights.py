@@ -8,7 +8,6 @@ import pickle
 import re
 import struct
 import sys
-import urllib.error
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,11 +18,12 @@ from safetensors.torch import load_file
 from torch import nn
 
 from sightword.devices import OwnRandom
-from sightword.errors import WeightsError
+from sightword.errors import DownloadError, WeightsError
 from sightword.features import vision
 from sightword.features.backbones import Backbone, build
 from sightword.features.settings import RANDOM, is_weights_file
 from sightword.files import Pathish, sha256_file
+from sightword.text import and_more, first_line
 
 log = logging.getLogger(__name__)
 
@@ -81,11 +81,10 @@ class Weights:
             self.sha256 = self._fetch()
 
     def load(self) -> nn.Module:
-        """The whole network with these weights, which is the caller's to change.
+        """Return a new network with these weights.
 
         Raises:
-            WeightsError: the file is missing, cannot be downloaded, or is another
-                network's.
+            WeightsError: the file is missing, cannot be downloaded, or belongs to another network.
         """
         if self._network is not None:
             network, self._network = self._network, None
@@ -100,7 +99,7 @@ class Weights:
         return network
 
     def _fetch(self) -> str:
-        """Have the file, and return its sha256."""
+        """Download or find the file, and return its sha256."""
         if not is_weights_file(self._weights):
             _download(self._path, vision.models.get_model_weights(self.backbone.name)[self._weights].url)
         return _checked(self._path, self._wanted)
@@ -130,23 +129,20 @@ def _place(backbone: Backbone, weights: str) -> Path:
 
 
 def _download(path: Path, url: str) -> None:
-    """Have the file of published weights, whose name begins its sha256."""
+    """Download the file of published weights, unless it is there; its name holds the first digits of its sha256."""
     prefix = re.search(r"-([0-9a-f]{8,})\.", path.name)
     if not path.exists():
+        from sightword.transfer import retrieve
+
         log.info("downloading %s to %s", url, path)
-        path.parent.mkdir(parents=True, exist_ok=True)
         here = (
             "Put the file there yourself, or put it into features.inputs and name it and its sha256 in the parameters."
         )
         try:
-            torch.hub.download_url_to_file(url, str(path), prefix and prefix.group(1), progress=sys.stderr.isatty())
-        except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
-            reason = getattr(error, "reason", error)
-            raise WeightsError(
-                f"is missing and could not be downloaded from {url} ({reason})", where=path, todo=here
-            ) from None
-        except RuntimeError as error:  # torch says so when the hash differs
-            raise WeightsError(f"the download of {url} is damaged ({error})", todo="Try again.") from None
+            retrieve(url, path, begins=prefix.group(1) if prefix else "", progress=sys.stderr.isatty())
+        except DownloadError as error:
+            what = f"is missing and could not be downloaded from {url} ({error.what})"
+            raise WeightsError(what, where=path, todo=here) from None
     if prefix and not sha256_file(path).startswith(prefix.group(1)):
         raise WeightsError("its sha256 is not the one in its name", where=path, todo="Delete it to download it again.")
 
@@ -176,14 +172,14 @@ def _read(path: Path) -> Mapping[str, torch.Tensor]:
             warnings.simplefilter("ignore")
             found = torch.load(path, map_location="cpu", weights_only=True)
     except _UNREADABLE as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        reason = first_line(error)
         raise WeightsError(
             f"holds no weights that can be read safely ({reason})",
             where=path,
             expected="safetensors, or a state dict of plain tensors",
         ) from None
     if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
-        raise WeightsError("is no state dict", where=path, expected="names with tensors and nothing else")
+        raise WeightsError("is not a state dict", where=path, expected="names with tensors and nothing else")
     return found
 
 
@@ -204,9 +200,8 @@ def _fill(network: nn.Module, backbone: Backbone, state: Mapping[str, torch.Tens
         if not missing and not unexpected:
             return
         shapes = [f"{key} is missing" for key in missing] + [f"{key} is unknown" for key in unexpected]
-    more = f", and {len(shapes) - 3} more" if len(shapes) > 3 else ""
     raise WeightsError(
-        f"are not the weights of {backbone.name}: {'; '.join(shapes[:3])}{more}",
+        f"are not the weights of {backbone.name}: {and_more(shapes, between='; ')}",
         where=path,
         expected=f"torchvision's {backbone.name}; only its classifier may be missing",
     )

@@ -176,10 +176,10 @@ def test_a_damaged_object_ends_it_and_leaves_the_page_of_before(project, capsys)
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nowhere", "sightword: nowhere: is no file or folder, and is no commit, branch or experiment here"),
+        ("nowhere", "sightword: nowhere: is not a file or folder, and is no commit, branch or experiment here"),
         ("--help-me", "unrecognized arguments"),
         ("", "does not exist"),
-        ("HEAD~9", "HEAD~9: is no file or folder, and is no commit"),
+        ("HEAD~9", "HEAD~9: is not a file or folder, and is no commit"),
         ("HEAD~1..HEAD", "is no commit"),
         ("^HEAD", "is no commit"),
         ("HEAD:params.yaml", "is no commit"),
@@ -201,7 +201,7 @@ def test_an_experiment_whose_name_another_has_is_told(project, capsys):
         project.do("git", "update-ref", f"refs/exps/{sha[:2]}/{sha[2:]}/twice", sha)
     assert main(["compare", "twice", "good"]) == 1
     err = capsys.readouterr().err
-    assert "twice: is no file or folder, and several experiments have this name. Name a commit: " in err
+    assert "twice: is not a file or folder, and several experiments have this name. Name a commit: " in err
     assert all(sha[:7] in err for sha in shas)
 
 

@@ -25,10 +25,10 @@ from sightword.semantics.settings import CLASSIFICATION, TASKS
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch) -> Path:
+def project(repository, tmp_path, monkeypatch) -> Path:
     folder = tmp_path / "project"
     (folder / "data/raw").mkdir(parents=True)
-    (folder / "dvc.yaml").write_text("stages: {}\n")
+    (folder / "dvc.yaml").write_bytes((repository / "dvc.yaml").read_bytes())
     monkeypatch.chdir(folder)
     monkeypatch.delenv(downloads.VARIABLE, raising=False)
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))

@@ -25,7 +25,7 @@ SCRIPT = """
     from pathlib import Path
     from pipeline.downloads.fetching import Order, fetch
     from pipeline.downloads.sources import Source
-    from pipeline.downloads.transfer import Patience
+    from sightword.transfer import Patience
     from sightword.errors import DownloadError
     source = Source.model_validate_json(sys.argv[1])
     try:
@@ -128,7 +128,7 @@ def test_a_full_disk_keeps_the_part_for_later(site, source, order, raw):
     with process(words, raw, preexec_fn=limit) as running:
         _, said = running.communicate(timeout=60)
     assert running.returncode == 1
-    assert "words.txt.part: the disk is full. Make room and run it again" in said
+    assert "words.txt.part: the disk is full. Make room and run the command again" in said
     assert "Traceback" not in said
     have = (raw / "downloads/own/words.txt.part").stat().st_size
     assert have == 100_000

@@ -220,15 +220,15 @@ def test_a_zip_that_lies_about_its_sizes(tmp_path, into):
     path = archive("zip", [("a/zeros", bytes(1_000_000))], tmp_path / "a")
     raw = path.read_bytes().replace((1_000_000).to_bytes(4, "little"), (10).to_bytes(4, "little"))
     path.write_bytes(raw)
-    with pytest.raises(DownloadError, match="no whole archive"):
+    with pytest.raises(DownloadError, match="not a whole archive"):
         unpack(path, into, ALL)
     assert sum(map(len, files(into).values())) <= 10
 
 
 def test_bytes_are_counted_as_they_come_whatever_a_member_says(tmp_path, into):
-    liar = unpacking._Member("a/x", 1, "file", "", lambda: io.BytesIO(bytes(5_000_000)))
+    liar = tarfile.TarInfo("a/x"), lambda: io.BytesIO(bytes(5_000_000))
     with pytest.raises(DownloadError, match="more than 2,000,000 bytes"):
-        unpacking._keep(iter([liar]), into, ALL, tmp_path / "archive", 2_000_000)
+        unpacking.unpack_members([liar], into, ALL, tmp_path / "archive", 2_000_000)
     assert sum(map(len, files(into).values())) <= 2_000_000
 
 
@@ -260,7 +260,7 @@ NO_ARCHIVES = {
 @pytest.mark.parametrize("name", NO_ARCHIVES)
 def test_what_is_no_archive(tmp_path, into, name):
     (tmp_path / "a").write_bytes(NO_ARCHIVES[name])
-    with pytest.raises(DownloadError, match="no whole archive"):
+    with pytest.raises(DownloadError, match="not a whole archive"):
         unpack(tmp_path / "a", into, ALL)
 
 

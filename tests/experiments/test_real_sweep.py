@@ -72,7 +72,6 @@ def test_a_killed_sweep_on_the_sample_goes_on_and_keeps_what_dvc_would_have(copy
     assert not copy.run("git", "status", "--porcelain").stdout
     assert set(copy.run("dvc", "exp", "list", "--name-only").stdout.split()) == {"g-gru-batch8", "g-lstm-batch8"}
 
-    copy.change("params.yaml", select__members=1)
     copy.change("params.yaml", train__epochs=12, train__cycle=12, train__hidden=8, train__cell="lstm", train__batch=8)
     copy.run("dvc", "repro", **machine)
     assert (

@@ -169,7 +169,7 @@ def test_files_that_are_none(tmp_path) -> None:
         read_features(path)
     for content in (b"", b"text", bytes(10_000)):
         path.write_bytes(content)
-        with pytest.raises(FileFormatError, match="is no features file of Sightword, or is damaged"):
+        with pytest.raises(FileFormatError, match="is not a features file of Sightword, or is damaged"):
             read_features(path)
     write(path)
     whole = path.read_bytes()
@@ -182,9 +182,9 @@ def test_files_that_are_none(tmp_path) -> None:
         read_features(path)
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(FileFormatError, match="is no plain file"):
+    with pytest.raises(FileFormatError, match="is not a plain file"):
         read_features(path)
-    with pytest.raises(FileFormatError, match="is no plain file"):
+    with pytest.raises(FileFormatError, match="is not a plain file"):
         read_features(tmp_path)
 
 
