@@ -1,6 +1,7 @@
 """The folder of a saved encoder: its files, and checks that the files are complete and unchanged.
 
-``encoder.json``, ``vocabulary.json``, a safetensors file for each member, ``SHA256SUMS`` of these files in the format of the program ``sha256sum``, and ``modules.json``, which names
+``encoder.json``, ``vocabulary.json``, a safetensors file for each member, ``SHA256SUMS`` of these files in the
+format of the program ``sha256sum``, and ``modules.json``, which names
 :class:`sightword.encoder.sentence_transformers.SightwordModule` for sentence-transformers.
 """
 

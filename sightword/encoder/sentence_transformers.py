@@ -44,7 +44,7 @@ class SightwordModule(nn.Module):
     forward_kwargs: ClassVar[set[str]] = set()
     modalities: ClassVar[list[str]] = ["text"]
     max_seq_length: int = MAX_LENGTH
-    """Largest number of tokens of a text, up to 200,000. Longer texts are refused; they are cut, with a warning, after a
+    """Largest number of tokens of a text, up to 200,000. Longer texts are refused; they are cut, with a warning, once a
     program has set ``model.max_seq_length``."""
 
     def __init__(self, encoder: SentenceEncoder) -> None:
