@@ -203,7 +203,7 @@ def test_unseen_pairs_only(systems: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main(["compare", "good", "poor", "--samples", "200", "--csv", "--unseen"]) == 0
     out, err = capsys.readouterr()
     assert [row["pairs"] for row in csv.DictReader(io.StringIO(out))] == ["139", "180", ""]
-    assert "B does not tell its training captions" in err
+    assert "B does not list its training captions" in err
 
 
 def test_a_system_is_set_beside_a_published_one(systems: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,8 +11,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+import sightword
 from pipeline.cli import compare, doctor, downloads, encoder, evaluate, lineage, project, search, store, sweeps
-from sightword import __version__
 from sightword.errors import SightwordError
 
 
@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="sightword", description="From pictures with captions to a sentence encoder: what goes beside `dvc repro`."
     )
-    parser.add_argument("--version", action="version", version=f"sightword {__version__}")
+    parser.add_argument("--version", action="version", version=f"sightword {sightword.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for room in (project, sweeps, compare, evaluate, encoder, search, store, lineage, downloads, doctor):
         room.add(commands)

@@ -18,12 +18,12 @@ PAGE = Path("report/compare.html")
 COMPARE = """\
 Compare two runs: recalls and semantic scores, with tests and intervals.
 
-A and B are commits, branches or experiments of this project, or `workspace`, what
-lies here: their results come from git and DVC's cache, and report/compare.html
-shows both side by side. Or they are other projects, or tables of pairs that the
-stage semantics wrote (pairs.parquet); what exists is taken for a path. With
---published, A is set beside a system of Merkx & Frank 2019, by their rule, as only
-its correlations are known.
+A and B are commits, branches or experiments of this project, or `workspace` for the
+current files: their results come from git and DVC's cache, and report/compare.html
+shows both side by side. A and B may also be other projects, or tables of pairs
+(pairs.parquet of the stage semantics); an existing path is a project or a table.
+--published compares A with a system of Merkx & Frank 2019, by the rule of the paper,
+since only the correlations of the system are known.
 
   sightword compare main my-experiment
   sightword compare HEAD workspace --html change.html
@@ -37,15 +37,15 @@ def add(commands: Commands) -> None:
     """Add ``compare``."""
     compare = add_command(commands, "compare", COMPARE, _compare)
     compare.add_argument("a", metavar="A", help="a commit, branch or experiment, a project, or a table of pairs")
-    compare.add_argument("b", metavar="B", nargs="?", help="the other one, judged on the same queries and pairs")
+    compare.add_argument("b", metavar="B", nargs="?", help="the other run, with scores on the same queries and pairs")
     compare.add_argument("--published", metavar="NAME", help="instead of B: bow, infersent, char-gru or char-gru-coco")
-    compare.add_argument("--unseen", action="store_true", help="only pairs of which neither sentence was trained on")
+    compare.add_argument("--unseen", action="store_true", help="only pairs without a training caption")
     compare.add_argument("--samples", metavar="N", type=int, help="resamples, and random swaps (default: 10000)")
-    compare.add_argument("--seed", metavar="N", type=int, help="of their draws (default: 0)")
+    compare.add_argument("--seed", metavar="N", type=int, help="seed of the resamples and swaps (default: 0)")
     compare.add_argument(
         "--html", metavar="FILE", type=Path, help=f"write a page of both (default for revisions: {PAGE})"
     )
-    add_layout(compare, csv="CSV with all digits, and nothing else: of correlations, else of recalls")
+    add_layout(compare, csv="only CSV with all digits: correlations, else recalls")
 
 
 def _compare(arguments: argparse.Namespace) -> int:

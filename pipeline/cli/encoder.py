@@ -1,4 +1,4 @@
-"""The command that takes an encoder elsewhere."""
+"""The command that exports an encoder."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ EXPORT = """\
 Write an encoder as ONNX, for programs without PyTorch.
 
 OUT becomes a folder with captions.onnx, images.onnx and export.json: the encoder of
-captions, that of pictures' features, and what must be known to feed them, such as the
-id of each character. ONNX Runtime runs them first, and must give what the encoder
-gives. Needs the extra: pip install 'sightword[export]'."""
+captions, the encoder of pictures' features, and a description of their inputs, such as
+the id of each character. ONNX Runtime runs both graphs once, and must give the
+embeddings of the encoder. Needs the extra: pip install 'sightword[export]'."""
 
 
 def add(commands: Commands) -> None:

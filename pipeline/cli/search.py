@@ -1,4 +1,4 @@
-"""The command that looks for pictures by a sentence, and for captions by a picture."""
+"""The command that searches pictures by a sentence, and captions by a picture."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 SEARCH = """\
 Find pictures by a sentence, or captions by a picture.
 
-ENCODER is the folder of an encoder. With QUERY it prints the best pictures with their
-scores; without, it reads sentences from standard input, one a line. --picture
-prints the captions that a picture finds. --serve shows all that as a page in your
-browser, for this machine alone.
+ENCODER is the folder of an encoder. With QUERY, the command prints the best pictures
+with their scores; without QUERY, it reads sentences from standard input, one a line.
+--picture finds captions by a picture. --serve shows both kinds of search as a page in
+the browser, for this machine alone.
 
   sightword search models/encoder "a dog runs in the snow"
   sightword search models/encoder --picture 1000268201_693b08cb0e.jpg
@@ -46,28 +46,30 @@ def add(commands: Commands) -> None:
         "encoder", metavar="ENCODER", type=Path, help="the folder of an encoder, such as models/encoder"
     )
     parser.add_argument("query", metavar="QUERY", nargs="?", help="a sentence (default: lines of standard input)")
-    parser.add_argument("--features", metavar="FILE", type=Path, default=FEATURES, help="of the pictures (%(default)s)")
     parser.add_argument(
-        "--captions", metavar="FILE", type=Path, help=f"of the pictures (default: {CAPTIONS} where it is)"
+        "--features", metavar="FILE", type=Path, default=FEATURES, help="features of the pictures (%(default)s)"
     )
-    parser.add_argument("--split", choices=("train", "dev", "test"), help="only its pictures and captions")
-    parser.add_argument("--top", metavar="N", type=int, help=f"how many answers (default: {_TOP}; on the page 24)")
+    parser.add_argument(
+        "--captions", metavar="FILE", type=Path, help=f"captions of the pictures (default: {CAPTIONS}, if it exists)"
+    )
+    parser.add_argument("--split", choices=("train", "dev", "test"), help="search only this split")
+    parser.add_argument("--top", metavar="N", type=int, help=f"number of answers (default: {_TOP}; on the page 24)")
     parser.add_argument("--json", action="store_true", help="a line of JSON for each query")
     parser.add_argument("--picture", metavar="ID", help="find captions by this picture: an id, or a picture file")
     parser.add_argument("--weights", metavar="FILE", type=Path, help="for new pictures: the image network's weights")
     page = parser.add_argument_group("the page")
     page.add_argument("--serve", action="store_true", help="serve a page to search with")
-    page.add_argument("--port", metavar="N", type=int, help=f"where (default: {PORT}; 0 for any that is free)")
-    page.add_argument("--host", metavar="HOST", help=f"where to listen (default: {_HOST}, for this machine alone)")
+    page.add_argument("--port", metavar="N", type=int, help=f"port of the page (default: {PORT}; 0 for any free port)")
+    page.add_argument("--host", metavar="HOST", help=f"address of the page (default: {_HOST}, for this machine alone)")
     page.add_argument(
         "--pictures", metavar="FOLDER", type=Path,
-        help=f"shards of the stage resize, or picture files named by their ids (default: {PICTURES} where it is)",
+        help=f"shards of the stage resize, or picture files named by their ids (default: {PICTURES}, if it exists)",
     )  # fmt: skip
     _let_query_come_last(parser)
 
 
 def _let_query_come_last(parser: argparse.ArgumentParser) -> None:
-    """Take ``ENCODER --top 5 QUERY`` too: argparse alone wants an optional positional right after the first."""
+    """Accept ``ENCODER --top 5 QUERY``: argparse alone needs an optional positional right after the first."""
     plain = parser.parse_known_args
 
     def mixed(
@@ -94,7 +96,7 @@ def _search(arguments: argparse.Namespace) -> int:
     if arguments.picture is not None:
         return _captions(arguments, device)
     searcher = _searcher(arguments, device)
-    _tell(searcher.notes)
+    _print_notes(searcher.notes)
     top = arguments.top or _TOP
     if arguments.query is not None:
         _print_pictures(searcher, arguments.query, top, as_json=arguments.json)
@@ -115,7 +117,7 @@ def _search(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """Options that do not go together, or have no use."""
+    """Refuse options that exclude each other or have no effect."""
     parser = arguments.parser
     if arguments.top is not None and not 1 <= arguments.top <= 1000:
         parser.error("--top N must be from 1 to 1000")
@@ -134,7 +136,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _refuse_bad(query: str) -> None:
-    """What is wrong whatever the encoder is, before it is loaded."""
+    """Refuse a bad query before the encoder is loaded."""
     from sightword.search.query import check_text
 
     check_text(query)
@@ -175,7 +177,7 @@ def _uploads(arguments: argparse.Namespace, searcher: Searcher, device: torch.de
 
 
 def _lines() -> Iterator[str | bytes]:
-    """Queries from standard input: asked for on a terminal, else the lines that are not empty."""
+    """Yield queries from standard input: with a prompt on a terminal, else the lines that are not empty."""
     if not sys.stdin.isatty():
         for line in sys.stdin.buffer:
             if line.strip():
@@ -213,7 +215,7 @@ def _print_pictures(searcher: Searcher, text: str, top: int, *, as_json: bool) -
             }
         )
         return
-    _tell([answer.query.note])
+    _print_notes([answer.query.note])
     width = max((len(_plain(hit.picture)) for hit in answer.hits), default=0)
     for place, hit in enumerate(answer.hits, start=1):
         first = _plain(own.get(hit.picture, [""])[0])
@@ -222,7 +224,7 @@ def _print_pictures(searcher: Searcher, text: str, top: int, *, as_json: bool) -
 
 
 def _captions(arguments: argparse.Namespace, device: torch.device) -> int:
-    """The captions that a picture finds."""
+    """Print the captions that a picture finds."""
     searcher = _searcher(arguments, device)
     row = searcher.catalogue.row(arguments.picture)
     if row is None:
@@ -235,7 +237,7 @@ def _captions(arguments: argparse.Namespace, device: torch.device) -> int:
         vector = searcher.embedding(uploads.features(data) if row is None else row)
     else:
         vector = searcher.embedding(row)
-    _tell(searcher.notes)
+    _print_notes(searcher.notes)
     _read_captions(searcher)
     answer = searcher.captions(vector, arguments.top or _TOP)
     _print_captions(searcher, answer, None if row is None else searcher.catalogue.pictures[row], arguments)
@@ -284,12 +286,12 @@ def _serve(arguments: argparse.Namespace) -> int:
         searcher = _searcher(arguments, device)
         thumbnails, notes = _thumbnails(arguments, searcher)
         notes = [*searcher.notes, *notes]
-        _tell(notes)
+        _print_notes(notes)
         top = {} if arguments.top is None else {"top": arguments.top}
         parts = Parts(searcher, thumbnails, _uploads(arguments, searcher, device), notes, **top)
         app = create_app(parts, host=host)
         if not is_loopback(host):
-            _tell(
+            _print_notes(
                 [f"--host {host}: whoever reaches this machine sees the pictures and captions; no password is asked."]
             )
         stop = threading.Event()
@@ -309,7 +311,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def _thumbnails(arguments: argparse.Namespace, searcher: Searcher) -> tuple[Thumbnails | None, list[str]]:
-    """Where the pictures are, and what is to say of them."""
+    """Open the pictures, and return notes about missing ones."""
     from sightword.search.thumbnails import open_pictures
 
     folder = arguments.pictures or PICTURES
@@ -329,7 +331,7 @@ def _thumbnails(arguments: argparse.Namespace, searcher: Searcher) -> tuple[Thum
     return (found if count else None), notes
 
 
-def _tell(notes: list[str]) -> None:
+def _print_notes(notes: list[str]) -> None:
     for note in filter(None, notes):
         print(f"note: {note}", file=sys.stderr)
 
@@ -339,5 +341,5 @@ def _print_json(value: dict[str, Any]) -> None:
 
 
 def _plain(text: str) -> str:
-    """On one line, and without what would move a terminal's cursor or colour it."""
+    """Replace control characters, which could move the cursor of a terminal, by spaces."""
     return "".join(character if character.isprintable() else " " for character in text)

@@ -1,6 +1,6 @@
-"""A saved encoder for programs without PyTorch: two ONNX graphs, and what must be known to feed them.
+"""Export an encoder for programs without PyTorch: two ONNX graphs, and a description of their inputs.
 
-What is written is compared with the encoder first. That needs ``onnx`` and ``onnxruntime``, which come with the extra
+The graphs are compared with the encoder before they are kept. The export needs ``onnx`` and ``onnxruntime``, the extra
 ``export``.
 """
 
@@ -23,7 +23,7 @@ from sightword.model.encoders import pad
 SCHEMA = 1
 CAPTIONS, IMAGES, DESCRIPTION = "captions.onnx", "images.onnx", "export.json"
 MOST_BYTES = (1 << 31) - (1 << 20)
-"""A graph with its weights is one message, which cannot be larger."""
+"""The largest size of a graph with its weights, which is one protobuf message."""
 _FILES = {CAPTIONS, IMAGES, DESCRIPTION}
 TOLERANCE = 1e-5
 _TODO = "Install the extra: pip install 'sightword[export]'."
@@ -33,16 +33,16 @@ def write_export(folder: Pathish, encoder: SentenceEncoder) -> float:
     """Write ``captions.onnx``, ``images.onnx`` and ``export.json``; the same encoder gives the same bytes.
 
     Args:
-        folder: new, or one that an export has written before.
-        encoder: whose encoding is exported.
+        folder: a new folder, or a folder with an earlier export.
+        encoder: the encoder to export.
 
     Returns:
-        :func:`largest_difference`, which was measured.
+        the :func:`largest_difference` of the export.
 
     Raises:
         SetupError: ``onnx`` or ``onnxruntime`` is not installed.
-        EncoderError: the folder holds something else, the encoder is too large for a graph, or ONNX Runtime gives
-            other embeddings; then nothing is written.
+        EncoderError: the folder holds other files, the encoder is too large for a graph, or ONNX Runtime gives
+            other embeddings; nothing is written in these cases.
     """
     for name in ("onnx", "onnxruntime"):
         _import(name)
@@ -50,9 +50,7 @@ def write_export(folder: Pathish, encoder: SentenceEncoder) -> float:
 
     place = Path(folder)
     if place.exists() and (not place.is_dir() or {path.name for path in place.iterdir()} - _FILES):
-        raise EncoderError(
-            "is there already, and holds more than an export", where=place, todo="Name a folder that is not there yet."
-        )
+        raise EncoderError("exists, and holds more than an export", where=place, todo="Name a new folder.")
     size = sum(4 * weight.numel() for member in encoder.members for weight in member.captions.parameters())
     if size > MOST_BYTES:
         raise EncoderError(
@@ -77,11 +75,11 @@ def write_export(folder: Pathish, encoder: SentenceEncoder) -> float:
 
 
 def largest_difference(folder: Pathish, encoder: SentenceEncoder) -> float:
-    """By how much an export's embeddings, run by ONNX Runtime, differ from the encoder's at most.
+    """Return the largest difference between the embeddings of an export, run by ONNX Runtime, and of the encoder.
 
     Args:
-        folder: of the export.
-        encoder: what it was written from.
+        folder: the folder of the export.
+        encoder: the exported encoder.
 
     Raises:
         SetupError: ``onnxruntime`` is not installed.
@@ -98,7 +96,7 @@ def largest_difference(folder: Pathish, encoder: SentenceEncoder) -> float:
 
 
 def run(graph: Pathish, **inputs: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """The ``embeddings`` that a graph gives for its inputs, by ONNX Runtime on the processor.
+    """Run a graph by ONNX Runtime on the CPU, and return its ``embeddings``.
 
     Raises:
         SetupError: ``onnxruntime`` is not installed.
@@ -135,7 +133,7 @@ def _description(encoder: SentenceEncoder) -> dict[str, Any]:
 
 
 def _made_up(encoder: SentenceEncoder) -> list[str]:
-    """Texts of 1 to 60 tokens, some of them unknown."""
+    """Make texts of 1 to 60 tokens, some of them unknown."""
     draw = np.random.default_rng(0)
     between = "" if encoder.vocabulary.unit == "character" else " "
     tokens = [*encoder.vocabulary.tokens, "\N{REPLACEMENT CHARACTER}"]

@@ -1,8 +1,8 @@
-"""The folder of a saved encoder: what is in it, and whether it is all there and unchanged.
+"""The folder of a saved encoder: its files, and checks that the files are complete and unchanged.
 
-``encoder.json``, ``vocabulary.json``, a safetensors file for each member, ``SHA256SUMS`` of all these in the form
-of the program ``sha256sum``, and ``modules.json``, by which sentence-transformers finds its way
-(:mod:`sightword.encoder.sentence_transformers`).
+``encoder.json``, ``vocabulary.json``, a safetensors file for each member, ``SHA256SUMS`` of these files in the
+format of the program ``sha256sum``, and ``modules.json``, which names
+:class:`sightword.encoder.sentence_transformers.SightwordModule` for sentence-transformers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MEANT = (
 
 @dataclass(frozen=True)
 class Saved:
-    """What a folder holds."""
+    """The contents of a folder."""
 
     members: list[Encoders]
     vocabulary: Vocabulary
@@ -177,7 +177,7 @@ def _check_sums(place: Path, names: list[str], sums: Mapping[str, str]) -> None:
 
 
 def _check_size(where: Path, shape: Shape, features_width: int) -> None:
-    """The file can hold the network that is described; else memory would be taken for one that nobody has."""
+    """Check that the file is large enough for the described network, before memory is allocated."""
     least = shape.hidden * (shape.hidden + shape.embedding) + features_width * shape.width
     if shape.pooling == "attention":
         least += shape.attention * shape.width
@@ -187,12 +187,12 @@ def _check_size(where: Path, shape: Shape, features_width: int) -> None:
 
 
 def _check_values(where: Path, member: Encoders) -> None:
-    """Every weight is a number; a deviation may be infinite, which leaves its feature out."""
+    """Check that all weights are finite; an infinite standard deviation omits its feature."""
     for name, values in member.state_dict().items():
         bad = values.isnan() if name == "images.deviation" else ~values.isfinite()
         if bad.any():
             raise EncoderError(
-                f"holds values that are no finite numbers (in {name})",
+                f"holds values that are not finite (in {name})",
                 where=where,
-                todo="Its training went wrong: look at the loss, and train again with a smaller rate.",
+                todo="The training run diverged: look at the loss, and train again with a smaller learning rate.",
             )

@@ -1,7 +1,7 @@
-"""The two encoders as ONNX graphs: the same arithmetic in operators that other programs and languages run.
+"""The two encoders as ONNX graphs, with the same arithmetic in standard operators.
 
 The graphs are built from the weights, operator by operator. Tracing the network would fix the length of the traced
-sentence in them; ONNX's own GRU and LSTM take rows of any lengths, each with its own.
+sentence in the graph; ONNX's own GRU and LSTM accept rows of any length.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sightword.model.shape import Shape
 from sightword.model.similarity import SHORTEST
 
 OPSET, IR_VERSION = 17, 8
-"""Of 2022: what runtimes since then read."""
+"""Versions of 2022, which all later runtimes read."""
 _LOWEST = np.array(-np.inf, np.float32)
 _GATES = {"gru": (1, 0, 2), "lstm": (0, 3, 1, 2)}
 """ONNX's order of the gates, in PyTorch's: update, reset, new; and input, output, forget, cell."""
@@ -30,14 +30,14 @@ _OPERATORS = {"gru": "GRU", "lstm": "LSTM"}
 
 
 class Graph:
-    """A graph that grows; each method adds an operator and gives the name of what comes out."""
+    """Builds a graph; each method adds operators and returns the name of the output."""
 
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
 
     def constant(self, values: npt.ArrayLike, kind: npt.DTypeLike = np.float32) -> str:
-        """Values that do not change."""
+        """Add a constant."""
         name = f"constant_{len(self.constants)}"
         self.constants.append(
             numpy_helper.from_array(np.ascontiguousarray(values, kind).reshape(np.shape(values)), name)
@@ -45,22 +45,22 @@ class Graph:
         return name
 
     def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """An operator with one output that matters."""
+        """Add an operator and return its first output."""
         return self.add_many(operator, 1, *inputs, **attributes)[0]
 
     def add_many(self, operator: str, outputs: int, *inputs: str, **attributes: Any) -> list[str]:
-        """An operator with several outputs."""
+        """Add an operator with several outputs."""
         names = [f"{operator.lower()}_{len(self.nodes)}_{number}" for number in range(outputs)]
         self.nodes.append(helper.make_node(operator, list(inputs), names, names[0], **attributes))
         return names
 
     def linear(self, values: str, layer: nn.Linear) -> str:
-        """(.., in) to (.., out)."""
+        """Map (.., in) to (.., out)."""
         product = self.add("MatMul", values, self.constant(_array(layer.weight).T))
         return self.add("Add", product, self.constant(_array(layer.bias)))
 
     def unit(self, vectors: str, similarity: str) -> str:
-        """As :func:`sightword.model.similarity.unit`."""
+        """Add the operators of :func:`sightword.model.similarity.unit`."""
         length = self.add("ReduceL2", vectors, axes=[1], keepdims=1)
         short = self.add("Less", length, self.constant(SHORTEST))
         kept = self.add("Where", short, self.constant(0.0), vectors)
@@ -68,7 +68,7 @@ class Graph:
         return unit if similarity == "cosine" else self.add("Abs", unit)
 
     def ensemble(self, parts: list[str], *, renormalise: bool) -> str:
-        """The sum of the members' vectors, as the sentence encoder has it."""
+        """Add the sum of the members' vectors, as in the sentence encoder."""
         total = self.add("Sum", *parts)
         if renormalise:
             length = self.add("ReduceL2", total, axes=[1], keepdims=1)
@@ -78,7 +78,7 @@ class Graph:
     def finish(
         self, name: str, inputs: Mapping[str, tuple[int, Sequence[str | int]]], vectors: str, width: int
     ) -> onnx.ModelProto:
-        """The whole, checked; what comes out is called ``embeddings``."""
+        """Return the checked model; its output is named ``embeddings``."""
         self.nodes.append(helper.make_node("Identity", [vectors], ["embeddings"], "embeddings"))
         graph = helper.make_graph(
             self.nodes,
@@ -99,7 +99,7 @@ class Graph:
 
 
 def captions_graph(members: list[Encoders], shape: Shape, *, renormalise: bool) -> onnx.ModelProto:
-    """``ids`` int64 (B, T), padded with 0, and ``lengths`` int64 (B,) of at least 1, to ``embeddings`` float32."""
+    """Build the graph from ``ids`` int64 (B, T), padded with 0, and ``lengths`` int64 (B,) to ``embeddings``."""
     graph = Graph()
     parts = [_caption_side(graph, member.captions, shape) for member in members]
     output = graph.ensemble(parts, renormalise=renormalise)
@@ -108,7 +108,7 @@ def captions_graph(members: list[Encoders], shape: Shape, *, renormalise: bool) 
 
 
 def images_graph(members: list[Encoders], shape: Shape, *, renormalise: bool) -> onnx.ModelProto:
-    """``features`` float32 (N, D), raw, to ``embeddings`` float32 (N, width)."""
+    """Build the graph from raw ``features`` float32 (N, D) to ``embeddings`` float32 (N, width)."""
     graph = Graph()
     parts = [_image_side(graph, member.images) for member in members]
     output = graph.ensemble(parts, renormalise=renormalise)
@@ -146,7 +146,7 @@ def _caption_side(graph: Graph, side: CaptionEncoder, shape: Shape) -> str:
 
 
 def _pooled(graph: Graph, states: str, inside: str, pooling: nn.Module, shape: Shape) -> str:
-    """(B, T, width) to (B, width)."""
+    """Pool (B, T, width) to (B, width)."""
     if shape.pooling == "max":
         return graph.add("ReduceMax", graph.add("Where", inside, states, graph.constant(_LOWEST)), axes=[1], keepdims=0)
     steps = graph.constant([1], np.int64)
@@ -163,7 +163,7 @@ def _pooled(graph: Graph, states: str, inside: str, pooling: nn.Module, shape: S
 
 
 def _inside(graph: Graph) -> str:
-    """Where a row has text: bool (B, T, 1)."""
+    """Return a mask of the tokens, bool (B, T, 1)."""
     steps = graph.add("Gather", graph.add("Shape", "ids"), graph.constant(1, np.int64))
     zero, one = graph.constant(0, np.int64), graph.constant(1, np.int64)
     places = graph.add("Unsqueeze", graph.add("Range", zero, steps, one), graph.constant([0, 2], np.int64))
@@ -171,7 +171,7 @@ def _inside(graph: Graph) -> str:
 
 
 def _recurrent_weights(graph: Graph, layers: list[nn.GRU | nn.LSTM], cell: str) -> list[str]:
-    """Of the inputs, of the states, and both biases, for each direction, with the gates in ONNX's order."""
+    """Add input weights, recurrent weights and biases of each direction, with the gates in ONNX's order."""
     names = "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"
     of_inputs, of_states, *biases = (
         np.stack([_reordered(_array(getattr(layer, name)), cell) for layer in layers]) for name in names

@@ -1,6 +1,6 @@
 """The trained encoder as a library: sentences or picture features in, embeddings out.
 
-Needs PyTorch, NumPy and safetensors, and nothing else of what the pipeline needs.
+Needs PyTorch, NumPy and safetensors only.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from sightword.model.similarity import SHORTEST, scores, unit
 log = logging.getLogger(__name__)
 
 LONGEST = 200_000
-"""Tokens of the longest sentence that is encoded. With 2,048 numbers a state, 100,000 take 3 GB and two minutes."""
+"""Largest ``max_length``. With 2,048 numbers a state, 100,000 tokens take 3 GB and two minutes."""
 MAX_LENGTH = 5_000
-"""Tokens that a sentence may have by default: seconds of work. Captions have fewer than 500."""
+"""Default ``max_length``, which takes seconds. Captions have fewer than 500 tokens."""
 
 Vectors = TypeVar("Vectors", Floats, torch.Tensor)
 
@@ -50,17 +50,17 @@ class SentenceEncoder:
     model: Shape
     renormalise: bool = False
     notes: dict[str, Any] = field(default_factory=dict)
-    """What it was made from: the training parameters, the features, the epochs of the members."""
+    """The training parameters, the features, and the epochs of the members."""
     compared_by: ComparisonName | None = None
-    """How captions and pictures are compared. None: as the members were trained; but several members that were trained
-    for the cosine are compared by the dot product where their sum is not brought back to length 1."""
+    """The similarity of captions and pictures. None: the similarity of the training; but the dot product for several
+    members that were trained for the cosine, if their sum is not scaled to length 1."""
 
     def __post_init__(self) -> None:
         for member in self.members:
             member.eval()
 
     def __repr__(self) -> str:
-        """In a line: what it is, not its weights."""
+        """Describe the encoder in one line, without the weights."""
         return (
             f"<SentenceEncoder: {len(self.members)} x {self.model.cell.upper()} over {self.vocabulary.unit}s, "
             f"{self.features_width} features, {self.width} numbers an embedding, {self.similarity_name}, {self.device}>"
@@ -68,9 +68,7 @@ class SentenceEncoder:
 
     @property
     def similarity_name(self) -> ComparisonName:
-        """How its embeddings of captions and pictures are compared: ``cosine``, ``dot``, ``order`` or
-        ``reversed_order``.
-        """
+        """The similarity of captions and pictures: ``cosine``, ``dot``, ``order`` or ``reversed_order``."""
         if self.compared_by is not None:
             return self.compared_by
         lengths_weigh = len(self.members) > 1 and not self.renormalise
@@ -78,17 +76,17 @@ class SentenceEncoder:
 
     @property
     def width(self) -> int:
-        """Numbers in an embedding."""
+        """Number of dimensions of an embedding."""
         return self.model.width
 
     @property
     def features_width(self) -> int:
-        """Numbers in a picture's features."""
+        """Number of features of a picture."""
         return self.members[0].features_width
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
+        """The device of the weights."""
         return self.members[0].device
 
     @overload
@@ -128,27 +126,27 @@ class SentenceEncoder:
         convert_to_numpy: bool = True,
         convert_to_tensor: bool = False,
     ) -> Floats | torch.Tensor:
-        """Embed sentences; called as sentence-transformers' ``encode`` is.
+        """Embed sentences, with the arguments of sentence-transformers' ``encode``.
 
         Args:
-            sentences: N texts, or one; characters or words that the vocabulary lacks count as unknown, and the log
-                tells of sentences that have no others. Any order is as quick as any other, and a text that comes
-                again is encoded once.
-            batch_size: sentences encoded together, fewer where they are very long; it changes nothing beyond the last
-                bits, but for an encoder that was trained with ``mask_padding: false``.
-            show_progress_bar: show one on a terminal.
+            sentences: N texts, or one text. Characters or words that the vocabulary lacks count as unknown, and the log
+                warns of sentences with unknown ones only. The order does not change the speed, and equal texts are
+                encoded once.
+            batch_size: sentences encoded together, fewer if the sentences are very long; changes the last bits only,
+                except for an encoder that was trained with ``mask_padding: false``.
+            show_progress_bar: show a progress bar on a terminal.
             normalize_embeddings: divide each vector by its length.
-            max_length: tokens that a sentence may have, at most 200,000; a longer one is refused before any is encoded,
-                and never cut in silence.
-            convert_to_numpy: as it is; sentence-transformers' False, a list of tensors, is not to be had.
-            convert_to_tensor: give a tensor on the encoder's device in place of an array, whatever the other says.
+            max_length: largest number of tokens of a sentence, at most 200,000; a longer sentence is refused before any
+                is encoded, and never cut.
+            convert_to_numpy: must be True unless ``convert_to_tensor`` is; a list of tensors is not supported.
+            convert_to_tensor: return a tensor on the encoder's device instead of an array.
 
         Returns:
-            float32 (N, width), in the order given; of one text, (width,).
+            float32 (N, width), in the order of the sentences; (width,) for one text.
 
         Raises:
-            EncoderError: a sentence is no text or has more than ``max_length`` tokens, ``batch_size`` is below 1,
-                ``max_length`` is not from 1 to 200,000, or neither an array nor a tensor is wanted.
+            EncoderError: a sentence is not a text or has more than ``max_length`` tokens, ``batch_size`` is below 1,
+                ``max_length`` is not from 1 to 200,000, or both conversions are False.
         """
         if not (convert_to_numpy or convert_to_tensor):
             raise EncoderError("convert_to_numpy is False", expected="convert_to_tensor=True beside it")
@@ -163,25 +161,25 @@ class SentenceEncoder:
         return torch.from_numpy(vectors).to(self.device) if convert_to_tensor else vectors
 
     def encode_images(self, features: npt.ArrayLike | torch.Tensor, *, normalize_embeddings: bool = False) -> Floats:
-        """Embed pictures by their raw features (they are standardised inside where the training was).
+        """Embed pictures by their raw features, which the encoder standardises if the training did.
 
         Args:
-            features: (N, features_width) numbers, as the stage features writes them; or (features_width,) of one
+            features: (N, features_width) numbers, as the stage features writes them; or (features_width,) for one
                 picture.
             normalize_embeddings: divide each vector by its length.
 
         Returns:
-            float32 (N, width), in the order given; of one picture, (width,).
+            float32 (N, width), in the order of the features; (width,) for one picture.
 
         Raises:
-            EncoderError: the features have another shape, are no numbers, or not finite.
+            EncoderError: the features have another shape, are not numbers, or not finite.
         """
         values = _numbers(features, "features")
         if values.ndim not in (1, 2) or values.shape[-1] != self.features_width:
             raise EncoderError(
                 f"features have the shape {values.shape}",
                 expected=f"(pictures, {self.features_width})",
-                todo="They must come from the network that it was trained with.",
+                todo="Take features of the network that the encoder was trained with.",
             )
         vectors = self._sum([embed_images(member, np.atleast_2d(values)) for member in self.members])
         bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
@@ -190,22 +188,22 @@ class SentenceEncoder:
         return _finished(vectors, normalize_embeddings, one=values.ndim == 1)
 
     def similarity(self, captions: Vectors, images: Vectors) -> Vectors:
-        """How alike captions and pictures are; more is more alike.
+        """Return the similarity of captions and pictures; higher is more similar.
 
-        :attr:`similarity_name` says which: the cosine; the dot product, for a sum of members that is not brought back
-        to length 1; or, for an encoder that was trained for an order, minus the penalty of
-        :func:`sightword.model.similarity.order_errors`, which is at most 0 and not symmetric: the caption is what
-        should stand above the picture.
+        :attr:`similarity_name` names the similarity: the cosine; the dot product, for a sum of members that is not
+        scaled to length 1; or, for an encoder that was trained for an order, minus the penalty of
+        :func:`sightword.model.similarity.order_errors`, which is at most 0 and not symmetric: the caption should stand
+        above the picture.
 
         Args:
-            captions: (M, width), from :meth:`encode`, or (width,) of one.
+            captions: (M, width), from :meth:`encode`, or (width,) for one caption.
             images: (N, width), from :meth:`encode_images`; or other captions.
 
         Returns:
-            float32 (M, N), of the kind that ``captions`` are.
+            float32 (M, N), an array or a tensor like ``captions``.
 
         Raises:
-            EncoderError: a side has another shape, or is no numbers.
+            EncoderError: captions or images have another shape, or are not numbers.
         """
         upper, lower = self._side(captions, "captions"), self._side(images, "images")
         with torch.no_grad():
@@ -215,21 +213,21 @@ class SentenceEncoder:
         return found if isinstance(captions, torch.Tensor) else found.numpy()
 
     def known(self, sentence: str) -> float:
-        """The share of a sentence's tokens that the encoder knows, from 0 to 1; of an empty one 0.
+        """Return the share of a sentence's tokens that the encoder knows, from 0 to 1; 0 for an empty sentence.
 
         Raises:
-            EncoderError: it is no text.
+            EncoderError: the sentence is not a text.
         """
         if not isinstance(sentence, str):
-            raise EncoderError(f"the sentence is no text but {type(sentence).__name__}")
+            raise EncoderError(f"the sentence is {type(sentence).__name__}, not a text")
         ids = self.vocabulary.encode(sentence)
         return sum(number != UNKNOWN for number in ids) / len(ids) if ids else 0.0
 
     def save(self, folder: Pathish) -> None:
-        """Write all that :meth:`load` needs into ``folder``; :mod:`sightword.encoder.folder` lists the files.
+        """Write the encoder to ``folder``; :mod:`sightword.encoder.folder` lists the files.
 
         Raises:
-            EncoderError: the folder is no path.
+            EncoderError: the folder is not a path.
         """
         saved = Saved(self.members, self.vocabulary, self.model, self.renormalise, self.similarity_name, self.notes)
         write_folder(_place(folder), saved)
@@ -240,11 +238,11 @@ class SentenceEncoder:
 
         Args:
             folder: such as ``models/encoder``.
-            device: ``cpu``, ``cuda``, ``cuda:N``, or ``auto``: a GPU where there is one.
+            device: ``cpu``, ``cuda``, ``cuda:N``, or ``auto``: a GPU, if there is one.
 
         Raises:
-            EncoderError: the folder is no path, or holds no encoder, one of a newer version, or one that is damaged.
-            SetupError: there is no such device here.
+            EncoderError: the folder is not a path, or holds no encoder, a damaged one, or one of a newer version.
+            SetupError: the device does not exist.
         """
         chosen = choose(str(device))
         saved = read_folder(_place(folder))
@@ -252,7 +250,7 @@ class SentenceEncoder:
         return cls(members, saved.vocabulary, saved.model, saved.renormalise, saved.notes, saved.similarity)
 
     def _rows(self, texts: Sequence[str], most: int) -> list[npt.NDArray[np.int64]]:
-        """Return the token ids of each text; one with more than ``most`` is refused."""
+        """Return the token ids of each text; refuse a text with more than ``most`` tokens."""
         ids_of: dict[str, npt.NDArray[np.int64]] = {}
         strange = []
         for place, text in enumerate(texts):
@@ -278,10 +276,10 @@ class SentenceEncoder:
         return _unit(total) if self.renormalise else total
 
     def _side(self, vectors: Floats | torch.Tensor, name: str) -> torch.Tensor:
-        """Vectors for a comparison: float32 (.., width)."""
+        """Check the vectors of a comparison; return float32 (.., width)."""
         if isinstance(vectors, torch.Tensor):
             tensor = vectors
-        else:  # torch refuses arrays with negative strides, and warns of read-only ones
+        else:  # torch refuses arrays with negative strides, and warns about read-only arrays
             tensor = torch.from_numpy(np.require(_numbers(vectors, name), requirements=["C", "W"]))
         if tensor.ndim not in (1, 2) or tensor.shape[-1] != self.width:
             raise EncoderError(f"{name} have the shape {tuple(tensor.shape)}", expected=f"(.., {self.width})")
@@ -302,47 +300,47 @@ def _place(folder: object) -> Path:
 
 
 def _texts(sentences: object) -> list[str]:
-    """One text or many as a list of them."""
+    """Return one text, or many, as a list of texts."""
     if isinstance(sentences, str):
         return [sentences]
     unordered = isinstance(sentences, bytes | bytearray | memoryview | Mapping | Set)
-    if hasattr(sentences, "columns"):  # a table of pandas, polars or Arrow, which gives its columns one by one
+    if hasattr(sentences, "columns"):  # a table of pandas, polars or Arrow, which iterates over columns
         raise EncoderError(
             f"sentences are a table ({type(sentences).__name__})",
             expected="a text, or a list of texts",
-            todo='Give one column of it, such as table["caption"].',
+            todo='Give one column, such as table["caption"].',
         )
     if unordered or not isinstance(sentences, Iterable) or getattr(sentences, "ndim", 1) != 1:
         raise EncoderError(f"sentences are {type(sentences).__name__}", expected="a text, or a list of texts")
     texts = list(sentences)
     for place, text in enumerate(texts):
         if not isinstance(text, str):
-            raise EncoderError(f"sentence {place} is no text but {type(text).__name__}")
+            raise EncoderError(f"sentence {place} is {type(text).__name__}, not a text")
     return texts
 
 
 def _numbers(values: object, name: str) -> Floats:
-    """Numbers of any kind as float32; what is too large for it becomes infinite."""
+    """Convert numbers of any type to float32; values beyond float32 become infinite."""
     if isinstance(values, torch.Tensor):
         values = values.detach().cpu().float().numpy()
     try:
         array = np.asarray(values)
     except ValueError:
-        raise EncoderError(f"{name} are no rows of equal length") from None
+        raise EncoderError(f"{name} are not rows of equal length") from None
     if array.dtype.kind not in "fiu":
-        raise EncoderError(f"{name} are no numbers but {array.dtype}")
+        raise EncoderError(f"{name} are {array.dtype}, not numbers")
     with np.errstate(over="ignore"):
         return array.astype(np.float32, copy=False)
 
 
 def _finished(vectors: Floats, normalise: bool, *, one: bool) -> Floats:
-    """Of length 1 where that is asked for, and without the rows' dimension where there was one text or picture."""
+    """Normalise the vectors if asked to, and drop the first dimension for one text or picture."""
     if normalise:
         vectors = _unit(vectors)
     return vectors[0] if one else vectors
 
 
 def _unit(vectors: Floats) -> Floats:
-    """(N, D), each row divided by its length."""
+    """Divide each row of (N, D) by its length."""
     shortened: Floats = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), SHORTEST)
     return shortened

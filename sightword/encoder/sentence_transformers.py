@@ -1,12 +1,12 @@
-"""The encoder as a module of sentence-transformers, and so for MTEB and whatever else takes its models.
+"""The encoder as a module of sentence-transformers, and so for MTEB and other users of its models.
 
-``SentenceTransformer(modules=[SightwordModule.load("models/encoder")])`` is a model of that library. The folder
-of an encoder has a ``modules.json`` that names this class, so
-``SentenceTransformer("models/encoder", trust_remote_code=True)`` is the same: the library asks for
-that word before it imports a class of another package.
+``SentenceTransformer(modules=[SightwordModule.load("models/encoder")])`` is a model of sentence-transformers. An
+encoder's folder has a ``modules.json`` that names this class, so that
+``SentenceTransformer("models/encoder", trust_remote_code=True)`` is the same model; ``trust_remote_code`` permits the
+import of a class of another package.
 
-The class follows what the library's page 'Creating Custom Models' asks of a first module and inherits nothing, so that
-it is importable, and testable, without the library. Written and tried with its version 6.2.
+The class implements the interface of a first module (the library's page 'Creating Custom Models') without inheritance,
+so that it can be imported and tested without the library. It was tested with version 6.2.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ log = logging.getLogger(__name__)
 
 
 class SightwordModule(nn.Module):
-    """Texts to sentence embeddings: the only module that a model needs.
+    """Maps texts to sentence embeddings; the only module of a model.
 
-    The embeddings are those of :meth:`sightword.encoder.sentence_encoder.SentenceEncoder.encode`. The
-    weights are parameters like others: they move with ``to`` and can be trained on. The picture side is carried along.
+    The embeddings equal :meth:`sightword.encoder.sentence_encoder.SentenceEncoder.encode`. The weights are
+    ordinary parameters: they move with ``to`` and can be trained. The picture encoder is kept too.
 
     Args:
-        encoder: what it gives the embeddings of.
+        encoder: the encoder of the embeddings.
     """
 
     save_in_root: bool = True
     forward_kwargs: ClassVar[set[str]] = set()
     modalities: ClassVar[list[str]] = ["text"]
     max_seq_length: int = MAX_LENGTH
-    """The most tokens of a text, up to 200,000. Longer texts are refused. Once a program sets the number, as
-    ``model.max_seq_length`` of the library, longer texts are cut, with a warning."""
+    """Largest number of tokens of a text, up to 200,000. Longer texts are refused; they are cut, with a warning, once a
+    program has set ``model.max_seq_length``."""
 
     def __init__(self, encoder: SentenceEncoder) -> None:
         super().__init__()
@@ -54,23 +54,23 @@ class SightwordModule(nn.Module):
         self._warned_at = 0
 
     def preprocess(self, inputs: Sequence[str], prompt: str | None = None, **_: Any) -> dict[str, torch.Tensor]:
-        """N texts to ``input_ids`` int64 (N, T), padded, and ``attention_mask`` (N, T), 1 where a text is.
+        """Map N texts to ``input_ids`` int64 (N, T), padded, and ``attention_mask`` (N, T), 1 for each token.
 
         Raises:
-            EncoderError: an input is no text, or too long.
+            EncoderError: an input is not a text, or too long.
         """
         texts = [inputs] if isinstance(inputs, str) else inputs
         most, cutting = min(self.max_seq_length, LONGEST), "max_seq_length" in vars(self)
         rows, cut = [], 0
         for place, text in enumerate(texts):
             if not isinstance(text, str):
-                raise EncoderError(f"input {place} is no text but {type(text).__name__}", expected="texts")
+                raise EncoderError(f"input {place} is {type(text).__name__}, not a text")
             ids_of_text = np.asarray(self.encoder.vocabulary.encode((prompt or "") + text), np.int64)
             if len(ids_of_text) > most and not cutting:
                 raise EncoderError(
                     f"input {place} has {len(ids_of_text):,} tokens",
                     expected=f"at most {most:,}",
-                    todo=f"Set model.max_seq_length, which may be {LONGEST:,}: longer texts are then cut.",
+                    todo=f"Set model.max_seq_length, at most {LONGEST:,}: longer texts are then cut.",
                 )
             cut += len(ids_of_text) > most
             rows.append(ids_of_text[:most])
@@ -86,7 +86,7 @@ class SightwordModule(nn.Module):
         return self.preprocess(texts, **options)
 
     def forward(self, features: dict[str, Any], **_: Any) -> dict[str, Any]:
-        """What :meth:`preprocess` gave, and to it ``sentence_embedding`` float32 (N, width)."""
+        """Add ``sentence_embedding`` float32 (N, width) to the result of :meth:`preprocess`."""
         ids = features["input_ids"]
         lengths = features["attention_mask"].sum(dim=1)
         with true_float32(ids.device):
@@ -97,7 +97,7 @@ class SightwordModule(nn.Module):
         return {**features, "sentence_embedding": total}
 
     def get_embedding_dimension(self) -> int:
-        """Numbers in an embedding."""
+        """Return the number of dimensions of an embedding."""
         return self.encoder.width
 
     def get_sentence_embedding_dimension(self) -> int:
@@ -105,11 +105,11 @@ class SightwordModule(nn.Module):
         return self.encoder.width
 
     def get_config_dict(self) -> dict[str, Any]:
-        """What it was made from, as ``encoder.json`` keeps it."""
+        """Return the training parameters, as in ``encoder.json``."""
         return dict(self.encoder.notes)
 
     def save(self, output_path: str, **_: Any) -> None:
-        """Write the encoder's files; always as safetensors, whatever ``safe_serialization`` says."""
+        """Write the encoder's files, always as safetensors; ``safe_serialization`` is ignored."""
         self.encoder.save(output_path)
 
     @classmethod
@@ -117,7 +117,7 @@ class SightwordModule(nn.Module):
         """Read the folder of an encoder.
 
         Raises:
-            EncoderError: it holds none, or a damaged one.
+            EncoderError: the folder holds no encoder, or a damaged one.
         """
         return cls(SentenceEncoder.load(Path(model_name_or_path, subfolder)))
 

@@ -1,4 +1,4 @@
-"""Which characters of a caption the encoder's attention weighs most."""
+"""The attention of the encoder over the characters of captions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Attended:
 
 
 def attend(encoder: SentenceEncoder, texts: Sequence[str]) -> list[Attended] | None:
-    """What an encoder with attention weighs in each text; None where it pools in another way.
+    """Compute the attention over each text; None for an encoder with another pooling.
 
     A token's weight is the mean over the features of the softmax over time (Merkx & Frank 2019, equation 2), and over
     the members of the ensemble. Each text is read by itself, so that no padding takes part.
@@ -61,7 +61,7 @@ def attend(encoder: SentenceEncoder, texts: Sequence[str]) -> list[Attended] | N
 
 
 def feature_weights(captions: CaptionEncoder, ids: Sequence[int]) -> NDArray[np.float64]:
-    """The softmax over the tokens of one caption, for each feature.
+    """Return the softmax over the tokens of one caption, for each feature.
 
     Args:
         captions: an encoder that pools by attention.

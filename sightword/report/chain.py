@@ -1,4 +1,4 @@
-"""What each table was made from: files with their hashes, parameters, and the command that tells the rest.
+"""The sources of each table: files with their hashes, parameters, and the command that traces the table.
 
 Only what the page's own inputs tell, which the same run always has the same: no commit and no date.
 """
@@ -21,7 +21,7 @@ TABLES = (
     ("retrieval", "Retrieval", "encoder", "metrics/retrieval.json"),
     ("semantics", "Sentence similarity", "encoder", "metrics/semantics.json"),
     ("systems", "Published systems beside", "encoder", "plots/semantics/systems.tsv"),
-    ("pairs", "Cosine against people's score", "encoder", "data/semantics/pairs.parquet"),
+    ("pairs", "Cosine against human score", "encoder", "data/semantics/pairs.parquet"),
     ("breakdown", "By length and by shared words", "encoder", "plots/semantics/breakdown.tsv"),
     ("worst", "Pairs it is most wrong on", "encoder", "data/semantics/worst.tsv"),
     ("loss", "Loss", "training", "plots/train/loss.tsv"),

@@ -1,4 +1,4 @@
-"""The curves of a training, drawn from its tables."""
+"""The curves of a training run, drawn from its tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIGURE_4 = "Figure 4: "
 
 
 def draw(run: Run) -> list[tuple[str, Drawing]]:
-    """Captions and drawings of the curves that the run has; one without points is left out."""
+    """Return captions and drawings of the run's curves; curves without points are omitted."""
     found = []
     marks = snapshots(run)
     for name, label in (("loss", "Loss"), ("learning_rate", "Learning rate")):
@@ -77,7 +77,7 @@ def _recall(columns: Columns, marks: Marks) -> list[tuple[str, Drawing]]:
 
 
 def _epochs(columns: Columns, marks: Marks) -> list[tuple[str, Drawing]]:
-    """What each kept epoch's encoder reaches by itself: recall beside sentence similarity, then each task."""
+    """Draw the scores of each kept epoch alone: recall and sentence similarity, then each task."""
     where = "plots/epochs/epochs.tsv"
     epochs = numbers(columns, "epoch", where=where)
     fixed = {

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 TODO = "`dvc repro` makes it."
 OUTCOMES = ("first", "found", "missed")
-"""The right answer came first; it is among the answers that are listed; it is not."""
+"""The right answer is first; it is among the listed answers; it is not."""
 SHOWN = 5
 """Captions shown for a picture; right ones further down are shown too."""
 
@@ -95,7 +95,7 @@ class Gallery:
 
 @dataclass(frozen=True)
 class Captions:
-    """The captions of the splits that were judged.
+    """The captions of the scored splits.
 
     Attributes:
         texts: (image_id, caption) -> text.
@@ -140,7 +140,7 @@ def read_top(path: Path) -> pd.DataFrame:
 
 
 def build(top: pd.DataFrame, captions: Captions, resized: Path, *, number: int, thumbnail: int) -> Gallery:
-    """Choose queries, fetch their pictures, put them together.
+    """Build the gallery: choose queries and read their pictures.
 
     Args:
         top: from :func:`read_top`.
@@ -253,5 +253,5 @@ def outcome(rank: int) -> str:
 
 
 def by_hash(query: tuple[str, int]) -> str:
-    """An order in which nobody has a hand."""
+    """Return the key of a pseudo-random order: a hash of the query."""
     return hashlib.sha256(f"{query[0]}\n{query[1]}".encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What the report is made of, read from files and checked: metrics, curves, the encoder's description."""
+"""The inputs of the report, read from files and checked: metrics, curves, the encoder's description."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Columns = dict[str, list[str]]
 
 @dataclass(frozen=True)
 class Places:
-    """Where the stages before left their results."""
+    """The paths of the earlier stages' results."""
 
     dropped: Path
     """What the corpus left out, a Parquet file."""

@@ -1,4 +1,4 @@
-"""What a reader must know first: every fall-back of the run, in plain sentences."""
+"""Notes at the top of the page: every fall-back of the run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sightword.report.number_formats import counted, is_number
 
 @dataclass(frozen=True)
 class Note:
-    """One thing to know; ``serious`` where the numbers cannot be compared with published ones because of it."""
+    """A note; ``serious`` if the scores cannot be compared with published ones for this reason."""
 
     head: str
     text: str
@@ -24,15 +24,15 @@ class Note:
 
 
 def notes(run: Run, gallery: Gallery) -> list[Note]:
-    """The fall-backs, the gravest first."""
+    """List the fall-backs, the most serious first."""
     found = []
     features = run.features
     if random_weights(features):
         found.append(
             Note(
                 DEMONSTRATION,
-                "The image network was never trained, so its features are arbitrary though fixed. "
-                "The run shows that every part works; its numbers say nothing about the method.",
+                "The image network was never trained, so its features are arbitrary, but fixed. "
+                "The run shows that every part works; its scores say nothing about the method.",
                 serious=True,
             )
         )
@@ -40,15 +40,15 @@ def notes(run: Run, gallery: Gallery) -> list[Note]:
         found.append(
             Note(
                 "Precomputed features",
-                "The features were made elsewhere and are taken as they are: " + origin(features),
+                "The features were computed elsewhere: " + origin(features),
             )
         )
     if run.rejects:
-        told = _reasons(run.rejects, "picture")
-        found.append(Note("Skipped pictures", f"What could not be used is in no number here: {told}."))
+        rejected = _reasons(run.rejects, "picture")
+        found.append(Note("Skipped pictures", f"Rejected pictures are not in any score: {rejected}."))
     lost = run.train.get("rejected_pictures")
     if not run.rejects and is_number(lost) and lost > 0:
-        found.append(Note("Pictures without features", f"{lost:,} of them; they are in no number here."))
+        found.append(Note("Pictures without features", f"{counted(int(lost), 'picture')}, not in any score."))
     left_out = [_reasons(counts, kind) for kind, counts in run.dropped.items() if counts]
     if left_out:
         found.append(Note("Left out of the corpus", "; ".join(left_out) + "."))
@@ -57,12 +57,12 @@ def notes(run: Run, gallery: Gallery) -> list[Note]:
         found.append(
             Note(
                 "Seen in training",
-                f"A tenth or more of these sentences are verbatim training captions: {', '.join(seen)}.",
+                f"At least a tenth of the sentences of these sets are training captions: {', '.join(seen)}.",
             )
         )
     missing = semantics_table.missing(run.semantics)
     if missing:
-        found.append(Note("Missing data sets", f"Not judged on {', '.join(missing)}."))
+        found.append(Note("Missing data sets", f"No scores on {', '.join(missing)}."))
     skipped = retrieval_table.skipped(run.retrieval)
     if skipped:
         found.append(Note("Skipped protocols", "; ".join(skipped) + "."))
@@ -75,26 +75,24 @@ def notes(run: Run, gallery: Gallery) -> list[Note]:
     if gallery.without_thumbnails:
         found.append(Note("No pictures to show", why_no_pictures(run, gallery)))
     if run.train.get("device") == "cpu":
-        found.append(
-            Note("CPU", "Trained on a processor; a GPU rounds otherwise, so that it ends at slightly other scores.")
-        )
+        found.append(Note("CPU", "Trained on a CPU; a GPU rounds differently and gives slightly different scores."))
     return found
 
 
 def is_precomputed(features: Mapping[str, Any]) -> bool:
-    """Whether the features came from outside."""
+    """Return whether the features were precomputed."""
     return "precomputed" in f"{features.get('origin', '')} {features.get('weights', '')}".lower()
 
 
 def origin(features: Mapping[str, Any]) -> str:
-    """Where precomputed features came from, in their own words; their file's hash stands in the chain."""
+    """Describe the origin of precomputed features, without the hash, which is in the chain."""
     words = str(features.get("origin") or "of unknown origin").removeprefix("precomputed").lstrip(": ")
     words = re.sub(r" \(sha256 [0-9a-f]{64}\)", "", words)
     return (words or "of unknown origin").rstrip(".") + "."
 
 
 def why_no_pictures(run: Run, gallery: Gallery) -> str:
-    """Why the gallery shows words where pictures should be."""
+    """Explain why the gallery shows words instead of pictures."""
     total = gallery.with_thumbnails + gallery.without_thumbnails
     share = "none" if not gallery.with_thumbnails else f"{gallery.with_thumbnails} of the {total}"
     why = (
@@ -102,7 +100,7 @@ def why_no_pictures(run: Run, gallery: Gallery) -> str:
         if is_precomputed(run.features)
         else "the others were not resized"
     )
-    return f"The resized pictures hold {share} of those in the gallery ({why}): ids and captions stand for them."
+    return f"Of the pictures in the gallery, {share} can be shown ({why}); the gallery shows ids and captions instead."
 
 
 def _reasons(counts: Mapping[str, int], kind: str) -> str:

@@ -1,4 +1,4 @@
-"""How numbers are spelt on the page."""
+"""Formats of numbers on the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page: one HTML file that needs no network and no other file, and no script to be read."""
+"""The page: one HTML file, readable without a network, other files or scripts."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def render(
 
 
 def _drawings(run: Run, contents: Contents) -> list[tuple[str, Drawing]]:
-    """Every drawing that the run has the numbers for, with its caption."""
+    """Make every drawing for which the run has numbers, with its caption."""
     found = []
     rows = semantics_table.intervals(run.semantics)
     pairs = contents.pairs
@@ -194,7 +194,7 @@ def _drawings(run: Run, contents: Contents) -> list[tuple[str, Drawing]]:
 
 
 def _is_shown(key: str, run: Run, contents: Contents) -> bool:
-    """Whether the page has a table or drawing; those of a training stand where their files do."""
+    """Return whether the page has a table or drawing."""
     shown = {
         "retrieval": run.retrieval,
         "semantics": semantics_table.groups(run.semantics) or semantics_table.accuracies(run.semantics),
@@ -209,7 +209,7 @@ def _is_shown(key: str, run: Run, contents: Contents) -> bool:
 
 
 def _attended(places: Places, texts: list[str]) -> list[attention.Attended] | None:
-    """The captions' attention, on a processor, so that every machine of a kind draws the same."""
+    """Compute the attention of the captions on the CPU, for equal bytes on every machine of a kind."""
     if not texts:
         return []
     from sightword.encoder.sentence_encoder import SentenceEncoder
@@ -218,13 +218,13 @@ def _attended(places: Places, texts: list[str]) -> list[attention.Attended] | No
 
 
 def _headlines(run: Run, captions_each: Mapping[str, list[int]]) -> list[tuple[str, str, str]]:
-    """The few numbers that sum the run up: (value, what it is, beside what it must be read)."""
+    """Return the headline scores: (value, name, context)."""
     found = []
     split = headline_split(run.retrieval)
     scores = run.retrieval.get(split, {}).get("full", {})
     names = {
-        "caption_to_image": "of captions find their picture among ten",
-        "image_to_caption": "of pictures find a caption of theirs among ten",
+        "caption_to_image": "of captions find their picture among the best ten",
+        "image_to_caption": "of pictures find one of their captions among the best ten",
     }
     for direction, what in names.items():
         value = scores.get(direction, {}).get("r10")
@@ -242,14 +242,14 @@ def _headlines(run: Run, captions_each: Mapping[str, list[int]]) -> list[tuple[s
             (
                 number_formats.correlation(mean[1]),
                 f"mean Pearson r over {mean[0]}",
-                "1 is agreement with people's scores",
+                "1 is agreement with human scores",
             )
         )
     return found
 
 
 def _story(run: Run) -> str:
-    """What was trained on what, in sentences, as far as the run says it."""
+    """Describe the network and its training data in sentences."""
     train, features, training = run.train, run.features, run.training
     what = "A sentence encoder"
     kind = str(training.get("cell") or "").upper()
@@ -268,26 +268,26 @@ def _story(run: Run) -> str:
     if features.get("backbone"):
         sentence += f". It saw the pictures as features of {describe(features)}"
     elif notes.is_precomputed(features):
-        sentence += ". It saw the pictures as features that were made elsewhere"
+        sentence += ". It saw the pictures as precomputed features"
     similarity = str(run.description.get("similarity", "cosine"))
     if similarity != "cosine":
         named = "the dot product" if similarity == "dot" else similarity.replace("_", " ")
         sentence += f". Captions and pictures are compared by {named}, two sentences by the cosine"
     members = run.select.get("members")
     if number_formats.is_number(members):
-        told = "one state" if members == 1 else f"the sum of {members} states"
-        sentence += f". What is judged here is {told} of it (snapshots), chosen by recall on the split dev"
+        scored = "of one snapshot" if members == 1 else f"of the sum of {members} snapshots"
+        sentence += f". The scores are those {scored}, selected by recall on dev"
     return sentence + "."
 
 
 def _counted(values: Mapping[str, Any], name: str) -> str:
-    """A count with its noun, which is its key; empty where it is not known."""
+    """Format a count with its key as the noun; empty if unknown."""
     value = values.get(name)
     return number_formats.counted(int(value), name.removesuffix("s")) if number_formats.is_number(value) else ""
 
 
 def _by_protocol(tables: list[retrieval_table.Table]) -> list[tuple[str, str, list[retrieval_table.Table]]]:
-    """Tables of one split and protocol together, in their order."""
+    """Group the tables by split and protocol, in their order."""
     found: dict[tuple[str, str], list[retrieval_table.Table]] = {}
     for table in tables:
         found.setdefault((table.split, table.protocol), []).append(table)
@@ -295,12 +295,12 @@ def _by_protocol(tables: list[retrieval_table.Table]) -> list[tuple[str, str, li
 
 
 def _describe(rows: list[plots.Interval]) -> str:
-    """What the drawing of correlations shows, for a screen reader; the table beside it has the numbers."""
+    """Describe the drawing of correlations for screen readers."""
     return f"Pearson r of {len(rows)} sets of sentence pairs with 95 % intervals; the numbers are in the table."
 
 
 def _facts(run: Run) -> list[tuple[str, dict[str, str]]]:
-    """All that is known about the run, in tables of key and value."""
+    """List all facts of the run in tables of key and value."""
     rest = {
         key: value
         for key, value in run.description.items()
@@ -310,7 +310,7 @@ def _facts(run: Run) -> list[tuple[str, dict[str, str]]]:
     parts = [
         ("Training parameters", number_formats.flat(run.training)),
         ("Features", number_formats.flat(run.features)),
-        ("Results of the training", number_formats.flat(run.train)),
+        ("Results of training", number_formats.flat(run.train)),
         ("Selection on dev", number_formats.flat(run.select)),
         ("Encoder", number_formats.flat(rest)),
     ]

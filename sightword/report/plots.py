@@ -1,4 +1,4 @@
-"""The report's drawings of a training and of correlations."""
+"""The report's drawings of training curves and of correlations."""
 
 from __future__ import annotations
 

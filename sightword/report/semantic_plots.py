@@ -1,4 +1,4 @@
-"""The report's drawings of semantic scores: published systems beside, scatter plots, where the encoder is wrong."""
+"""The report's drawings of semantic scores: published systems, scatter plots, errors by length and overlap."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from sightword.semantics.published import Score
 LOOKS = ((BLUE, "o", 5.0), (ORANGE, "s", 3.6), (GREEN, "^", 4.0), (GREY, "D", 3.0))
 """Colour, marker and size of each system."""
 FEW = 30
-"""A mean over fewer pairs is drawn pale."""
+"""A mean over fewer pairs is pale."""
 NOTHING = 1 / 3
-"""The mean rank difference of two orders that have nothing to do with each other."""
+"""The mean rank difference of two unrelated rankings."""
 
 
 def systems(rows: Sequence[tuple[str, Mapping[str, Score]]]) -> Drawing:
@@ -78,16 +78,16 @@ def scatter(panels: Sequence[Panel]) -> Drawing:
             axes.set_title(panel.task + ("" if panel.pearson is None else f", r = {panel.pearson:.3f}"), fontsize=8.5)
             axes.tick_params(labelsize=8)
             axes.margins(0.04)
-        figure.supxlabel("people's score", fontsize=9)
+        figure.supxlabel("human score", fontsize=9)
         figure.supylabel("cosine", fontsize=9)
         told = ", ".join(
             f"{panel.task} {'none' if panel.pearson is None else format(panel.pearson, '.3f')}" for panel in panels
         )
-        return Drawing("scatter", f"Cosine against people's score; Pearson's r over all pairs: {told}", figure)
+        return Drawing("scatter", f"Cosine against human score; Pearson's r over all pairs: {told}", figure)
 
 
 def breakdown(parts: Sequence[Part]) -> Drawing:
-    """How far ranks differ, by length and by overlap."""
+    """Draw the mean rank differences by length and by overlap."""
     groups = {by: [part for part in parts if part.by == by] for by in dict.fromkeys(part.by for part in parts)}
     labels = {"length": "words, mean of the two sentences", "overlap": "share of common words"}
     with drawing_style("breakdown"):
@@ -113,7 +113,7 @@ def breakdown(parts: Sequence[Part]) -> Drawing:
 
 
 def _dots(axes: Any, x: NDArray[np.float64], y: NDArray[np.float64], colour: str) -> None:
-    """Dots as one path: lines that lead hardly anywhere, with round ends; a tenth of the bytes of markers."""
+    """Draw dots as one path of very short lines with round ends, a tenth of the bytes of markers."""
     gaps = np.full(len(x), np.nan)
     across = np.column_stack([x, x + 1e-6, gaps]).ravel()
     up = np.column_stack([y, y, gaps]).ravel()

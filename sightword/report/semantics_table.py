@@ -67,7 +67,7 @@ class Accuracy:
 
 
 def accuracies(semantics: Mapping[str, Any]) -> list[Accuracy]:
-    """The tasks that are judged by a classifier on the vectors, in their order."""
+    """Return the classification tasks, in their order."""
     return [
         Accuracy(
             name,
@@ -82,7 +82,7 @@ def accuracies(semantics: Mapping[str, Any]) -> list[Accuracy]:
 
 
 def missing(semantics: Mapping[str, Any]) -> list[str]:
-    """The published data sets, and those asked for, that this run was not judged on."""
+    """Return the published and the requested data sets without scores in this run."""
     have = {group.name for group in groups(semantics)} | {row.name for row in accuracies(semantics)}
     skipped = semantics.get("skipped", ())
     return [name for name in dict.fromkeys([*PUBLISHED_SETS, *skipped]) if name not in have]

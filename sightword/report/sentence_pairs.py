@@ -1,4 +1,4 @@
-"""Sentence pairs in the report: points of scatter plots, the worst pairs, and where the encoder is wrong."""
+"""Sentence pairs in the report: scatter plots, the largest errors, errors by length and overlap."""
 
 from __future__ import annotations
 

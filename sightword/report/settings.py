@@ -1,4 +1,4 @@
-"""What the report shows."""
+"""The section ``report`` of ``params.yaml``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The few numbers that experiments are compared by: flat, short, the same keys whatever was judged."""
+"""The few numbers by which experiments are compared: flat, short, with fixed keys."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def summary(run: Run) -> dict[str, float | str]:
 
 
 def headline_split(retrieval: Collection[str]) -> str:
-    """The split whose numbers sum a run up: test, or else the first by name; test where none was scored."""
+    """Return the split of the headline scores: test, or else the first by name; test if none was scored."""
     return "test" if "test" in retrieval or not retrieval else min(retrieval)
 
 

@@ -126,7 +126,7 @@ def test_other_folders_are_not_replaced(tmp_path):
     (tmp_path / "full" / DESCRIPTION).write_text("{}")
     (tmp_path / "file").write_text("too")
     for name in ("full", "file"):
-        with pytest.raises(EncoderError, match="is there already, and holds more than an export"):
+        with pytest.raises(EncoderError, match="exists, and holds more than an export"):
             write_export(tmp_path / name, made())
     assert (tmp_path / "full" / "thesis.txt").read_text() == "years of work"
     (tmp_path / "empty").mkdir()

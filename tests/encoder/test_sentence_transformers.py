@@ -161,7 +161,7 @@ def test_what_it_prepares_is_padded_and_masked():
 
 def test_other_inputs_are_named():
     module = SightwordModule(made())
-    with pytest.raises(EncoderError, match="input 1 is no text but dict; expected texts"):
+    with pytest.raises(EncoderError, match="input 1 is dict, not a text"):
         module.preprocess(["a dog", {"image": "a.png"}])
     with pytest.raises(EncoderError, match=r"input 1 has 200,000 tokens; expected at most 5,000\. Set model\.max_seq"):
         module.preprocess(["a", "a" * 200_000])

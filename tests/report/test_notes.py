@@ -30,20 +30,20 @@ def test_captions_left_out_are_said_too(run: Run) -> None:
     assert "Left out of the corpus" not in said(replace(run, dropped={"picture": {}, "caption": {}}))
 
 
-def test_pictures_without_features_are_said_once(run: Run) -> None:
+def test_pictures_without_features_are_reported_once(run: Run) -> None:
     lost = replace(run, train={**run.train, "rejected_pictures": 7})
-    assert said(lost)["Pictures without features"].startswith("7 of them")
+    assert said(lost)["Pictures without features"].startswith("7 pictures")
     told = said(replace(lost, rejects={"truncated": 7}))  # the same seven, with the reason
     assert "Pictures without features" not in told
     assert "7 pictures (7 truncated)" in told["Skipped pictures"]
     assert "Pictures without features" not in said(replace(run, train={**run.train, "rejected_pictures": 0}))
 
 
-def test_a_long_hash_is_no_reading_matter(run: Run) -> None:
+def test_a_long_hash_is_omitted(run: Run) -> None:
     features = {"origin": f"precomputed: theirs.npy (sha256 {'0a' * 32})", "weights": "", "backbone": ""}
     other = replace(run, description={**run.description, "features": features})
-    assert said(other)["Precomputed features"].endswith("taken as they are: theirs.npy.")
-    assert "features that were made elsewhere" in _story(other)
+    assert said(other)["Precomputed features"] == "The features were computed elsewhere: theirs.npy."
+    assert "as precomputed features" in _story(other)
 
 
 def test_what_does_not_compare_by_the_cosine_says_so(run: Run) -> None:
@@ -65,6 +65,6 @@ def test_one_is_singular(run: Run) -> None:
     one = replace(run, train={"captions": 1, "pictures": 1, "epochs": 1, "parameters": 1}, select={"members": 1})
     story = _story(one)
     assert "of 1 parameter learned from 1 caption of 1 picture in 1 epoch," in story
-    assert "is one state of it" in story
+    assert "those of one snapshot, selected" in story
     assert "1,500 captions of 300 pictures in 8 epochs," in _story(run)
-    assert "is the sum of 2 states of it" in _story(run)
+    assert "of the sum of 2 snapshots" in _story(run)

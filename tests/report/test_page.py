@@ -182,9 +182,9 @@ def test_a_run_without_semantic_scores_or_curves_has_a_page(run_folder: Places, 
     for path in run_folder.plots.rglob("*.tsv"):
         path.unlink()
     text = Page(make(run_folder, tmp_path)).text
-    assert "This run was not judged on sentence similarity" in text
-    assert "No curves were kept" in text
-    assert "Not judged on STS12, STS13, STS14, STS15, STS16, STSBenchmark, SICKRelatedness" in text
+    assert "This run has no scores of sentence similarity" in text
+    assert "This training run has no curves" in text
+    assert "No scores on STS12, STS13, STS14, STS15, STS16, STSBenchmark, SICKRelatedness" in text
 
 
 def test_an_empty_gallery_is_left_out(run_folder: Places, tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_rejected_pictures_are_said(run_folder: Places, tmp_path: Path) -> None:
     rows = {"image_id": ["a", "b", "c"], "reason": ["truncated", "empty", "truncated"], "detail": ["", "", ""]}
     pq.write_table(pa.table(rows), run_folder.resized / "rejects.parquet")
     assert (
-        "What could not be used is in no number here: 3 pictures (1 empty, 2 truncated)."
+        "Rejected pictures are not in any score: 3 pictures (1 empty, 2 truncated)."
         in Page(make(run_folder, tmp_path)).text
     )
 
@@ -290,7 +290,7 @@ def test_worst_pairs_are_listed_as_they_are(text: str, run_folder: Places, tmp_p
     for part in ('He said "no" .', "a<b>c", "d & e", "2 pairs"):
         assert part in words, part
     none = Page(make(run_folder, tmp_path, SETTINGS.model_copy(update={"worst": 0}))).text
-    assert "most wrong on" not in none
+    assert "largest errors" not in none
 
 
 @pytest.mark.usefixtures("drawn")
@@ -323,7 +323,7 @@ def test_without_attention_the_section_is_left_out_and_it_says_so(run_folder: Pl
     change(run_folder.encoder / "encoder.json", training={"pooling": "max"})
     renew(run_folder.encoder)
     words = Page(make(run_folder, tmp_path)).text
-    assert "pools by max and not by attention" in words
+    assert "pools by max, not by attention" in words
     assert "Most weight:" not in words
 
 
