@@ -30,7 +30,7 @@ _WORTH_COMPILING = 2e10
 """Pairs times dimensions from which compiling, some seconds, takes less time than it saves."""
 _PLAIN_TILE = (64, 512)
 """Captions and pictures of a tile in plain operations on a CPU."""
-_TILE = 256
+_TILE = 128
 """Pictures of a tile of the compiled kernel."""
 _TALL = 512
 """Half the captions of a tile of the compiled kernel."""
