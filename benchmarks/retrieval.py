@@ -43,7 +43,8 @@ import numpy as np
 import torch
 
 from sightword import score
-from sightword.retrieval import order, penalty
+from sightword.model import penalty
+from sightword.retrieval import similarity as similarities
 from sightword.retrieval.protocols import entry
 from sightword.retrieval.ranks import rank
 
@@ -145,7 +146,7 @@ def order_against_cosine(captions_count: int, rounds: int) -> dict[str, float | 
         costs.append(times["order"] / times["cosine"])
         part = images[:few], captions[:few], np.arange(few)
         fast = seconds(lambda part=part: rank(*part))[0]
-        with mock.patch.object(order, "compiled", return_value=None):
+        with mock.patch.object(similarities, "compiled", return_value=None):
             slow = seconds(lambda part=part: rank(*part, "order"))[0]
         plain.append(slow / fast)
         print(

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from sightword.captions.vocabulary import Vocabulary
-from sightword.devices import OwnRandom
 from sightword.errors import CaptionsError, EncoderError, FileFormatError
 from sightword.files import Pathish, read_json, read_text, sha256_file, write_json, write_text
 from sightword.model.encoders import Encoders
-from sightword.model.saved import load_weights, save_weights
-from sightword.model.shape import ComparisonName, SavedShape, Shape, to_json
+from sightword.model.saved import load_encoders, save_weights
+from sightword.model.shape import ComparisonName, Shape, to_json
 
 SCHEMA = 1
 WRAPPER = "sightword.encoder.sentence_transformers.SightwordModule"
@@ -83,7 +82,7 @@ def read_folder(folder: Pathish) -> Saved:
     _check_sums(place, ["encoder.json"], sums)
     about = _description(place)
     try:
-        shape = SavedShape.from_json(about["model"])
+        shape = Shape.from_json(about["model"])
         names, features_width = _names(about["members"]), about["features_width"]
         renormalise, similarity = about["renormalise"], about["similarity"]
         if type(features_width) is not int or features_width < 1 or not isinstance(renormalise, bool):
@@ -104,11 +103,8 @@ def read_folder(folder: Pathish) -> Saved:
     members = []
     for name in names:
         _check_size(place / name, shape, features_width)
-        with OwnRandom():  # whoever loads keeps their random numbers
-            member = Encoders(len(vocabulary), features_width, shape)
-        load_weights(place / name, member)
-        _check_values(place / name, member)
-        members.append(member.eval())
+        members.append(load_encoders(place / name, len(vocabulary), features_width, shape))
+        _check_values(place / name, members[-1])
     notes = {key: value for key, value in about.items() if key not in _KNOWN}
     return Saved(members, vocabulary, shape, renormalise, similarity, notes)
 

@@ -19,12 +19,14 @@ class Attention(nn.Module):
         width: features of a state.
         hidden: units of the hidden layer.
         mask_padding: give padding no weight; the released code gives it some.
+        empty: weights without memory, for weights from a file.
     """
 
-    def __init__(self, width: int, hidden: int, *, mask_padding: bool) -> None:
+    def __init__(self, width: int, hidden: int, *, mask_padding: bool, empty: bool = False) -> None:
         super().__init__()
-        self.hidden = nn.Linear(width, hidden)
-        self.out = nn.Linear(hidden, width)
+        device = "meta" if empty else None
+        self.hidden = nn.Linear(width, hidden, device=device)
+        self.out = nn.Linear(hidden, width, device=device)
         self.mask_padding = mask_padding
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:

@@ -29,19 +29,24 @@ class CaptionEncoder(nn.Module):
 
     Args:
         tokens: ids in use, padding and unknown included.
-        settings: the shape of the network.
+        shape: of the network.
         dropout: share of the states set to zero in training.
+        empty: see :class:`Encoders`.
     """
 
-    def __init__(self, tokens: int, settings: Shape, *, dropout: float = 0.0) -> None:
+    def __init__(self, tokens: int, shape: Shape, *, dropout: float = 0.0, empty: bool = False) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(tokens, settings.embedding, padding_idx=PAD)
+        if empty:  # torch would load its compiler for the start of an embedding without memory
+            nothing = torch.empty(tokens, shape.embedding, device="meta")
+            self.embedding = nn.Embedding(tokens, shape.embedding, padding_idx=PAD, _weight=nothing)
+        else:
+            self.embedding = nn.Embedding(tokens, shape.embedding, padding_idx=PAD)
         self.recurrent = Recurrent(
-            settings.embedding, settings.hidden, settings.cell, bidirectional=settings.bidirectional
+            shape.embedding, shape.hidden, shape.cell, bidirectional=shape.bidirectional, empty=empty
         )
         self.dropout = nn.Dropout(dropout)
-        self.pooling = pooling(settings)
-        self.similarity = settings.similarity
+        self.pooling = pooling(shape, empty=empty)
+        self.similarity = shape.similarity
 
     def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Int64 (B, T) padded with 0, and int64 (B,) of 1 to T, to float32 unit vectors (B, width).
@@ -76,20 +81,22 @@ class ImageEncoder(nn.Module):
 
     Args:
         features: numbers in a picture's feature vector.
-        settings: the shape of the network.
+        shape: of the network.
         dropout: share of the features set to zero in training.
+        empty: see :class:`Encoders`.
     """
 
     mean: torch.Tensor
     deviation: torch.Tensor
 
-    def __init__(self, features: int, settings: Shape, *, dropout: float = 0.0) -> None:
+    def __init__(self, features: int, shape: Shape, *, dropout: float = 0.0, empty: bool = False) -> None:
         super().__init__()
+        device = "meta" if empty else None
         self.dropout = nn.Dropout(dropout)
-        self.linear = nn.Linear(features, settings.width)
-        self.similarity = settings.similarity
-        self.register_buffer("mean", torch.zeros(features))
-        self.register_buffer("deviation", torch.ones(features))
+        self.linear = nn.Linear(features, shape.width, device=device)
+        self.similarity = shape.similarity
+        self.register_buffer("mean", torch.zeros(features, device=device))
+        self.register_buffer("deviation", torch.ones(features, device=device))
 
     def standardise_by(self, features: npt.NDArray[np.float32]) -> None:
         """Take mean and standard deviation from training features (N, D).
@@ -111,20 +118,30 @@ class ImageEncoder(nn.Module):
 
 
 class Encoders(nn.Module):
-    """Both sides; what a snapshot holds. Dropout is of the training only and no part of it."""
+    """Both sides, as a snapshot holds them; dropout belongs to training only.
+
+    Args:
+        tokens: ids in use, padding and unknown included.
+        features: numbers in a picture's feature vector.
+        shape: of the network.
+        dropout_states: share of the states set to zero in training.
+        dropout_features: share of the features set to zero in training.
+        empty: weights without memory, for weights from a file; no random numbers are drawn.
+    """
 
     def __init__(
         self,
         tokens: int,
         features: int,
-        settings: Shape,
+        shape: Shape,
         *,
         dropout_states: float = 0.0,
         dropout_features: float = 0.0,
+        empty: bool = False,
     ) -> None:
         super().__init__()
-        self.captions = CaptionEncoder(tokens, settings, dropout=dropout_states)
-        self.images = ImageEncoder(features, settings, dropout=dropout_features)
+        self.captions = CaptionEncoder(tokens, shape, dropout=dropout_states, empty=empty)
+        self.images = ImageEncoder(features, shape, dropout=dropout_features, empty=empty)
 
     @property
     def width(self) -> int:

@@ -52,10 +52,10 @@ class Last(nn.Module):
         return torch.cat((states[rows, lengths - 1, :half], states[:, 0, half:]), dim=1)
 
 
-def pooling(settings: Shape) -> nn.Module:
-    """The pooling that the settings name."""
-    if settings.pooling == "attention":
-        return Attention(settings.width, settings.attention, mask_padding=settings.mask_padding)
-    if settings.pooling == "last":
-        return Last(bidirectional=settings.bidirectional)
-    return {"max": Max, "mean": Mean}[settings.pooling]()
+def pooling(shape: Shape, *, empty: bool = False) -> nn.Module:
+    """Return the pooling that the shape names; ``empty``: its weights have no memory."""
+    if shape.pooling == "attention":
+        return Attention(shape.width, shape.attention, mask_padding=shape.mask_padding, empty=empty)
+    if shape.pooling == "last":
+        return Last(bidirectional=shape.bidirectional)
+    return {"max": Max, "mean": Mean}[shape.pooling]()

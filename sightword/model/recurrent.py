@@ -31,13 +31,23 @@ class Recurrent(nn.Module):
         hidden: states of each direction.
         cell: ``gru`` or ``lstm``.
         bidirectional: read the rows backwards too.
+        empty: weights without memory, for weights from a file.
     """
 
-    def __init__(self, width: int, hidden: int, cell: Literal["gru", "lstm"], *, bidirectional: bool = True) -> None:
+    def __init__(
+        self,
+        width: int,
+        hidden: int,
+        cell: Literal["gru", "lstm"],
+        *,
+        bidirectional: bool = True,
+        empty: bool = False,
+    ) -> None:
         super().__init__()
+        device = "meta" if empty else None
         self.cell = cell
-        self.onward = LAYERS[cell](width, hidden, batch_first=True)
-        self.backward_ = LAYERS[cell](width, hidden, batch_first=True) if bidirectional else None
+        self.onward = LAYERS[cell](width, hidden, batch_first=True, device=device)
+        self.backward_ = LAYERS[cell](width, hidden, batch_first=True, device=device) if bidirectional else None
 
     @property
     def layers(self) -> list[nn.GRU | nn.LSTM]:

@@ -14,6 +14,7 @@ import torch
 from sightword.errors import EncoderError
 from sightword.files import Pathish, atomic_file
 from sightword.model.encoders import Encoders
+from sightword.model.shape import Shape
 
 
 def save_weights(path: Pathish, encoders: Encoders) -> None:
@@ -40,8 +41,14 @@ def write_tensors(path: Pathish, tensors: Mapping[str, torch.Tensor]) -> None:
             raise OSError(int(code[1]), os.strerror(int(code[1])), os.fspath(temporary)) from None
 
 
-def load_weights(path: Pathish, encoders: Encoders) -> None:
-    """Read weights into a network of the same shape.
+def load_encoders(path: Pathish, tokens: int, features: int, shape: Shape) -> Encoders:
+    """Read a network in evaluation mode. No random numbers are drawn.
+
+    Args:
+        path: the weights.
+        tokens: ids in use, padding and unknown included.
+        features: numbers in a picture's features.
+        shape: of the network.
 
     Raises:
         EncoderError: the file is missing, damaged, or of another network (which tensor, which shapes).
@@ -52,6 +59,7 @@ def load_weights(path: Pathish, encoders: Encoders) -> None:
         found = safetensors.torch.load_file(os.fspath(path))
     except safetensors.SafetensorError as error:
         raise EncoderError(f"is not a whole safetensors file ({error})", where=path) from None
+    encoders = Encoders(tokens, features, shape, empty=True)
     wanted = encoders.state_dict()
     for name in sorted(wanted.keys() | found.keys()):
         have = tuple(found[name].shape) if name in found else "nothing"
@@ -64,4 +72,7 @@ def load_weights(path: Pathish, encoders: Encoders) -> None:
             )
         if not found[name].is_floating_point():
             raise EncoderError(f"is damaged: {name} is {found[name].dtype}", where=path, expected="float32")
-    encoders.load_state_dict(found)
+    # Copies: the tensors that were read are windows on the file.
+    plain = {name: value.to(torch.float32, copy=True) for name, value in found.items()}
+    encoders.load_state_dict(plain, assign=True)
+    return encoders.eval()

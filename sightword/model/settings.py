@@ -1,10 +1,10 @@
-"""The shape of the network: what must be known to build it again from saved weights."""
+"""The parameters of the network."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
-from sightword.model.shape import CellName, PoolingName, SimilarityName, StandardiseName
+from sightword.model.shape import CellName, PoolingName, Shape, SimilarityName, StandardiseName
 from sightword.settings import Settings
 
 __all__ = ["ModelSettings", "SimilarityName"]
@@ -39,4 +39,9 @@ class ModelSettings(Settings):
     @property
     def width(self) -> int:
         """Numbers in an embedding, and in a state of the recurrent layer."""
-        return self.hidden * (2 if self.bidirectional else 1)
+        return self.shape.width
+
+    @property
+    def shape(self) -> Shape:
+        """The values alone, as the networks take them and a saved encoder keeps them."""
+        return Shape(**{name: getattr(self, name) for name in ModelSettings.model_fields})

@@ -1,15 +1,15 @@
-"""The shape of the network as a saved encoder keeps it, read without the library that checks parameter files.
+"""The shape of the network, as a saved encoder keeps it.
 
-Whoever only encodes needs no such library. :class:`sightword.model.settings.ModelSettings` has the
-same entries with what they mean; a test holds the two together.
+This module needs no pydantic, so that encoding does not need it either. The section of the parameters
+(:class:`sightword.model.settings.ModelSettings`) has the same entries, with defaults and limits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, Protocol, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 CellName = Literal["gru", "lstm"]
 PoolingName = Literal["attention", "max", "mean", "last"]
@@ -20,63 +20,19 @@ ComparisonName = Literal["cosine", "dot", "order", "reversed_order"]
 """How an encoder compares captions with pictures: a sum of several vectors has a length that may weigh."""
 
 
-class Shape(Protocol):
-    """What the networks read of their settings."""
-
-    @property
-    def embedding(self) -> int:
-        """Width of a token's embedding."""
-
-    @property
-    def cell(self) -> CellName:
-        """Recurrent cell."""
-
-    @property
-    def hidden(self) -> int:
-        """States of each direction."""
-
-    @property
-    def bidirectional(self) -> bool:
-        """Whether captions are read in both directions."""
-
-    @property
-    def pooling(self) -> PoolingName:
-        """How the states over time become one vector."""
-
-    @property
-    def attention(self) -> int:
-        """Hidden units of the attention."""
-
-    @property
-    def mask_padding(self) -> bool:
-        """Whether padding is left out of the attention."""
-
-    @property
-    def standardise(self) -> StandardiseName:
-        """How picture features are standardised."""
-
-    @property
-    def similarity(self) -> SimilarityName:
-        """How captions and pictures are compared."""
-
-    @property
-    def width(self) -> int:
-        """Numbers in an embedding."""
-
-
 @dataclass(frozen=True)
-class SavedShape:
-    """A :class:`Shape` from a file."""
+class Shape:
+    """The shape of both networks; :class:`sightword.model.settings.ModelSettings` explains the entries."""
 
-    embedding: int = 20
-    cell: CellName = "gru"
-    hidden: int = 1024
-    bidirectional: bool = True
-    pooling: PoolingName = "attention"
-    attention: int = 128
-    mask_padding: bool = True
-    standardise: StandardiseName = "none"
-    similarity: SimilarityName = "cosine"
+    embedding: int
+    cell: CellName
+    hidden: int
+    bidirectional: bool
+    pooling: PoolingName
+    attention: int
+    mask_padding: bool
+    standardise: StandardiseName
+    similarity: SimilarityName
 
     @property
     def width(self) -> int:
@@ -84,11 +40,11 @@ class SavedShape:
         return self.hidden * (2 if self.bidirectional else 1)
 
     @classmethod
-    def from_json(cls, value: object) -> SavedShape:
-        """Check and take what :func:`to_json` gave; an entry that is not there has its default.
+    def from_json(cls, value: object) -> Shape:
+        """Check and take a JSON object with all entries.
 
         Raises:
-            ValueError: an entry is unknown, or has a value that cannot be (which, and what was expected).
+            ValueError: an entry is unknown, missing, or has a wrong value (which entry, and what was expected).
         """
         if not isinstance(value, Mapping):
             raise ValueError("model is no JSON object")
@@ -98,21 +54,23 @@ class SavedShape:
                 raise ValueError(f"model.{key} is unknown")
             if wanted := _misses(found, kind):
                 raise ValueError(f"model.{key} is {found!r}; expected {wanted}")
+        if missing := _kinds().keys() - value.keys():
+            raise ValueError(f"model.{min(missing)} is missing")
         return cls(**value)
 
 
 def to_json(shape: Shape) -> dict[str, Any]:
-    """A shape as a JSON object, its entries in their order."""
-    return {field.name: getattr(shape, field.name) for field in fields(SavedShape)}
+    """Return a shape as a JSON object, its entries in their order."""
+    return {name: getattr(shape, name) for name in _kinds()}
 
 
 @cache
 def _kinds() -> dict[str, Any]:
-    return get_type_hints(SavedShape)
+    return get_type_hints(Shape)
 
 
 def _misses(value: object, kind: Any) -> str | None:
-    """What was expected in place of a value, None where it will do."""
+    """Return what was expected in place of a value, or None for a good value."""
     if get_origin(kind) is Literal:
         names = get_args(kind)
         return None if isinstance(value, str) and value in names else " or ".join(map(repr, names))

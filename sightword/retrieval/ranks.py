@@ -1,7 +1,7 @@
 """Exact ranks of the right answers, and the best candidates, in one tiled pass over all scores.
 
-Each score is computed once and serves both directions. Ties (:mod:`sightword.retrieval.similarity`) count against
-the right answer. The ranks are the same whatever the size of the tiles, the number of threads or the device.
+Each score is computed once, in float64, and serves both directions. Ties (:mod:`sightword.retrieval.similarity`) count
+against the right answer. The ranks are the same whatever the size of the tiles, the number of threads or the device.
 """
 
 from __future__ import annotations
@@ -16,21 +16,18 @@ from tqdm import tqdm
 
 from sightword.retrieval.best import Best, Top
 from sightword.retrieval.inputs import embeddings, owners
-from sightword.retrieval.rivals import Rivals
-from sightword.retrieval.similarities import similarity as similarity_named
 from sightword.retrieval.similarity import Similarity
+from sightword.retrieval.similarity import similarity as similarity_named
 
 _BLOCK_BYTES = 1 << 26
 """Memory for one block of pictures: what has more of them prepares the captions anew for each block."""
-_TILE, _TILE_ELSEWHERE = 1024, 8192
-"""Captions and pictures that are compared together: what a processor's cache holds, and more on other devices."""
-_MOST_DOUBTS = 1 / 32
-"""The share of pairs in doubt from which a whole tile is scored exactly."""
+_TILE, _TILE_ELSEWHERE = 1024, 4096
+"""Captions and pictures that are compared together, on a CPU and on other devices."""
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """What one pass gives: the rank of the right answer to each query, from 1."""
+    """The rank of the right answer to each query, from 1."""
 
     caption_to_image: NDArray[np.int64]
     """(M,) 1 + how many other pictures score at least as high for this caption as its own."""
@@ -84,80 +81,56 @@ def rank(
     owner = owners(image_of_caption, images, captions)
     alike = similarity_named(similarity, images, captions, device or torch.device("cpu"))
 
-    own = alike.pairs(None, owner)
+    own = alike.own(owner)
     best = np.full(len(images), -np.inf)
     np.maximum.at(best, owner, own)
-
-    def swapped(queries: NDArray[np.int64], candidates: NDArray[np.int64]) -> NDArray[np.float64]:
-        return alike.pairs(candidates, queries)
-
-    to_image = Rivals(alike.bar(own), 1, alike, alike.pairs)
-    to_caption = Rivals(alike.bar(best), 0, alike, swapped)
-    top_images = top_captions = None
-    if top:
-        top_images = Best(len(captions), len(images), top, alike, alike.pairs, alike.exact)
-        top_captions = Best(
-            len(images), len(captions), top, alike, swapped, lambda queries, part: alike.exact(part, queries).T
-        )
+    bar_of_caption, bar_of_image = (torch.from_numpy(alike.bar(score)).to(alike.device) for score in (own, best))
+    to_image, to_caption = (torch.ones(len(bar), dtype=torch.int64, device=alike.device) for bar in (own, best))
+    top_images = Best(len(captions), len(images), top, alike) if top else None
+    top_captions = Best(len(images), len(captions), top, alike) if top else None
     owner_rows = torch.from_numpy(owner).to(alike.device)
     with torch.inference_mode():
-        for tile in _tiles(alike, progress=progress):
+        for rows, columns, scores in _tiles(alike, progress=progress):
             if top_images and top_captions:
-                top_images.offer(tile.scores, rows=tile.captions, candidates_from=tile.images.start)
-                top_captions.offer(tile.scores.T, rows=tile.images, candidates_from=tile.captions.start)
-            # The right answer is no rival, either way.
-            here = owner_rows[tile.captions] - tile.images.start
-            mine = torch.nonzero((here >= 0) & (here < tile.scores.shape[1])).squeeze(1)
-            right = (mine, here[mine])
-            tile.scores[right] = -torch.inf
-            forth = to_image.look(tile.scores, tile.spare, tile.captions)
-            back = to_caption.look(tile.scores, tile.spare, tile.images)
-            doubts = sum(float((possible - sure).sum()) for sure, possible in (forth, back))
-            if doubts > _MOST_DOUBTS * tile.scores.numel() + _TILE:
-                scores = alike.exact(tile.captions, tile.images)
-                scores[right] = -torch.inf
-                to_image.count_exactly(scores, tile.captions)
-                to_caption.count_exactly(scores, tile.images)
-            else:
-                to_image.count(*forth, tile.scores, tile.captions, tile.images.start)
-                to_caption.count(*back, tile.scores, tile.images, tile.captions.start)
-        return Ranks(
-            caption_to_image=to_image.ranks(),
-            image_to_caption=to_caption.ranks(),
-            image_of_caption=owner,
-            top_images=top_images.done() if top_images else None,
-            top_captions=top_captions.done() if top_captions else None,
-        )
+                top_images.offer(scores, rows=rows, candidates_from=columns.start)
+                top_captions.offer(scores.T, rows=columns, candidates_from=rows.start)
+            # The right answer is not a rival, in either direction.
+            here = owner_rows[rows] - columns.start
+            mine = torch.nonzero((here >= 0) & (here < scores.shape[1])).squeeze(1)
+            scores[mine, here[mine]] = -torch.inf
+            to_image[rows] += (scores >= bar_of_caption[rows, None]).sum(dim=1)
+            to_caption[columns] += (scores >= bar_of_image[columns]).sum(dim=0)
+    return Ranks(
+        caption_to_image=to_image.cpu().numpy(),
+        image_to_caption=to_caption.cpu().numpy(),
+        image_of_caption=owner,
+        top_images=top_images.done() if top_images else None,
+        top_captions=top_captions.done() if top_captions else None,
+    )
 
 
-@dataclass(frozen=True)
-class _Tile:
-    """The rough scores of some captions with some pictures."""
+def _tiles(alike: Similarity, *, progress: bool) -> Iterator[tuple[slice, slice, torch.Tensor]]:
+    """Yield captions, pictures and their scores, float64; the next tile overwrites the scores.
 
-    captions: slice
-    images: slice
-    scores: torch.Tensor
-    spare: torch.Tensor
-
-
-def _tiles(alike: Similarity, *, progress: bool) -> Iterator[_Tile]:
-    """All of them; what one holds is overwritten by the next."""
+    Pictures are prepared in blocks, and the captions anew for each block. The tiles of a caption come in the order of
+    the pictures, and those of a picture in the order of the captions.
+    """
     side = _TILE if alike.device.type == "cpu" else _TILE_ELSEWHERE
-    block = max(side, _BLOCK_BYTES // (4 * alike.dimensions) // side * side)
-    n, m = len(alike.captions), len(alike.images)
-    bar = tqdm(total=-(-m // side) * -(-n // side), desc="scoring", unit="tile", disable=None if progress else True)
-    kept, spare = torch.empty(2, min(side, n) * min(side, m), device=alike.device)
-    with bar:
+    block = max(side, _BLOCK_BYTES // (8 * alike.dimensions) // side * side)
+    n, m = alike.counts
+    kept = torch.empty(min(side, n) * min(side, m), dtype=torch.float64, device=alike.device)
+    total = -(-m // side) * -(-n // side)
+    with tqdm(total=total, desc="scoring", unit="tile", disable=None if progress else True) as bar:
         for block_start in range(0, m, block):
             block_stop = min(block_start + block, m)
-            images = alike.rough_images(slice(block_start, block_stop))
+            images = alike.images(slice(block_start, block_stop))
             for first in range(0, n, side):
                 rows = slice(first, min(first + side, n))
-                captions = alike.rough_captions(rows)
+                captions = alike.captions(rows)
                 for left in range(block_start, block_stop, side):
                     columns = slice(left, min(left + side, block_stop))
                     shape = (rows.stop - first, columns.stop - left)
-                    scores, other = (part[: shape[0] * shape[1]].view(shape) for part in (kept, spare))
-                    alike.rough(captions, images[left - block_start : columns.stop - block_start], scores, other)
-                    yield _Tile(rows, columns, scores, other)
+                    scores = kept[: shape[0] * shape[1]].view(shape)
+                    alike.scores(captions, images[left - block_start : columns.stop - block_start], scores)
+                    yield rows, columns, scores
                     bar.update()

@@ -143,7 +143,7 @@ class Run:
         self.encoders = Encoders(
             tokens,
             training.features.shape[1],
-            settings,
+            settings.shape,
             dropout_states=settings.dropout_states,
             dropout_features=settings.dropout_features,
         )

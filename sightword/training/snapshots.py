@@ -14,8 +14,9 @@ from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import EncoderError
 from sightword.files import Pathish, read_json, sha256_file, write_json
 from sightword.model.encoders import Encoders
-from sightword.model.saved import load_weights
+from sightword.model.saved import load_encoders
 from sightword.model.settings import ModelSettings
+from sightword.model.shape import Shape
 from sightword.training.settings import TrainSettings
 from sightword.training.validation import DEPTHS, DIRECTIONS, Recall
 
@@ -88,7 +89,7 @@ class Snapshots:
     captions_sha256: str
     """Of the table of captions that training read."""
     vocabulary: Vocabulary
-    model: ModelSettings
+    model: Shape
 
     @property
     def epochs(self) -> list[int]:
@@ -101,9 +102,8 @@ class Snapshots:
         Raises:
             EncoderError: the file is missing, damaged, or of another network.
         """
-        encoders = Encoders(len(self.vocabulary), self.features_width, self.model)
-        load_weights(self.folder / file_name(epoch), encoders)
-        return encoders.eval()
+        path = self.folder / file_name(epoch)
+        return load_encoders(path, len(self.vocabulary), self.features_width, self.model)
 
     def check_features(self, attributes: dict[str, Any], width: int, *, where: Pathish) -> None:
         """Refuse features of another kind than the snapshots were trained on; warn of other features of that kind.
@@ -167,7 +167,7 @@ def read_snapshots(folder: Pathish) -> Snapshots:
             features_width=int(index["features_width"]),
             captions_sha256=str(index["captions_sha256"]),
             vocabulary=Vocabulary.load(place / "vocabulary.json"),
-            model=ModelSettings.model_validate(shape),
+            model=ModelSettings.model_validate(shape).shape,
         )
         vocabulary = str(index["vocabulary_sha256"])
         hashes = {int(snapshot["epoch"]): str(snapshot["sha256"]) for snapshot in index["snapshots"]}

@@ -10,8 +10,9 @@ import torch
 from sightword.errors import TrainingError
 from sightword.model.embedding import embed_captions, embed_images
 from sightword.model.encoders import Encoders
+from sightword.model.penalty import errors
 from sightword.model.settings import SimilarityName
-from sightword.model.similarity import scores, tie_width, unit
+from sightword.model.similarity import tie_width, unit
 from sightword.pairs import Pairs
 
 DIRECTIONS = ("caption_to_image", "image_to_caption")
@@ -21,9 +22,7 @@ Recall = dict[str, dict[str, float]]
 """For each direction ``r1``, ``r5`` and ``r10`` in percent, and ``mean_rank``."""
 
 _NUMBERS = 1 << 22
-"""Scores computed together."""
-_CAPTIONS = 64
-"""Captions compared with their own pictures together: all pairs of such a block are computed for its diagonal."""
+"""Scores computed together, and numbers of captions compared with their own pictures together."""
 
 
 def validate(encoders: Encoders, pairs: Pairs, similarity: SimilarityName) -> Recall:
@@ -64,20 +63,31 @@ def _ranks(
         owner: int64 (M,), the row of each caption's picture; each picture has a caption.
         similarity: see :func:`validate`.
     """
-    if similarity == "cosine":
+    cosine, dimensions = similarity == "cosine", images.shape[1]
+    if cosine:
         images, captions = unit(images, similarity), unit(captions, similarity)
+    elif similarity == "reversed_order":
+        images, captions = -images, -captions  # max(0, i - c) is max(0, (-c) - (-i))
+
+    def paired(captions: torch.Tensor, images: torch.Tensor) -> torch.Tensor:
+        return (captions * images).sum(dim=1) if cosine else -(captions - images).relu().square().sum(dim=1)
 
     def bar(own: torch.Tensor) -> torch.Tensor:
-        return own - tie_width(images.shape[1]) * (1.0 if similarity == "cosine" else own.abs())
+        return own - tie_width(dimensions) * (1.0 if cosine else own.abs())
 
-    blocks = _blocks(len(captions), _CAPTIONS)
-    own = torch.cat([scores(captions[rows], images[owner[rows]], similarity).diagonal() for rows in blocks])
+    blocks = _blocks(len(captions), max(1, _NUMBERS // dimensions))
+    own = torch.cat([paired(captions[rows], images[owner[rows]]) for rows in blocks])
     if not own.isfinite().all():
         raise TrainingError("embeddings of dev are not finite", todo="Lower train.rate_max.")
     best = own.new_full((len(images),), -torch.inf).scatter_reduce(0, owner, own, "amax")
     of_captions, rivals = [], torch.zeros_like(best, dtype=torch.int64)
     for rows in _blocks(len(captions), max(1, _NUMBERS // len(images))):
-        table = scores(captions[rows], images, similarity)
+        if cosine:
+            table = captions[rows] @ images.T
+        else:
+            table = images.new_empty(len(captions[rows]), len(images))
+            errors(captions[rows], images, table, None)
+            table.neg_()
         table.scatter_(1, owner[rows, None], -torch.inf)  # the right answer is not a rival of itself
         of_captions.append(1 + (table >= bar(own[rows, None])).sum(dim=1))
         rivals += (table >= bar(best)).sum(dim=0)

@@ -7,6 +7,7 @@ import hashlib
 import json
 import random
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -193,11 +194,11 @@ def test_a_missing_entry_is_named(folder):
     ("entries", "said"),
     [
         (
-            {"model": {"hidden": 10**9}},
+            {"model": {**MODEL.model_dump(), "hidden": 10**9}},
             "too small for the network that encoder.json describes",
         ),
-        ({"model": {"hidden": 6, "embedding": 10**40}}, "too small"),
-        ({"model": {"hidden": 6, "attention": 10**12}}, "too small"),
+        ({"model": {**MODEL.model_dump(), "embedding": 10**40}}, "too small"),
+        ({"model": {**MODEL.model_dump(), "attention": 10**12}}, "too small"),
         ({"features_width": 10**12}, "too small"),
         ({"features_width": True}, "features_width is True"),
     ],
@@ -246,6 +247,16 @@ def test_loading_draws_no_random_numbers(folder):
     torch.manual_seed(3)
     SentenceEncoder.load(folder)
     assert torch.equal(torch.rand(4), expected)
+
+
+def test_loading_and_encoding_leave_torchs_compiler_alone(folder):
+    """The compiler takes seconds to import; torch loads it for a network of random weights without memory."""
+    code = (
+        "import sys; from sightword import SentenceEncoder; SentenceEncoder.load(sys.argv[1]).encode(['a dog']); "
+        "print('torch._dynamo' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_loaded_weights_do_not_change_with_the_file(folder):

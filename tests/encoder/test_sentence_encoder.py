@@ -98,19 +98,6 @@ def test_a_word_encoder_for_an_order_is_saved_and_loaded_with_its_unit_and_simil
         SentenceEncoder.load(tmp_path)
 
 
-def test_an_encoder_from_before_there_was_a_choice_is_loaded_as_what_it_was(encoder, tmp_path):
-    encoder.save(tmp_path)
-    about = json.loads((tmp_path / "encoder.json").read_text())
-    for key in ("similarity", "bidirectional"):
-        del about["model"][key]
-    about["similarity"] = "cosine"
-    (tmp_path / "encoder.json").write_text(json.dumps(about))
-    renew(tmp_path)
-    loaded = SentenceEncoder.load(tmp_path)
-    assert loaded.similarity_name == "cosine"
-    assert np.array_equal(loaded.encode(TEXTS), encoder.encode(TEXTS))
-
-
 def test_one_text_gives_one_vector(encoder):
     assert np.array_equal(encoder.encode("a dog"), encoder.encode(["a dog"])[0])
     assert encoder.encode("", normalize_embeddings=True).shape == (12,)

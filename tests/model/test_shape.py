@@ -8,24 +8,29 @@ from typing import get_type_hints
 import pytest
 
 from sightword.model.settings import ModelSettings
-from sightword.model.shape import SavedShape, to_json
+from sightword.model.shape import Shape, to_json
 
 
-def test_entries_defaults_and_types_are_those_of_the_parameters():
-    kinds = get_type_hints(SavedShape)
-    assert [field.name for field in fields(SavedShape)] == list(ModelSettings.model_fields)
-    for field in fields(SavedShape):
-        setting = ModelSettings.model_fields[field.name]
-        assert field.default == setting.default
-        assert kinds[field.name] == setting.annotation
-    assert SavedShape().width == ModelSettings().width
-    assert SavedShape(bidirectional=False).width == ModelSettings(bidirectional=False).width
+def test_entries_and_types_are_those_of_the_parameters():
+    kinds = get_type_hints(Shape)
+    assert [field.name for field in fields(Shape)] == list(ModelSettings.model_fields)
+    assert kinds == {name: setting.annotation for name, setting in ModelSettings.model_fields.items()}
+    for settings in (ModelSettings(), ModelSettings(bidirectional=False)):
+        assert settings.shape.width == settings.width == settings.hidden * (1 + settings.bidirectional)
 
 
 def test_a_shape_of_parameters_is_read_back_as_it_was():
     settings = ModelSettings(cell="lstm", hidden=7, pooling="last", similarity="order", bidirectional=False)
-    found = SavedShape.from_json(to_json(settings))
-    assert to_json(found) == to_json(settings) == settings.model_dump()
+    found = Shape.from_json(to_json(settings.shape))
+    assert found == settings.shape
+    assert to_json(found) == settings.model_dump()
+
+
+def test_a_missing_entry_is_named():
+    whole = to_json(ModelSettings().shape)
+    del whole["hidden"]
+    with pytest.raises(ValueError, match=r"model\.hidden is missing"):
+        Shape.from_json(whole)
 
 
 @pytest.mark.parametrize(
@@ -42,10 +47,10 @@ def test_a_shape_of_parameters_is_read_back_as_it_was():
 )
 def test_what_cannot_be_is_named(entry, message):
     with pytest.raises(ValueError, match=message):
-        SavedShape.from_json(entry)
+        Shape.from_json(entry)
 
 
 @pytest.mark.parametrize("value", [None, 3, [], "gru"])
 def test_only_an_object_is_a_shape(value):
     with pytest.raises(ValueError, match="no JSON object"):
-        SavedShape.from_json(value)
+        Shape.from_json(value)

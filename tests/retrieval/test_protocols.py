@@ -13,7 +13,7 @@ from sightword.errors import CorpusError, ScoringError
 from sightword.retrieval.folds import corpus_order, fold_rows
 from sightword.retrieval.protocols import entry, rank_folds, score
 from sightword.retrieval.ranks import Ranks, rank
-from sightword.retrieval.similarities import NAMES
+from sightword.retrieval.similarity import NAMES
 
 
 def made(to_image, to_caption):

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
-import logging
-
 import numpy as np
 import pytest
 import torch
 
+from sightword.model import penalty
 from sightword.model.similarity import tie_width
-from sightword.retrieval import penalty
 from sightword.retrieval.inputs import embeddings
-from sightword.retrieval.similarities import NAMES, similarity
+from sightword.retrieval.similarity import NAMES, similarity
 
 CPU = torch.device("cpu")
 
@@ -51,46 +49,15 @@ def test_scores_err_no_more_than_is_said(name, threads, kind):
             captions[: len(images)] = images  # errors of 0 too
             alike = made(name, images, captions)
             right = longdoubles(name, images, captions) / alike.unit
-            across, down = np.indices(right.shape)
-            rough, spare = torch.empty(2, *right.shape)
-            alike.rough(alike.rough_captions(slice(0, 53)), alike.rough_images(slice(0, 37)), rough, spare)
+            found = torch.empty(right.shape, dtype=torch.float64)
+            alike.scores(alike.captions(slice(0, 53)), alike.images(slice(0, 37)), found)
             tie = tie_width(width) / 4 * (abs(right) if "order" in name else 1)
-            assert (abs(alike.exact(slice(0, 53), slice(0, 37)).numpy() - right) <= tie).all()
-            assert (abs(alike.pairs(across.ravel(), down.ravel()).reshape(right.shape) - right) <= tie).all()
-            # Whatever the bar is: who reaches it is not below the window, who does not is not above it.
-            possible, sure = alike.window(right.astype(np.float64).ravel())
-            assert (rough.numpy().ravel() >= possible).all()
-            assert (rough.numpy().ravel() <= sure).all()
-            assert (alike.ceiling(rough.numpy()) >= right.astype(np.float64)).all()
+            assert (abs(found.numpy() - right) <= tie).all()
+            owner = random.integers(0, 37, 53)
+            limits = np.broadcast_to(tie, right.shape)[np.arange(53), owner]
+            assert (abs(alike.own(owner) - right[np.arange(53), owner]) <= limits).all()
     finally:
         torch.set_num_threads(before)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_window_is_narrow(name):
-    random = np.random.default_rng(2)
-    images, captions = np.abs(random.standard_normal((2, 10, 1024)))
-    alike = made(name, images, captions)
-    score = alike.pairs(None, np.arange(10))
-    possible, sure = alike.window(score)
-    spread = np.abs(longdoubles(name, images, captions)).std()
-    spread *= alike._scale**2 if "order" in name else 1 / alike.unit
-    assert (sure - possible < 0.02 * spread).all()
-
-
-def test_products_that_are_coarse_are_noticed(monkeypatch, caplog):
-    product = torch.mm
-    assert np.isfinite(made("cosine", np.eye(300), np.eye(300)).ceiling(np.float32([0.5]))).all()
-
-    def coarse(first, second, *, out):
-        return product(first.bfloat16().float(), second.bfloat16().float(), out=out)
-
-    monkeypatch.setattr(torch, "mm", coarse)
-    for width in (1, 300, 20_000):
-        with caplog.at_level(logging.INFO):
-            alike = made("cosine", np.ones((2, width)), np.ones((2, width)))
-        assert np.isinf(alike.ceiling(np.float32([0.5]))).all()
-    assert "float32 products are set to be coarse here" in caplog.text
 
 
 def test_large_work_takes_the_compiled_kernel(monkeypatch):

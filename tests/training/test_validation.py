@@ -55,7 +55,6 @@ def test_recalls_and_mean_ranks_are_those_of_the_protocol(data, similarity, pict
     images, captions = rows(pictures), rows(len(owner))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(validation, "_NUMBERS", data.draw(st.integers(1, 2000)))
-        patch.setattr(validation, "_CAPTIONS", data.draw(st.integers(1, 100)))
         patch.setattr(logging.getLogger("sightword.retrieval"), "disabled", True)
         found = found_by(patch, images, captions, owner, similarity)
     expected = score(images, captions, owner, similarity)

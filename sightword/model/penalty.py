@@ -1,9 +1,8 @@
-"""The error of order-embeddings for all pairs of two blocks: ``sum_d max(0, c_d - i_d)^2``.
+"""The error of order-embeddings for all pairs of two blocks, without gradients: ``sum_d max(0, c_d - i_d)^2``.
 
-It has no form as a product of matrices. Taking the dimensions one after another, a
-tile of pairs at a time, keeps the work in the processor's cache. Fused, so that a
-pair's sum never leaves a register, it costs two to three times a matrix product; in
-plain operations, which need no C++ compiler, about ten times.
+The error has no form as a product of matrices. The dimensions are taken one after another, a tile of pairs at a time,
+which keeps the work in a CPU's cache. A compiled kernel, in which a pair's sum never leaves a register, is several
+times as fast as plain operations, which need no C++ compiler.
 """
 
 from __future__ import annotations
@@ -26,23 +25,25 @@ Kernel = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]
 (STEP, m)."""
 
 STEP = 32
-"""Dimensions that are added up by themselves first: a float32 sum errs the less, the fewer they are."""
+"""Dimensions that the compiled kernel adds up in one call."""
 _WORTH_COMPILING = 2e10
 """Pairs times dimensions from which compiling, some seconds, takes less time than it saves."""
-_TILE = 256
-"""Captions and pictures of a plain tile; the pictures of a fused one."""
+_PLAIN_TILE = (64, 512)
+"""Captions and pictures of a tile in plain operations on a CPU."""
+_TILE = 128
+"""Pictures of a tile of the compiled kernel."""
 _TALL = 512
-"""Half the captions of a fused tile."""
+"""Half the captions of a tile of the compiled kernel."""
 
 
 def errors(captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor, fused: Kernel | None) -> None:
-    """The error of each caption with each picture, 0 where the picture is above the caption in all dimensions.
+    """Compute the error of each caption with each picture, 0 where the picture is above it in all dimensions.
 
     Args:
-        captions: float32 or float64 (n, D).
-        images: (m, D), likewise.
-        out: (n, m), likewise: the errors. A pair's error does not depend on the tile it lies in.
-        fused: what :func:`compiled` gave, for float32 only.
+        captions: float64 (n, D).
+        images: float64 (m, D).
+        out: float64 (n, m), overwritten with the errors. A pair's error does not depend on its tile.
+        fused: the kernel from :func:`compiled`, or None for plain operations.
     """
     if fused:
         _fused_errors(captions, images, out, fused)
@@ -52,22 +53,21 @@ def errors(captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor, fuse
 
 def _plain_errors(captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor) -> None:
     across, down = captions.T.contiguous()[:, :, None], images.T.contiguous()  # (D, n, 1), (D, m)
+    cpu = out.device.type == "cpu"
+    tall, wide = _PLAIN_TILE if cpu else out.shape
 
     def tile(place: tuple[int, int]) -> None:
         top, left = place
-        columns, rows = across[:, top : top + _TILE], down[:, left : left + _TILE]
+        columns, rows = across[:, top : top + tall], down[:, left : left + wide]
         total = out.new_zeros(columns.shape[1], rows.shape[1])
-        excess, part = torch.empty_like(total), torch.empty_like(total)
-        for step in range(0, len(down), STEP):
-            part.zero_()
-            for column, row in zip(columns[step : step + STEP], rows[step : step + STEP], strict=True):
-                torch.sub(column, row, out=excess).clamp_min_(0)
-                part.addcmul_(excess, excess)
-            total += part
-        out[top : top + _TILE, left : left + _TILE] = total
+        excess = torch.empty_like(total)
+        for column, row in zip(columns, rows, strict=True):
+            torch.sub(column, row, out=excess).relu_()
+            total.addcmul_(excess, excess)
+        out[top : top + tall, left : left + wide] = total
 
-    places = product(range(0, len(captions), _TILE), range(0, len(images), _TILE))
-    if out.device.type == "cpu":  # side by side: what a tile does is too little to be shared by threads
+    places = product(range(0, len(captions), tall), range(0, len(images), wide))
+    if cpu:  # side by side: a tile is too little work to be shared by threads
         spread(tile, places)
         return
     for place in places:
@@ -103,7 +103,7 @@ def _unrolled(total: torch.Tensor, captions: torch.Tensor, images: torch.Tensor)
 
 
 def compiled(work: float, device: torch.device) -> Kernel | None:
-    """The fused kernel, or None where it does not pay or cannot be made (there is no C++ compiler).
+    """Return the fused kernel, or None where it does not pay or cannot be made (there is no C++ compiler).
 
     Args:
         work: pairs times dimensions.
@@ -124,8 +124,8 @@ def _compiled(device: torch.device) -> Kernel | None:
             with torch.inference_mode(), warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # torch's compiler uses what torch deprecates
                 kernel: Kernel = torch.compile(_unrolled, dynamic=False, options={"compile_threads": 1, **extra})
-                kernel(*(torch.zeros(shape, device=device) for shape in shapes))
-        except (RuntimeError, OSError, ImportError) as error:  # torch has many ways to say it
+                kernel(*(torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes))
+        except (RuntimeError, OSError, ImportError) as error:  # torch raises any of these
             failure = str(error).split("\n")[0]
         else:
             log.debug("order similarity by a compiled kernel")
