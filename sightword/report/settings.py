@@ -1,4 +1,4 @@
-"""What the report shows."""
+"""The section ``report`` of the parameters."""
 
 from __future__ import annotations
 

@@ -7,43 +7,43 @@ from dataclasses import replace
 import pytest
 
 from sightword.report.gallery import Gallery
-from sightword.report.inputs import Places, Run, read_run
+from sightword.report.inputs import Run, RunFiles, read_run
 from sightword.report.notes import notes
 from sightword.report.page import _story
 
 NO_GALLERY = Gallery("test", 0, [], [], 0, 0)
 
 
-def said(run: Run) -> dict[str, str]:
+def remarks(run: Run) -> dict[str, str]:
     return {note.head: note.text for note in notes(run, NO_GALLERY)}
 
 
 @pytest.fixture
-def run(run_folder: Places) -> Run:
+def run(run_folder: RunFiles) -> Run:
     return read_run(run_folder)
 
 
 def test_captions_left_out_are_said_too(run: Run) -> None:
-    assert said(run)["Left out of the corpus"] == "1 picture (1 no picture file); 1 caption (1 empty caption)."
+    assert remarks(run)["Left out of the corpus"] == "1 picture (1 no picture file); 1 caption (1 empty caption)."
     only = replace(run, dropped={"picture": {}, "caption": {"duplicate": 1200, "empty caption": 3}})
-    assert said(only)["Left out of the corpus"] == "1,203 captions (1,200 duplicate, 3 empty caption)."
-    assert "Left out of the corpus" not in said(replace(run, dropped={"picture": {}, "caption": {}}))
+    assert remarks(only)["Left out of the corpus"] == "1,203 captions (1,200 duplicate, 3 empty caption)."
+    assert "Left out of the corpus" not in remarks(replace(run, dropped={"picture": {}, "caption": {}}))
 
 
 def test_pictures_without_features_are_said_once(run: Run) -> None:
     lost = replace(run, train={**run.train, "rejected_pictures": 7})
-    assert said(lost)["Pictures without features"].startswith("7 of them")
-    told = said(replace(lost, rejects={"truncated": 7}))  # the same seven, with the reason
-    assert "Pictures without features" not in told
-    assert "7 pictures (7 truncated)" in told["Skipped pictures"]
-    assert "Pictures without features" not in said(replace(run, train={**run.train, "rejected_pictures": 0}))
+    assert remarks(lost)["Pictures without features"].startswith("7 of them")
+    texts = remarks(replace(lost, rejects={"truncated": 7}))  # the same seven, with the reason
+    assert "Pictures without features" not in texts
+    assert "7 pictures (7 truncated)" in texts["Skipped pictures"]
+    assert "Pictures without features" not in remarks(replace(run, train={**run.train, "rejected_pictures": 0}))
 
 
 def test_a_long_hash_is_no_reading_matter(run: Run) -> None:
     features = {"origin": f"precomputed: theirs.npy (sha256 {'0a' * 32})", "weights": "", "backbone": ""}
     other = replace(run, description={**run.description, "features": features})
-    assert said(other)["Precomputed features"].endswith("taken as they are: theirs.npy.")
-    assert "features that were made elsewhere" in _story(other)
+    assert remarks(other)["Precomputed features"].endswith("used unchanged: theirs.npy.")
+    assert "features that were computed elsewhere" in _story(other)
 
 
 def test_what_does_not_compare_by_the_cosine_says_so(run: Run) -> None:
@@ -54,11 +54,11 @@ def test_what_does_not_compare_by_the_cosine_says_so(run: Run) -> None:
 
 
 def test_a_protocol_that_was_left_out_is_told_with_the_reason(run: Run) -> None:
-    assert "Skipped protocols" not in said(run)
+    assert "Skipped protocols" not in remarks(run)
     full = run.retrieval["test"]["full"]
     why = "the split test has 11 pictures, five folds need 5000"
     other = replace(run, retrieval={"test": {"full": full, "skipped": {"five_fold_1k": why}}})
-    assert said(other)["Skipped protocols"] == f"five folds of 1,000 pictures, averaged: {why}."
+    assert remarks(other)["Skipped protocols"] == f"five folds of 1,000 pictures, averaged: {why}."
 
 
 def test_one_is_singular(run: Run) -> None:

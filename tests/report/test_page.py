@@ -17,7 +17,7 @@ from sums import renew
 from sightword.errors import FileFormatError
 from sightword.report import page
 from sightword.report.drawing import Drawing
-from sightword.report.inputs import Places
+from sightword.report.inputs import RunFiles
 from sightword.report.settings import ReportSettings
 
 SETTINGS = ReportSettings(title="A run", gallery=6)
@@ -76,7 +76,7 @@ def drawn() -> None:
     """Asked for by tests that look at drawings; those of the page ``text`` are always there."""
 
 
-def make(places: Places, tmp_path: Path, settings: ReportSettings = SETTINGS) -> str:
+def make(places: RunFiles, tmp_path: Path, settings: ReportSettings = SETTINGS) -> str:
     page.write(places, settings, tmp_path / "out" / "index.html")
     return (tmp_path / "out" / "index.html").read_text("utf-8")
 
@@ -123,7 +123,7 @@ def test_clip_paths_of_each_drawing_are_its_own(text: str) -> None:
 
 
 @pytest.mark.usefixtures("drawn")
-def test_the_same_run_gives_the_same_bytes_anywhere(text: str, run_folder: Places, tmp_path: Path) -> None:
+def test_the_same_run_gives_the_same_bytes_anywhere(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
     assert make(run_folder, tmp_path) == text
     assert str(tmp_path) not in text
     assert not re.search(r"\b20\d\d-\d\d-\d\d\b", text)  # no date
@@ -143,7 +143,7 @@ def test_random_weights_are_said_first(text: str) -> None:
     assert words.index("random weights: for demonstration") < words.index("From a caption to its picture")
 
 
-def test_published_rows_are_marked_and_can_be_left_out(text: str, run_folder: Places, tmp_path: Path) -> None:
+def test_published_rows_are_marked_and_can_be_left_out(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
     assert "Merkx & Frank 2019" in Page(text).text
     without = Page(make(run_folder, tmp_path, SETTINGS.model_copy(update={"published": False}))).text
     assert "Merkx" not in without
@@ -156,7 +156,7 @@ def test_every_picture_has_words_for_those_who_cannot_see_it(text: str) -> None:
     assert all(image["alt"] for image in images)
 
 
-def test_without_pictures_ids_stand_for_them_and_it_says_why(without_pictures: Places, tmp_path: Path) -> None:
+def test_without_pictures_ids_stand_for_them_and_it_says_why(without_pictures: RunFiles, tmp_path: Path) -> None:
     found = Page(make(without_pictures, tmp_path))
     assert found.images == []
     assert "precomputed, without pictures" in found.text
@@ -164,7 +164,7 @@ def test_without_pictures_ids_stand_for_them_and_it_says_why(without_pictures: P
     assert "random weights" not in found.text
 
 
-def test_hostile_captions_stay_text(run_folder: Places, tmp_path: Path) -> None:
+def test_hostile_captions_stay_text(run_folder: RunFiles, tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -177,23 +177,23 @@ def test_hostile_captions_stay_text(run_folder: Places, tmp_path: Path) -> None:
     assert all((image["src"] or "").startswith("data:image/webp") for image in found.images)
 
 
-def test_a_run_without_semantic_scores_or_curves_has_a_page(run_folder: Places, tmp_path: Path) -> None:
+def test_a_run_without_semantic_scores_or_curves_has_a_page(run_folder: RunFiles, tmp_path: Path) -> None:
     (run_folder.metrics / "semantics.json").write_text("{}")
     for path in run_folder.plots.rglob("*.tsv"):
         path.unlink()
     text = Page(make(run_folder, tmp_path)).text
-    assert "This run was not judged on sentence similarity" in text
-    assert "No curves were kept" in text
-    assert "Not judged on STS12, STS13, STS14, STS15, STS16, STSBenchmark, SICKRelatedness" in text
+    assert "This run has no scores of sentence similarity" in text
+    assert "This run has no training curves" in text
+    assert "Not evaluated on STS12, STS13, STS14, STS15, STS16, STSBenchmark, SICKRelatedness" in text
 
 
-def test_an_empty_gallery_is_left_out(run_folder: Places, tmp_path: Path) -> None:
+def test_an_empty_gallery_is_left_out(run_folder: RunFiles, tmp_path: Path) -> None:
     found = Page(make(run_folder, tmp_path, SETTINGS.model_copy(update={"gallery": 0})))
     assert found.images == []
     assert "Gallery" not in found.text
 
 
-def test_five_folds_and_unknown_keys_are_shown(run_folder: Places, tmp_path: Path) -> None:
+def test_five_folds_and_unknown_keys_are_shown(run_folder: RunFiles, tmp_path: Path) -> None:
     path = run_folder.metrics / "retrieval.json"
     full = json.loads(path.read_text())["test"]["full"]
     path.write_text(json.dumps({"test": {"full": full, "five_fold_1k": full}}))
@@ -203,7 +203,7 @@ def test_five_folds_and_unknown_keys_are_shown(run_folder: Places, tmp_path: Pat
     assert "seconds_of_joy" in text
 
 
-def test_no_correlation_is_said_and_no_number_made_up(run_folder: Places, tmp_path: Path) -> None:
+def test_no_correlation_is_said_and_no_number_made_up(run_folder: RunFiles, tmp_path: Path) -> None:
     entry = {"pearson": None, "spearman": None, "pairs": 9, "pearson_ci95": None, "undefined": "constant"}
     nothing = {"pearson": None, "spearman": None}
     sts = {"MSRpar": entry, "mean": nothing, "weighted_mean": nothing, "all": nothing}
@@ -215,7 +215,7 @@ def test_no_correlation_is_said_and_no_number_made_up(run_folder: Places, tmp_pa
     assert "nan" not in text
 
 
-def test_accuracies_have_a_table_of_their_own(run_folder: Places, tmp_path: Path) -> None:
+def test_accuracies_have_a_table_of_their_own(run_folder: RunFiles, tmp_path: Path) -> None:
     assert ">accuracy</th>" not in make(run_folder, tmp_path)
     entry = {"accuracy": 74.25, "accuracy_ci95": 2.06, "dev_accuracy": 73.1, "f1": 81.94, "test": 1725}
     change(run_folder.metrics / "semantics.json", MRPC=entry | {"seen_in_training": 0.002})
@@ -225,20 +225,20 @@ def test_accuracies_have_a_table_of_their_own(run_folder: Places, tmp_path: Path
         assert f"<td>{value}</td>" in row
 
 
-def test_rejected_pictures_are_said(run_folder: Places, tmp_path: Path) -> None:
+def test_rejected_pictures_are_said(run_folder: RunFiles, tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     rows = {"image_id": ["a", "b", "c"], "reason": ["truncated", "empty", "truncated"], "detail": ["", "", ""]}
     pq.write_table(pa.table(rows), run_folder.resized / "rejects.parquet")
     assert (
-        "What could not be used is in no number here: 3 pictures (1 empty, 2 truncated)."
+        "Unusable pictures are in none of the numbers: 3 pictures (1 empty, 2 truncated)."
         in Page(make(run_folder, tmp_path)).text
     )
 
 
 @pytest.mark.parametrize("name", ["train", "select", "retrieval", "semantics"])
-def test_missing_or_cut_metrics_are_named_and_no_page_is_made(run_folder: Places, tmp_path: Path, name: str) -> None:
+def test_missing_or_cut_metrics_are_named_and_no_page_is_made(run_folder: RunFiles, tmp_path: Path, name: str) -> None:
     path = run_folder.metrics / f"{name}.json"
     for spoil in (lambda: path.write_text('{"a": '), lambda: path.write_text("[1]"), path.unlink):
         spoil()
@@ -247,7 +247,7 @@ def test_missing_or_cut_metrics_are_named_and_no_page_is_made(run_folder: Places
     assert not (tmp_path / "out" / "index.html").exists()
 
 
-def test_a_curve_with_a_short_row_is_named(run_folder: Places, tmp_path: Path) -> None:
+def test_a_curve_with_a_short_row_is_named(run_folder: RunFiles, tmp_path: Path) -> None:
     (run_folder.plots / "train" / "loss.tsv").write_text("step\tloss\n1\n")
     with pytest.raises(FileFormatError, match=r"loss\.tsv, line 2"):
         make(run_folder, tmp_path)
@@ -256,26 +256,26 @@ def test_a_curve_with_a_short_row_is_named(run_folder: Places, tmp_path: Path) -
         make(run_folder, tmp_path)
 
 
-def test_kept_epochs_are_drawn_and_an_empty_cell_is_no_number(text: str, run_folder: Places, tmp_path: Path) -> None:
+def test_kept_epochs_are_drawn_and_an_empty_cell_is_no_number(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
     labels = re.findall(r'aria-label="([^"]*)"', text)
     assert any("R@10 to picture 68.0, R@10 to caption 72.0, semantics –" in label for label in labels), labels
     (run_folder.plots / "epochs" / "epochs.tsv").unlink()
     assert "each kept epoch" not in make(run_folder, tmp_path)
 
 
-def test_words_are_said_where_the_tokens_are_words(text: str, run_folder: Places, tmp_path: Path) -> None:
-    assert "reading characters and knowing no words" in Page(text).text
+def test_words_are_said_where_the_tokens_are_words(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
+    assert "reading characters without a list of words" in Page(text).text
     write_encoder(run_folder.encoder, unit="word")
     words = Page(make(run_folder, tmp_path)).text
     assert "reading words" in words
-    assert "knowing no words" not in words
+    assert "without a list of words" not in words
 
 
 def test_what_the_corpus_left_out_is_said(text: str) -> None:
     assert "Left out of the corpus . 1 picture (1 no picture file); 1 caption (1 empty caption)." in Page(text).text
 
 
-def test_drawings_are_files_too(run_folder: Places, tmp_path: Path) -> None:
+def test_drawings_are_files_too(run_folder: RunFiles, tmp_path: Path) -> None:
     names = {"sts", "systems", "scatter", "breakdown", "loss", "learning_rate", "epochs", "tasks0"}
     names |= {"recall_caption_to_image", "recall_image_to_caption"}
     folder = tmp_path / "files"
@@ -285,29 +285,29 @@ def test_drawings_are_files_too(run_folder: Places, tmp_path: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {f"{name}.{kind}" for name in names for kind in ("svg", "png")}
 
 
-def test_worst_pairs_are_listed_as_they_are(text: str, run_folder: Places, tmp_path: Path) -> None:
+def test_worst_pairs_are_listed_as_they_are(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
     words = Page(text).text
     for part in ('He said "no" .', "a<b>c", "d & e", "2 pairs"):
         assert part in words, part
     none = Page(make(run_folder, tmp_path, SETTINGS.model_copy(update={"worst": 0}))).text
-    assert "most wrong on" not in none
+    assert "largest disagreement" not in none
 
 
 @pytest.mark.usefixtures("drawn")
-def test_points_are_as_many_as_asked(text: str, run_folder: Places, tmp_path: Path) -> None:
+def test_points_are_as_many_as_asked(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
     def dots(page: str) -> int:
         return len(re.findall(r"h\.1\b", page))
 
     assert dots(text) == 130
     fewer = make(run_folder, tmp_path, SETTINGS.model_copy(update={"points": 50}))
     assert dots(fewer) == 50
-    assert "Drawn are 50 of 130 pairs" in Page(fewer).text
+    assert "The plots show 50 of 130 pairs" in Page(fewer).text
 
 
-def test_without_points_there_is_no_scatter_plot(text: str, run_folder: Places, tmp_path: Path) -> None:
-    assert "A dot is a pair of sentences" in Page(text).text
+def test_without_points_there_is_no_scatter_plot(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
+    assert "Each dot is a pair of sentences" in Page(text).text
     none = make(run_folder, tmp_path, SETTINGS.model_copy(update={"points": 0}))
-    assert "A dot is a pair of sentences" not in Page(none).text
+    assert "Each dot is a pair of sentences" not in Page(none).text
 
 
 def test_attention_is_shown_over_characters_and_told_in_words(text: str) -> None:
@@ -318,16 +318,16 @@ def test_attention_is_shown_over_characters_and_told_in_words(text: str) -> None
     assert any("class=w" in marked for _, marked in spans)
 
 
-def test_without_attention_the_section_is_left_out_and_it_says_so(run_folder: Places, tmp_path: Path) -> None:
+def test_without_attention_the_section_is_left_out_and_it_says_so(run_folder: RunFiles, tmp_path: Path) -> None:
     write_encoder(run_folder.encoder, pooling="max")
     change(run_folder.encoder / "encoder.json", training={"pooling": "max"})
     renew(run_folder.encoder)
     words = Page(make(run_folder, tmp_path)).text
-    assert "pools by max and not by attention" in words
+    assert "pools by max, not by attention" in words
     assert "Most weight:" not in words
 
 
-def test_each_table_tells_its_file_and_the_command_for_the_rest(text: str, run_folder: Places) -> None:
+def test_each_table_tells_its_file_and_the_command_for_the_rest(text: str, run_folder: RunFiles) -> None:
     words = Page(text).text
     for path in (
         run_folder.metrics / "retrieval.json",
@@ -344,7 +344,7 @@ def test_each_table_tells_its_file_and_the_command_for_the_rest(text: str, run_f
     assert words.count("sightword audit plots/train/loss.tsv") == 2
 
 
-def test_snapshots_are_marked_in_steps_and_epochs(text: str, run_folder: Places) -> None:
+def test_snapshots_are_marked_in_steps_and_epochs(text: str, run_folder: RunFiles) -> None:
     from sightword.report.curves import snapshots
     from sightword.report.inputs import read_run
     from sightword.report.plots import Marks
@@ -356,7 +356,7 @@ def test_snapshots_are_marked_in_steps_and_epochs(text: str, run_folder: Places)
     assert snapshots(read_run(run_folder)).kept == ()
 
 
-def test_a_damaged_table_of_pairs_is_named(run_folder: Places, tmp_path: Path) -> None:
+def test_a_damaged_table_of_pairs_is_named(run_folder: RunFiles, tmp_path: Path) -> None:
     for name, what in (("worst.tsv", r"worst\.tsv"), ("pairs.parquet", r"pairs\.parquet")):
         before = (run_folder.pairs / name).read_bytes()
         (run_folder.pairs / name).write_text("subtask\tgold\nx\t1\n")

@@ -84,7 +84,7 @@ def test_a_long_curve_stays_small_and_true() -> None:
     assert len(drawn(points=100_000)) < 40_000
     x = np.arange(10_000, dtype=float)
     y = np.random.default_rng(0).normal(size=10_000)
-    middle_x, middle, low, high = plots.parts(x, y)
+    middle_x, middle, low, high = plots.segments(x, y)
     assert len(middle) == plots.POINTS
     assert middle.mean() == pytest.approx(y.mean(), abs=1e-3)
     assert low.min() == y.min()

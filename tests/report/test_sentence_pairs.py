@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from sightword.report import semantic_plots
-from sightword.report.sentence_pairs import PANELS, Part, panels, read
+from sightword.report.sentence_pairs import PANELS, Bin, panels, read
 from sightword.semantics.pair_table import PairTable, ScoredPairs
 
 
@@ -66,8 +66,8 @@ def test_every_dot_is_seen_in_the_picture() -> None:
 
 def test_a_mean_over_few_pairs_is_pale_and_every_bar_ends_inside() -> None:
     few, many = semantic_plots.FEW - 1, semantic_plots.FEW
-    parts = [Part("length", "5 to 10", many, 0.2, 0.0), Part("length", "20 to 30", few, 0.54, 0.5)]
-    drawing = semantic_plots.breakdown(parts)
+    bins = [Bin("length", "5 to 10", many, 0.2, 0.0), Bin("length", "20 to 30", few, 0.54, 0.5)]
+    drawing = semantic_plots.breakdown(bins)
     (axes,) = drawing.figure.axes
     assert [bar.get_alpha() for bar in axes.patches] == [1.0, 0.35]
     assert axes.get_xlim()[1] > 0.54
@@ -76,7 +76,7 @@ def test_a_mean_over_few_pairs_is_pale_and_every_bar_ends_inside() -> None:
 
 def test_what_is_absent_is_empty(tmp_path) -> None:
     found = read(tmp_path, tmp_path, points=10, worst=10, with_published=True)
-    assert (found.panels, found.worst, found.parts, found.systems) == ([], [], [], [])
+    assert (found.panels, found.worst, found.bins, found.systems) == ([], [], [], [])
 
 
 def test_only_subtasks_with_a_published_score_and_the_systems_of_the_figure(tmp_path) -> None:
