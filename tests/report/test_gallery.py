@@ -56,7 +56,7 @@ def test_first_right_is_the_best_position_in_any_order() -> None:
     assert gallery.first_right(rows) == {("a", -1): 2, ("b", -1): 0}
 
 
-def test_the_right_picture_is_framed_or_shown_beside(run_folder: RunFiles) -> None:
+def test_the_right_picture_is_framed_or_added(run_folder: RunFiles) -> None:
     top = gallery.read_top(run_folder.top)
     captions = gallery.read_captions(run_folder.captions, ["test"])
     made = gallery.build(top, captions, run_folder.resized, number=9, thumbnail=64)

@@ -110,7 +110,7 @@ def test_each_cell_of_semantics_is_the_metrics(run_folder: RunFiles, tmp_path: P
     assert checked == 8
 
 
-def test_what_is_not_finite_is_no_number(run_folder: RunFiles, tmp_path: Path) -> None:
+def test_values_that_are_not_finite_are_left_out(run_folder: RunFiles, tmp_path: Path) -> None:
     path = run_folder.metrics / "retrieval.json"
     metrics = json.loads(path.read_text())
     metrics["test"]["full"]["caption_to_image"] |= {"r10": float("nan"), "r10_ci95": float("inf")}

@@ -52,7 +52,7 @@ def test_too_many_data_sets_are_counted_and_empty_ones_left_out() -> None:
     assert panels(PairTable({}), 10) == ([], 0)
 
 
-def test_every_dot_is_seen_in_the_picture() -> None:
+def test_every_dot_is_visible_in_the_picture() -> None:
     """Few dots in a line along an axis: a drawing library may take such lines for nothing."""
     pairs = ScoredPairs([""] * 3, [""] * 3, np.array([0.0, 2.0, 4.0]), np.array([0.5, 0.1, 0.9]), None, None)
     found, _ = panels(PairTable({("A", "x"): pairs}), 10)
@@ -74,7 +74,7 @@ def test_a_mean_over_few_pairs_is_pale_and_every_bar_ends_inside() -> None:
     assert f"20 to 30: 0.540 ({few} pairs)" in drawing.title
 
 
-def test_what_is_absent_is_empty(tmp_path) -> None:
+def test_missing_files_give_empty_lists(tmp_path) -> None:
     found = read(tmp_path, tmp_path, points=10, worst=10, with_published=True)
     assert (found.panels, found.worst, found.bins, found.systems) == ([], [], [], [])
 
