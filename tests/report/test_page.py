@@ -354,7 +354,7 @@ def test_snapshots_are_marked_in_steps_and_epochs(text: str, run_folder: RunFile
     marks = snapshots(read_run(run_folder))
     assert marks == Marks([4.0, 8.0], [8.0, 4.0])
     assert marks.scaled(50) == Marks([200.0, 400.0], [400.0, 200.0])
-    change(run_folder.metrics / "train.json", snapshots=5)  # more than the cycles tell: which ones is not known
+    change(run_folder.metrics / "train.json", snapshots=5)  # more than the cycles explain, so the epochs are unknown
     assert snapshots(read_run(run_folder)).kept == ()
 
 
