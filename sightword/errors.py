@@ -1,8 +1,7 @@
-"""Every error Sightword raises on purpose: one tree, one sentence a class.
+"""The errors that Sightword raises on purpose, as one tree.
 
-A user's mistake never shows a traceback: the command line and the stages catch
-:class:`SightwordError` and print its message, which says what is wrong, where,
-what was expected and what to do.
+The command line and the stages catch :class:`SightwordError` and print its message instead of a traceback. A message
+states the problem, the place, the expected value and the remedy.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ class SightwordError(Exception):
     """The root of the tree; its text is meant for the user.
 
     Args:
-        what: what is wrong, one short sentence without a full stop.
-        where: the file, row or key it is about.
-        expected: what would have been accepted.
-        todo: what to do about it.
+        what: the problem, as one short sentence without a full stop.
+        where: the file, row or key with the problem.
+        expected: an acceptable value.
+        todo: the remedy, as a full sentence.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class FileFormatError(SightwordError):
 
 
 class CorpusError(SightwordError):
-    """A corpus as its publishers ship it cannot be read."""
+    """A published corpus cannot be read."""
 
 
 class PictureError(SightwordError):
@@ -59,27 +58,27 @@ class PictureError(SightwordError):
 
 
 class WeightsError(SightwordError):
-    """Weights of a backbone are missing or not those that were asked for."""
+    """The weights of a backbone are missing or differ from the requested weights."""
 
 
 class FeaturesError(SightwordError):
-    """Features are missing, incomplete, or do not belong to these pictures."""
+    """Features are missing, incomplete, or belong to other pictures."""
 
 
 class StoreError(SightwordError):
-    """The store of features cannot be read or written."""
+    """The feature store cannot be read or written."""
 
 
 class CaptionsError(SightwordError):
-    """Captions or their vocabulary do not fit what they are used with."""
+    """Captions do not fit their vocabulary, pictures or encoder."""
 
 
 class TrainingError(SightwordError):
-    """A training cannot start or cannot go on."""
+    """A training run cannot start or continue."""
 
 
 class EncoderError(SightwordError):
-    """A saved encoder or snapshot cannot be used, or what it was given cannot be encoded."""
+    """A saved encoder or snapshot cannot be used, or its input cannot be encoded."""
 
 
 class ScoringError(SightwordError):
@@ -87,24 +86,24 @@ class ScoringError(SightwordError):
 
 
 class SemanticsError(SightwordError):
-    """A semantic data set cannot be read, or an encoder's answer cannot be judged."""
+    """A semantic data set cannot be read, or an encoder's embeddings cannot be evaluated."""
 
 
 class LineageError(SightwordError):
-    """The history of a number cannot be told: no such result, or a lock file that cannot be read."""
+    """The history of a number is unknown: the result does not exist, or a lock file cannot be read."""
 
 
 class DownloadError(SightwordError):
-    """A published file cannot be had, is another one than it should be, or is an archive that may not be unpacked."""
+    """A published file cannot be downloaded, has the wrong hash, or is an unsafe archive."""
 
 
 class SweepError(SightwordError):
-    """A sweep cannot start from what is there, or its experiments cannot be kept."""
+    """A sweep cannot start, or its experiments cannot be kept."""
 
 
 class SearchError(SightwordError):
-    """A query cannot be answered, or what it asks for is not there."""
+    """A query cannot be answered."""
 
 
 class ReportError(SightwordError):
-    """A report cannot be made from what is there."""
+    """A report cannot be made from the results present."""

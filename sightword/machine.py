@@ -1,7 +1,7 @@
-"""Settings of the machine, never of the experiment: they change speed, and at most the last bits.
+"""Settings of the machine, read from environment variables; none of them belongs to the experiment.
 
-They come from environment variables with defaults, so that they are no hashed
-parameter: two machines that differ in them share their results.
+The settings change speed and at most the last bits of results. They are not hashed parameters, so machines with
+different settings share their results.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from sightword.errors import SetupError
 
 @dataclass(frozen=True)
 class Machine:
-    """Where and how fast this machine works."""
+    """The device, process and thread counts, and folders of this machine."""
 
     device: str
     """``SIGHTWORD_DEVICE``: ``auto`` (CUDA where there is one), ``cpu``, ``cuda`` or ``cuda:N``."""
     workers: int
-    """``SIGHTWORD_WORKERS``: processes that read pictures; default: the cores this process may use."""
+    """``SIGHTWORD_WORKERS``: processes that read pictures; default: the cores available to this process."""
     threads: int
-    """``SIGHTWORD_THREADS``: threads of one tensor operation, in extraction pictures side by side;
-    default: the cores this process may use."""
+    """``SIGHTWORD_THREADS``: threads of one tensor operation; in extraction, pictures computed in parallel; default:
+    the cores available to this process."""
     store: Path
-    """``SIGHTWORD_STORE``: the folder in which computed features are remembered; default: in the user's cache."""
+    """``SIGHTWORD_STORE``: the folder of the feature store; default: in the user's cache."""
     scratch: Path
-    """``SIGHTWORD_SCRATCH``: the folder of half-done trainings; default: in the user's cache."""
+    """``SIGHTWORD_SCRATCH``: the folder of unfinished training runs; default: in the user's cache."""
 
 
 def current() -> Machine:
     """Read the machine's settings from the environment.
 
     Raises:
-        SetupError: a variable has a value that cannot be used.
+        SetupError: a variable has an invalid value.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     device = os.environ.get("SIGHTWORD_DEVICE") or "auto"

@@ -1,7 +1,6 @@
-"""Correlations, the intervals that belong to them and to recalls, and the correction for many tests.
+"""Correlations, confidence intervals of correlations and recalls, and Holm's correction for multiple tests.
 
-A number without a definite value (the correlation with a constant) is ``None``
-here, never 0 and never NaN: whoever asked decides what it means.
+An undefined number, such as the correlation with a constant, is ``None``, never 0 or NaN.
 """
 
 from __future__ import annotations
@@ -20,63 +19,61 @@ _FLAT = 1e-13
 
 
 def wald_half_width(percent: float, queries: int) -> float:
-    """Half the width of the 95 % interval of a recall, ``1.96 sqrt(p (1 - p) / n)``.
+    """Return half the width of the 95 % interval of a recall, ``1.96 sqrt(p (1 - p) / n)``.
 
     Args:
         percent: the recall in percent, 0 to 100.
-        queries: how many queries it is the share of.
+        queries: the number of queries.
 
     Returns:
-        The half-width in percent; 0 for a recall of 0 or 100, where Wald's
-        approximation says nothing.
+        The half-width in percent; 0 for a recall of 0 or 100, where Wald's approximation does not apply.
 
     Raises:
-        ValueError: no queries, or no percentage.
+        ValueError: ``queries`` is below 1, or ``percent`` is not within 0 and 100.
     """
     if queries < 1 or not 0.0 <= percent <= 100.0:
-        raise ValueError(f"no recall: {percent} percent of {queries} queries")
+        raise ValueError(f"not a recall: {percent} percent of {queries} queries")
     share = percent / 100.0
     return 100.0 * Z95 * math.sqrt(share * (1.0 - share) / queries)
 
 
 def fisher_interval(r: float, pairs: int) -> tuple[float, float] | None:
-    """The 95 % interval of a Pearson correlation by Fisher's z, ``tanh(atanh(r) -+ 1.96 / sqrt(n - 3))``.
+    """Return the 95 % interval of a Pearson correlation by Fisher's z, ``tanh(atanh(r) -+ 1.96 / sqrt(n - 3))``.
 
     Args:
         r: the correlation, -1 to 1.
-        pairs: how many pairs it is from.
+        pairs: the number of pairs.
 
     Returns:
-        Lower and upper end; None for three pairs or fewer, which have no interval.
-        A perfect correlation gives itself twice.
+        Lower and upper end; None for three pairs or fewer. Both ends of a perfect correlation equal ``r``.
 
     Raises:
-        ValueError: ``r`` is no correlation.
+        ValueError: ``r`` is not within -1 and 1.
     """
     return _interval(r, pairs, 1.0)
 
 
 def rank_interval(rho: float, pairs: int) -> tuple[float, float] | None:
-    """The 95 % interval of a Spearman correlation: Fisher's z with the variance of Bonett & Wright (2000), ``(1 +
-    rho^2 / 2) / (n - 3)``.
+    """Return the 95 % interval of a Spearman correlation: Fisher's z with the variance of Bonett & Wright (2000), ``(1
+    + rho^2 / 2) / (n - 3)``.
 
     Args:
         rho: the correlation, -1 to 1.
-        pairs: how many pairs it is from.
+        pairs: the number of pairs.
 
     Returns:
         As :func:`fisher_interval`.
 
     Raises:
-        ValueError: ``rho`` is no correlation.
+        ValueError: ``rho`` is not within -1 and 1.
     """
     return _interval(rho, pairs, 1.0 + rho * rho / 2.0)
 
 
 def _interval(r: float, pairs: int, variance: float) -> tuple[float, float] | None:
-    """By Fisher's z, whose variance is ``variance`` / (pairs - 3)."""
+    """Return the interval by Fisher's z with the variance ``variance`` / (pairs - 3)."""
     if not -1.0 <= r <= 1.0:
-        raise ValueError(f"{r} is no correlation")
+        raise ValueError(f"{r} is not a correlation")
     if pairs <= 3:
         return None
     if abs(r) == 1.0:
@@ -86,18 +83,17 @@ def _interval(r: float, pairs: int, variance: float) -> tuple[float, float] | No
 
 
 def pearson(x: ArrayLike, y: ArrayLike) -> float | None:
-    """Pearson's product-moment correlation, in float64.
+    """Return Pearson's product-moment correlation in float64.
 
     Args:
         x: (N,) values.
         y: (N,) values.
 
     Returns:
-        The correlation, within -1 and 1; None where it is not defined: fewer than
-        two pairs, or a series that is constant up to rounding.
+        The correlation, within -1 and 1; None for fewer than two pairs or a series that is constant up to rounding.
 
     Raises:
-        ValueError: other shapes, or values that are not finite.
+        ValueError: the shapes are wrong, or a value is not finite.
     """
     a, b = _centred(x), _centred(y)
     if len(a) != len(b):
@@ -109,18 +105,17 @@ def pearson(x: ArrayLike, y: ArrayLike) -> float | None:
 
 
 def spearman(x: ArrayLike, y: ArrayLike) -> float | None:
-    """Spearman's rank correlation: Pearson's of the ranks, tied values sharing their mean rank.
+    """Return Spearman's rank correlation: Pearson's correlation of the mean ranks.
 
     Args:
         x: (N,) values.
         y: (N,) values.
 
     Returns:
-        As :func:`pearson`. A series that is constant up to rounding has no ranks
-        worth the name, and gives None too.
+        As :func:`pearson`; a series that is constant up to rounding gives None here too.
 
     Raises:
-        ValueError: other shapes, or values that are not finite.
+        ValueError: the shapes are wrong, or a value is not finite.
     """
     if not _centred(x).any() or not _centred(y).any():
         if np.shape(x) != np.shape(y):
@@ -130,7 +125,7 @@ def spearman(x: ArrayLike, y: ArrayLike) -> float | None:
 
 
 def mean_ranks(x: ArrayLike) -> NDArray[np.float64]:
-    """The rank of each value from 1, tied values sharing the mean of their places. (N,) to (N,)."""
+    """Return the (N,) ranks, from 1, of (N,) values; tied values share their mean rank."""
     _, place, counts = np.unique(_series(x), return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     ranks: NDArray[np.float64] = ((last - counts + 1 + last) / 2.0)[place]
@@ -138,21 +133,23 @@ def mean_ranks(x: ArrayLike) -> NDArray[np.float64]:
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """P-values of several tests made together, corrected by Holm (1979): any below 0.05 may be called significant, and
-    the chance of one false call among all is at most 5 %, however the tests depend on each other.
+    """Correct the p-values of several tests by Holm (1979).
+
+    A corrected value below 0.05 is significant: the chance of at least one false positive is 5 % at most, however the
+    tests depend on each other.
 
     Args:
         p: raw values, 0 to 1.
 
     Returns:
-        Corrected values in the same order: the k-th smallest of m times m - k + 1, no smaller than the one before it,
-        1 at most.
+        Corrected values in the same order: the k-th smallest of m values times m - k + 1, at least the (k-1)-th
+        corrected value and at most 1.
 
     Raises:
-        ValueError: a value is no probability.
+        ValueError: a value is not within 0 and 1.
     """
     if wrong := [value for value in p if not 0.0 <= value <= 1.0]:
-        raise ValueError(f"{wrong[0]} is no probability")
+        raise ValueError(f"{wrong[0]} is not a probability")
     corrected, largest = [0.0] * len(p), 0.0
     for k, place in enumerate(sorted(range(len(p)), key=lambda place: p[place])):
         largest = max(largest, (len(p) - k) * p[place])
@@ -163,14 +160,14 @@ def holm(p: Sequence[float]) -> list[float]:
 def _series(x: ArrayLike) -> NDArray[np.float64]:
     values = np.asarray(x, dtype=np.float64)
     if values.ndim != 1:
-        raise ValueError(f"expected a plain series of numbers, got an array of shape {values.shape}")
+        raise ValueError(f"expected a one-dimensional series, got an array of shape {values.shape}")
     if not np.isfinite(values).all():
         raise ValueError("the series has values that are not finite")
     return values
 
 
 def _centred(x: ArrayLike) -> NDArray[np.float64]:
-    """The series less its mean; all zero where it is constant up to rounding."""
+    """Return the series minus its mean, or zeros for a series that is constant up to rounding."""
     values = _series(x)
     if len(values) < 2:
         return np.zeros_like(values)

@@ -1,11 +1,11 @@
-"""YAML as DVC reads it: plain values, in bounded time, or one message with line and column.
+"""Reads YAML as DVC does, in bounded time, with the line and column of an error.
 
-A file of a few lines may stand for billions of values (aliases of aliases), or for itself, and libyaml's own loader
-crashes on deep nesting. So the events of a text are counted before any value is made of them.
+Aliases of aliases let a short file stand for billions of values or contain itself, and libyaml's own loader crashes on
+deep nesting. The reader therefore counts the events of a text before it constructs any value.
 
-A history of hundreds of lock files has to be read in seconds, and ruamel.yaml, which DVC uses, takes ten times as long
-as libyaml. So libyaml parses, and ruamel.yaml's own tables decide what a plain word means: ``1e-6`` and
-``100_000_000`` are numbers, ``no`` is a text, 010 is ten.
+A history has hundreds of lock files, and ruamel.yaml, which DVC uses, takes ten times as long as libyaml. libyaml
+therefore parses, and ruamel.yaml's own tables resolve plain words: ``1e-6`` and ``100_000_000`` are numbers, ``no`` is
+a text, 010 is ten.
 """
 
 from __future__ import annotations
@@ -19,24 +19,25 @@ import yaml
 from sightword.errors import FileFormatError
 
 MOST_COPIES = 100_000
-"""Values that the aliases of a file may stand for, all together. A file of parameters has about a hundred values."""
+"""The most values that all aliases of a file together may stand for; a parameter file has about a hundred values."""
 DEEPEST = 100
-"""Levels of lists and mappings within each other."""
+"""The most levels of nested lists and mappings."""
 
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNFIT = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
-"""What constructors of values raise on a tag whose text does not fit it, such as ``!!bool x``."""
+"""The errors that constructors raise on a text that does not fit its tag, such as ``!!bool x``."""
 
 
 def parse(text: str, where: object) -> Any:
-    """Return the values of a YAML 1.2 text as DVC reads them, but dates as texts, since JSON has none.
+    """Return the values of a YAML 1.2 text as DVC reads them, except that dates stay texts, since JSON has no dates.
 
     Args:
         text: the text.
         where: the file, for messages.
 
     Raises:
-        FileFormatError: it is not valid YAML, has a key twice, is nested too deeply, or its aliases stand for too much.
+        FileFormatError: the text is not valid YAML, repeats a key, is nested too deeply, or has too many aliased
+            values.
     """
     _check(text, where)
     try:
@@ -56,10 +57,10 @@ def _loader() -> Any:
         yaml_implicit_resolvers: dict[str, list[tuple[str, Any]]] = {}  # noqa: RUF012 - PyYAML's own way
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
-            """Refuse a key that stands twice in a mapping, as DVC does."""
+            """Refuse a repeated key, as DVC does."""
             pairs = list(node.value)
             found: dict[Hashable, Any] = super().construct_mapping(node, deep=deep)
-            if len(found) < len(pairs) and node.value == pairs:  # where `<<` merges others in, DVC lets it pass
+            if len(found) < len(pairs) and node.value == pairs:  # DVC allows repeated keys that `<<` merges
                 seen = set()
                 for key, _ in pairs:
                     name = self.construct_object(key, deep=True)
@@ -71,10 +72,10 @@ def _loader() -> Any:
             return found
 
         def construct_object(self, node: Any, deep: bool = False) -> Any:
-            """Name the line of a value that does not fit its tag."""
+            """Report the line of a value that does not fit its tag."""
             try:
                 return super().construct_object(node, deep)
-            except (*_UNFIT, YAMLError):  # the numbers and dates are ruamel.yaml's
+            except (*_UNFIT, YAMLError):  # ruamel.yaml constructs the numbers and dates
                 raise yaml.constructor.ConstructorError(None, None, _unfit(node), node.start_mark) from None
 
     values = YAML(typ="safe", pure=True).constructor
@@ -96,22 +97,22 @@ def _loader() -> Any:
 
 
 def _writable(number: int) -> int:
-    str(number)  # a hexadecimal one may be too long for Python to write it in decimal digits: a ValueError
+    str(number)  # raises a ValueError for a hexadecimal number with too many decimal digits for Python
     return number
 
 
 def _check(text: str, where: object) -> None:
-    """Make sure that a text is YAML whose values can be made in bounded time and memory.
+    """Check that the values of a text can be constructed in bounded time and memory.
 
     Args:
         text: the text.
         where: the file, for messages.
 
     Raises:
-        FileFormatError: it is not valid YAML, nested too deeply, or its aliases stand for too much.
+        FileFormatError: the text is not valid YAML, is nested too deeply, or has too many aliased values.
     """
     sizes: dict[str, int] = {}
-    nested: list[tuple[str | None, int]] = []  # the anchor of each open collection, and the values before it
+    nested: list[tuple[str | None, int]] = []  # each open collection's anchor and the number of values before it
     count = copies = 0
     try:
         for event in yaml.parse(text, Loader=_BASE):
@@ -130,22 +131,22 @@ def _check(text: str, where: object) -> None:
                     sizes[event.anchor] = 1
             elif isinstance(event, yaml.AliasEvent):
                 if any(anchor == event.anchor for anchor, _ in nested):
-                    raise _refused(f"the alias *{event.anchor} stands for what it is part of", where, event)
-                copies += sizes.get(event.anchor, 0)  # an unknown one is told by whoever makes the values
+                    raise _refused(f"the alias *{event.anchor} is part of its own value", where, event)
+                copies += sizes.get(event.anchor, 0)  # the loader reports an unknown anchor
                 if copies > MOST_COPIES:
                     raise _refused(f"its aliases stand for more than {MOST_COPIES:,} values", where, event)
             elif isinstance(event, yaml.DocumentStartEvent) and event.version not in (None, (1, 2)):
                 raise _refused(
-                    "asks for another version of YAML than 1.2, in which words mean other values", where, event
+                    "asks for another version of YAML than 1.2, which reads some words as other values", where, event
                 )
     except yaml.YAMLError as error:
         raise _invalid(error, where) from None
     except UnicodeEncodeError as error:
-        raise FileFormatError(f"is not valid YAML (character {error.start + 1} is no text)", where=where) from None
+        raise FileFormatError(f"is not valid YAML (character {error.start + 1} is not text)", where=where) from None
 
 
 def _invalid(error: Exception, where: object) -> FileFormatError:
-    """What an error of PyYAML means to a user."""
+    """Turn an error of PyYAML into a message with file, line and column."""
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or str(error).splitlines()[0]
     place = where if mark is None else f"{where}, line {mark.line + 1}, column {mark.column + 1}"
@@ -153,14 +154,14 @@ def _invalid(error: Exception, where: object) -> FileFormatError:
 
 
 def _unfit(node: Any) -> str:
-    """That the text of a node does not fit its tag."""
+    """Return the message for a text that does not fit its tag."""
     kind = str(node.tag).rpartition(":")[2]
     text = f" {shown(node.value)}" if isinstance(node.value, str) else ""
     return f"the value{text} cannot be read as {kind}"
 
 
 def shown(value: object, most: int = 80) -> str:
-    """A value for a message, cut where it is long."""
+    """Return the ``repr`` of a value for a message, cut to ``most`` characters."""
     text = repr(value)
     return text if len(text) <= most else f"{text[: most - 4]} ..."
 

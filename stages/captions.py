@@ -1,5 +1,5 @@
-"""The stage captions: reads ``data/corpus/captions.parquet``; writes the folder ``data/captions`` with
-``captions.parquet`` (the same captions with the ids of their characters or words) and ``vocabulary.json``.
+"""Reads ``data/corpus/captions.parquet``; writes ``data/captions/``: ``captions.parquet`` (the captions with the ids of
+their characters or words) and ``vocabulary.json``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""The stage corpus: reads a corpus as its publishers ship it, or draws the sample; writes the folder ``data/corpus``
-with ``images.parquet``, ``captions.parquet``, ``dropped.parquet``, ``pictures/`` and ``senteval/`` (the last two hold
-something for the sample only).
+"""Reads a published corpus, or draws the sample; writes ``data/corpus/``: ``images.parquet``, ``captions.parquet``,
+``dropped.parquet``, ``pictures/`` and ``senteval/`` (the last two are empty except for the sample).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads ``data/resized/``, ``data/corpus/images.parquet`` and ``features.inputs``; writes ``data/features/``.
 
-What it computes goes into the store that ``SIGHTWORD_STORE`` names, and comes from there when it is there.
+Computed features are kept in the feature store of ``SIGHTWORD_STORE`` and reused from there.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ FEATURES = Path("data/features")
 OPTIONS = {
     "--part": {
         "metavar": "I/N",
-        "help": "only compute part I of N (such as 3/8) into the store, which any number of machines may do at the "
-        "same time; a run without it then puts the whole together",
+        "help": "only compute part I of N (such as 3/8) into the store, on any number of machines at the same time; "
+        "a run without --part then combines the parts",
     },
 }
 
 
 def work(settings: FeaturesSettings, part: str | None = None) -> dict[str, str] | None:
-    """Features of each picture from an image network, or precomputed ones, to HDF5."""
+    """Compute each picture's features, or convert precomputed ones, to HDF5."""
     from sightword.features.partition import parse_part
     from sightword.files import atomic_folder, read_table
 
@@ -52,7 +52,7 @@ def work(settings: FeaturesSettings, part: str | None = None) -> dict[str, str] 
 
 
 def _weights(path: Path) -> dict[str, str]:
-    """What the file says of the network, for the facts of this run."""
+    """Return the file's attributes of the network, for the facts of this run."""
     import h5py
 
     with h5py.File(path) as file:
@@ -74,7 +74,7 @@ def _convert(path: Path, image_ids: list[str], settings: FeaturesSettings) -> No
 
 def _extract(path: Path, image_ids: list[str], settings: FeaturesSettings) -> None:
     summary = _open(image_ids, settings).write(path)
-    _tell_speed(summary.speed, settings)
+    _log_speed(summary.speed, settings)
     log.info(
         "features: %d pictures, %d computed, %d from store, %d rejected",
         summary.pictures,
@@ -90,7 +90,7 @@ def _store(image_ids: list[str], settings: FeaturesSettings, part: Part) -> None
     if settings.source == "precomputed":
         raise FeaturesError("precomputed features have no parts to compute", where=f"--part {part}")
     summary = _open(image_ids, settings).store(part)
-    _tell_speed(summary.speed, settings)
+    _log_speed(summary.speed, settings)
     log.info(
         "features: part %s: %d of %d pictures, %d computed, %d from store",
         part,
@@ -120,7 +120,7 @@ def _open(image_ids: list[str], settings: FeaturesSettings) -> ResizedCorpus:
     return corpus
 
 
-def _tell_speed(speed: Speed, settings: FeaturesSettings) -> None:
+def _log_speed(speed: Speed, settings: FeaturesSettings) -> None:
     clock = speed.clock
     if not clock.pictures:
         return
@@ -135,7 +135,7 @@ def _tell_speed(speed: Speed, settings: FeaturesSettings) -> None:
     )
     if speed.peak and speed.share:
         log.info(
-            "features: %.1f GFLOP a picture, %.0f GFLOP/s, which is %.0f %% of the best this machine did in a large "
+            "features: %.1f GFLOP a picture, %.0f GFLOP/s, which is %.0f %% of this machine's best in a large "
             "matrix product or convolution (%s, %.0f GFLOP/s)",
             speed.flops_a_picture / 1e9,
             speed.peak * speed.share / 1e9,

@@ -1,5 +1,5 @@
-"""The stage report: reads all metrics and curves, the best answers to each query, the score of each sentence
-pair, the resized pictures and the encoder; writes one page, its drawings as files, and ``metrics/summary.json``.
+"""Reads all metrics and curves, the best answers to each query, the score of each sentence pair, the resized pictures
+and the encoder; writes one page, its drawings as files, and ``metrics/summary.json``.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ SETTINGS = ReportSettings
 
 
 def work(settings: ReportSettings) -> None:
-    """Make one page with all tables, curves and a gallery."""
+    """Write one page with all tables, curves and a gallery."""
     from sightword.files import write_json
     from sightword.report import page
-    from sightword.report.inputs import Places
+    from sightword.report.inputs import RunFiles
 
-    places = Places(
+    files = RunFiles(
         dropped=Path("data/corpus/dropped.parquet"),
         captions=Path("data/captions/captions.parquet"),
         resized=Path("data/resized"),
@@ -30,7 +30,7 @@ def work(settings: ReportSettings) -> None:
         encoder=Path("models/encoder"),
         plots=Path("plots"),
     )
-    made = page.write(places, settings, Path("report/index.html"), Path("report/plots"))
+    made = page.write(files, settings, Path("report/index.html"), Path("report/plots"))
     write_json("metrics/summary.json", made.summary)
     for note in made.notes:
         log.warning("report: %s", note)

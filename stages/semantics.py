@@ -1,4 +1,4 @@
-"""Semantic evaluation by SentEval's protocol: reads the encoder, the STS, SICK and transfer files and the training
+"""Evaluates the encoder by SentEval's protocol: reads the encoder, the STS, SICK and transfer files and the training
 captions; writes ``metrics/semantics.json``, ``metrics/semantics.csv``, ``plots/semantics/`` and ``data/semantics/``.
 """
 
@@ -23,7 +23,7 @@ PAIRS = Path("data/semantics")
 
 
 def work(settings: SemanticsSettings) -> None:
-    """Score the chosen encoder against people's judgements of sentence pairs."""
+    """Score the chosen encoder by SentEval's tasks."""
     from sightword import devices, machine
     from sightword.captions.table import read_captions
     from sightword.encoder.sentence_encoder import LONGEST, SentenceEncoder
@@ -68,7 +68,7 @@ def work(settings: SemanticsSettings) -> None:
         write_text(folder / "systems.tsv", tables.system_tsv(judged))
         write_text(folder / "systems.svg", figure.draw(tables.compared(judged)))
         write_text(folder / "pairs.tsv", tables.pair_tsv(judged, settings.plot_pairs))
-        write_text(folder / "breakdown.tsv", tables.part_tsv(breakdown.parts(judged)))
+        write_text(folder / "breakdown.tsv", tables.bin_tsv(breakdown.bins(judged)))
     write_text(TABLE, tables.score_csv(judged))
     write_json(METRICS, found.metrics)
     scores = [row.entry["pearson"] for row in judged if row.entry["pearson"] is not None]

@@ -37,7 +37,7 @@ def test_captioned_pictures_without_features_are_counted_and_named():
         pair(features("a", "c"), CAPTIONS, "train")
 
 
-def test_captions_of_pictures_that_could_not_be_decoded_are_left_out_and_said(caplog):
+def test_captions_of_pictures_that_could_not_be_decoded_are_left_out_and_reported(caplog):
     table = FeatureTable(features("a").features, ["a"], [], {}, rejected=frozenset({"b"}))
     found = pair(table, CAPTIONS, "train")
     assert found.texts == ["a0", "a1", "a2"]

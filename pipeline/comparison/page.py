@@ -25,7 +25,7 @@ from sightword.files import write_text
 from sightword.report import attention, gallery, number_formats
 from sightword.report.drawing import Drawing
 from sightword.report.inputs import numbers, read_tsv
-from sightword.report.plots import parts
+from sightword.report.plots import segments
 
 QUERIES = 4
 """Captions that only one run answers, for each run."""
@@ -182,7 +182,7 @@ def _curves(contrast: Contrast) -> list[tuple[str, Drawing]]:
             columns = read_tsv(file) if file else {}
             where = f"{path} of {side.name}"
             if found is loss and columns:
-                x, y, _, _ = parts(*(np.array(numbers(columns, name, where=where)) for name in ("step", "loss")))
+                x, y, _, _ = segments(*(np.array(numbers(columns, name, where=where)) for name in ("step", "loss")))
                 found.append((side.label, Line("", x.tolist(), y.tolist())))
             names = {"caption_to_image_r10": "to picture", "image_to_caption_r10": "to caption"}
             for name, words in names.items() if found is recall else ():

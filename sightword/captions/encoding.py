@@ -1,4 +1,4 @@
-"""From the corpus's captions to the table with ids and the vocabulary behind it."""
+"""Builds the vocabulary and encodes the corpus's captions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sightword.errors import CaptionsError
 
 
 def encode_captions(table: CaptionTable, settings: CaptionsSettings) -> tuple[CaptionTable, Vocabulary]:
-    """Build the vocabulary from the training captions alone and encode all captions with it.
+    """Build the vocabulary from only the training captions and encode all captions.
 
     Raises:
-        CaptionsError: there are no training captions, or a caption is empty after normalisation.
+        CaptionsError: the corpus has no training captions, or a caption is empty after normalisation.
     """
     normalise = Normalisation(settings.unicode, settings.case, settings.whitespace, settings.full_stop)
     train = [text for text, split in zip(table.texts, table.splits, strict=True) if split == "train"]
@@ -28,6 +28,6 @@ def encode_captions(table: CaptionTable, settings: CaptionsSettings) -> tuple[Ca
             raise CaptionsError(
                 f"the caption {table.texts[row]!r} is empty after normalisation",
                 where=f"{table.image_ids[row]}#{table.captions[row]}",
-                todo="Take it out of the corpus, or normalise less.",
+                todo="Remove it from the corpus, or normalise less.",
             )
     return replace(table, ids=ids), vocabulary

@@ -1,4 +1,4 @@
-"""What is done to a text before its characters are counted or looked up."""
+"""Normalises a text before its tokens are counted or encoded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ACCEPTED = {
 
 @dataclass(frozen=True)
 class Normalisation:
-    """The four choices of :class:`sightword.captions.settings.CaptionsSettings`, as a vocabulary keeps them."""
+    """The four choices of :class:`sightword.captions.settings.CaptionsSettings`, as kept in a vocabulary."""
 
     unicode: Literal["none", "NFC", "NFKC"] = "none"
     case: Literal["keep", "lower"] = "keep"
@@ -38,19 +38,21 @@ class Normalisation:
         return text
 
     def to_json(self) -> dict[str, str]:
-        """The choices as a JSON object."""
+        """Return the choices as a JSON object."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, value: Any, *, where: object) -> Normalisation:
-        """Read what :meth:`to_json` gave.
+        """Read the result of :meth:`to_json`.
 
         Raises:
-            CaptionsError: a choice is missing, unknown, or has a value that is not known.
+            CaptionsError: a choice is missing or unknown, or has an unknown value.
         """
         keys = ", ".join(_ACCEPTED)
         if not isinstance(value, dict) or set(value) != set(_ACCEPTED):
-            raise CaptionsError("normalise is not whole", where=where, expected=f"an object with the keys {keys}")
+            raise CaptionsError(
+                "normalise has missing or unknown keys", where=where, expected=f"an object with the keys {keys}"
+            )
         for key, accepted in _ACCEPTED.items():
             if value[key] not in accepted:
                 raise CaptionsError(

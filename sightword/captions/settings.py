@@ -26,7 +26,7 @@ class CaptionsSettings(Settings):
     """Keep white space as it is, or make each run of it one space and take it off the ends."""
 
     full_stop: Literal["as_is", "add"] = "as_is"
-    """Leave the caption's end as it is (the paper), or add `` .`` where the last character is no full stop (the
+    """Keep the caption's end (the paper), or add `` .`` if the last character is not a full stop (the
     paper's released code)."""
 
     min_count: int = Field(1, ge=1)

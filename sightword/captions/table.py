@@ -1,4 +1,4 @@
-"""``captions.parquet``: each caption with its picture, its split, its text and its ids."""
+"""Reads and writes ``captions.parquet``: each caption with its picture, split, text and ids."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sightword.errors import CaptionsError
 from sightword.files import Pathish, read_table, write_table
 
 SPLITS = ("train", "dev", "test")
-_TODO = "Make it anew with the stage captions (`dvc repro captions`)."
+_TODO = "Run the stage captions again (`dvc repro captions`)."
 _LOOKED_AT = 1000
 _COLUMNS = {"image_id": pa.string(), "caption": pa.int32(), "split": pa.string(), "text": pa.string()}
 _SCHEMA = pa.schema([*_COLUMNS.items(), ("ids", pa.list_(pa.int32()))])
@@ -27,31 +27,33 @@ class CaptionTable:
 
     image_ids: list[str]
     captions: list[int]
-    """The number of the caption within its picture, from 0."""
+    """The number of each caption within its picture, from 0."""
     splits: list[str]
     texts: list[str]
-    """As published, before normalisation."""
+    """The texts as published, before normalisation."""
     ids: list[npt.NDArray[np.int32]]
-    """One array for each caption, none of them empty; none at all in the corpus's own table."""
+    """One array for each caption, never empty; an empty list in the corpus's own table."""
 
     def __len__(self) -> int:
         return len(self.image_ids)
 
     def split(self, name: str) -> CaptionTable:
-        """The captions of one split, in the same order.
+        """Return the captions of one split, in the same order.
 
         Raises:
-            CaptionsError: there is no such split, or it is empty.
+            CaptionsError: the split is unknown or empty.
         """
         if name not in SPLITS:
             raise CaptionsError(f"no split is called {name!r}", expected=", ".join(SPLITS))
         rows = [row for row, split in enumerate(self.splits) if split == name]
         if not rows:
-            raise CaptionsError(f"the split {name!r} has no captions", todo="Look at the corpus's summary in its log.")
+            raise CaptionsError(
+                f"the split {name!r} has no captions", todo="See the summary in the log of the stage corpus."
+            )
         return self.rows(rows)
 
     def rows(self, rows: Sequence[int]) -> CaptionTable:
-        """Some of the captions, in the order given."""
+        """Return the captions of these rows, in the given order."""
         return CaptionTable(
             [self.image_ids[row] for row in rows],
             [self.captions[row] for row in rows],
@@ -72,11 +74,11 @@ def write_captions(path: Pathish, table: CaptionTable) -> None:
 
 
 def read_captions(path: Pathish) -> CaptionTable:
-    """Read what the stage captions wrote.
+    """Read a table written by the stage captions.
 
     Raises:
-        CaptionsError: a column is of another type, or a caption has no ids.
-        FileFormatError: missing, no Parquet, or without one of the columns.
+        CaptionsError: a column has another type, or a caption has no ids.
+        FileFormatError: the file is missing, not Parquet, or lacks a column.
     """
     table = _read(path, _SCHEMA)
     ids = table.column("ids").combine_chunks()
@@ -93,8 +95,8 @@ def read_texts(path: Pathish) -> CaptionTable:
     """Read the corpus's own ``captions.parquet``, which has no ids yet.
 
     Raises:
-        CaptionsError: a column is of another type, or there is no caption.
-        FileFormatError: missing, no Parquet, or without one of the columns.
+        CaptionsError: a column has another type, or the table is empty.
+        FileFormatError: the file is missing, not Parquet, or lacks a column.
     """
     return _by_column(_read(path, pa.schema([*_COLUMNS.items()])), [])
 
@@ -102,10 +104,10 @@ def read_texts(path: Pathish) -> CaptionTable:
 def check_vocabulary(table: CaptionTable, vocabulary: Vocabulary, *, where: object = None) -> None:
     """Refuse captions whose ids come from another vocabulary.
 
-    All ids must be in its range, and a thousand captions, spread evenly, encoded anew must have the ids they have.
+    All ids must be in its range, and a thousand captions, evenly spread, must encode to their stored ids.
 
     Raises:
-        CaptionsError: which caption tells it; ``where`` is named in the message.
+        CaptionsError: a caption does not fit; the message names the caption and ``where``.
     """
     todo = f"It belongs to another vocabulary or corpus. {_TODO}"
     largest = max((int(ids.max()) for ids in table.ids), default=0)
@@ -120,7 +122,7 @@ def check_vocabulary(table: CaptionTable, vocabulary: Vocabulary, *, where: obje
     for row in range(0, len(table), max(1, len(table) // _LOOKED_AT)):
         if vocabulary.encode(table.texts[row]) != table.ids[row].tolist():
             raise CaptionsError(
-                f"the ids of {table.image_ids[row]}#{table.captions[row]} are not those that the vocabulary gives it",
+                f"the ids of {table.image_ids[row]}#{table.captions[row]} differ from the vocabulary's",
                 where=where,
                 todo=todo,
             )
@@ -129,7 +131,7 @@ def check_vocabulary(table: CaptionTable, vocabulary: Vocabulary, *, where: obje
 def _read(path: Pathish, schema: pa.Schema) -> pa.Table:
     table = read_table(path, schema.names, todo=_TODO)
     for column in schema:
-        # The name of a list's inner field is Parquet's affair; what the values are is ours.
+        # Only the type of a list's values counts, not Parquet's name of the inner field.
         have = table.schema.field(column.name).type
         same = have.value_type == column.type.value_type if pa.types.is_list(have) else have == column.type
         if pa.types.is_list(have) != pa.types.is_list(column.type) or not same:

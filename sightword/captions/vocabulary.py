@@ -1,7 +1,7 @@
-"""The characters or words that the training captions hold, and the id of each.
+"""The vocabulary: the characters or words of the training captions, and their ids.
 
-Padding and unknown have ids of their own, 0 and 1, so that no token shares one
-with them (in the published code the digit 0 shares its id with padding).
+Padding and unknown have the ids 0 and 1, which no token shares (in the published code the digit 0 shares its id with
+padding).
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ SCHEMA = 1
 PAD = 0
 UNKNOWN = 1
 _FIRST = 2
-_TODO = "Make it anew with the stage captions (`dvc repro captions`)."
+_TODO = "Run the stage captions again (`dvc repro captions`)."
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """All that is needed to encode a sentence: the tokens in the order of their ids, and how a text becomes tokens."""
+    """Everything needed to encode a sentence: the tokens in the order of their ids, the unit and the normalisation."""
 
     tokens: tuple[str, ...]
     """Token i has the id i + 2."""
     normalise: Normalisation = field(default_factory=Normalisation)
     unit: Unit = "character"
-    """What a token is."""
+    """The kind of token."""
 
     @classmethod
     def build(
@@ -46,10 +46,10 @@ class Vocabulary:
         """Collect the tokens of the training captions, sorted by code point.
 
         Args:
-            texts: the training captions only, as published.
-            normalise: done to each text first (default: nothing).
-            min_count: tokens rarer than this are left out.
-            unit: what a token is.
+            texts: only the training captions, as published.
+            normalise: the normalisation of each text (default: none).
+            min_count: the least frequency of a token to keep.
+            unit: the kind of token.
 
         Raises:
             CaptionsError: no token is left.
@@ -62,12 +62,12 @@ class Vocabulary:
         if not tokens:
             raise CaptionsError(
                 f"no {unit} occurs {min_count} times or more in the training captions",
-                todo="Look whether the corpus has a training split, or lower captions.min_count.",
+                todo="Check that the corpus has a training split, or lower captions.min_count.",
             )
         return cls(tokens, normalise, unit)
 
     def __len__(self) -> int:
-        """The number of ids, padding and unknown included: the height of an embedding table."""
+        """Return the number of ids, including padding and unknown: the height of an embedding table."""
         return len(self.tokens) + _FIRST
 
     @cached_property
@@ -75,24 +75,25 @@ class Vocabulary:
         return {token: number for number, token in enumerate(self.tokens, start=_FIRST)}
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text's tokens, after normalisation; one that is not known gets 1."""
+        """Return the ids of a text's tokens after normalisation; an unknown token gets 1."""
         return [self._ids.get(token, UNKNOWN) for token in split(self.normalise(text), self.unit)]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The (normalised) text of some ids, words with one space between; padding gives nothing, unknown U+FFFD.
+        """Return the normalised text of ids, with one space between words; padding is skipped and unknown becomes
+        U+FFFD.
 
         Raises:
-            CaptionsError: an id is not of this vocabulary.
+            CaptionsError: an id is not in this vocabulary.
         """
         return join([self._token(int(number)) for number in ids if number != PAD], self.unit)
 
     def _token(self, number: int) -> str:
         if not 0 <= number < len(self):
-            raise CaptionsError(f"the id {number} is not of this vocabulary", expected=f"0 to {len(self) - 1}")
+            raise CaptionsError(f"the id {number} is not in this vocabulary", expected=f"0 to {len(self) - 1}")
         return "\N{REPLACEMENT CHARACTER}" if number == UNKNOWN else self.tokens[number - _FIRST]
 
     def to_json(self) -> dict[str, Any]:
-        """The content of ``vocabulary.json``."""
+        """Return the content of ``vocabulary.json``."""
         return {
             "schema": SCHEMA,
             "unit": self.unit,
@@ -104,10 +105,10 @@ class Vocabulary:
 
     @classmethod
     def from_json(cls, value: Any, *, where: object = "vocabulary") -> Vocabulary:
-        """Check and take what :meth:`to_json` gave; ``where`` is named in the message.
+        """Check and read the result of :meth:`to_json`; the message names ``where``.
 
         Raises:
-            CaptionsError: it is no such vocabulary, or from a later version.
+            CaptionsError: the value is not a vocabulary, or comes from a later version.
         """
         if not isinstance(value, dict):
             raise CaptionsError("is not a JSON object", where=where, todo=_TODO)
@@ -120,7 +121,7 @@ class Vocabulary:
         if not isinstance(tokens, list) or not all(is_token(token, unit) for token in tokens):
             raise CaptionsError(f"tokens is not a list of single {unit}s", where=where, todo=_TODO)
         if not tokens or tokens != sorted(set(tokens)):
-            raise CaptionsError("tokens are not sorted, each there once, at least one", where=where, todo=_TODO)
+            raise CaptionsError("tokens are empty, repeated or not sorted", where=where, todo=_TODO)
         return cls(tuple(tokens), Normalisation.from_json(value.get("normalise"), where=where), unit)
 
     def save(self, path: Pathish) -> None:
@@ -132,7 +133,7 @@ class Vocabulary:
         """Read ``vocabulary.json``.
 
         Raises:
-            CaptionsError: it is missing, no JSON, or no vocabulary.
+            CaptionsError: the file is missing, not JSON, or not a vocabulary.
         """
         try:
             return cls.from_json(read_json(path, todo=_TODO), where=path)

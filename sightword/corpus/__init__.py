@@ -1,1 +1,1 @@
-"""Corpora as their publishers ship them, and a generated sample, as plain tables of pictures and captions."""
+"""Reads published corpora and generates a sample, as plain tables of pictures and captions."""

@@ -1,4 +1,4 @@
-"""COCO's own JSON: ``captions_train2014.json`` and the like."""
+"""Reads COCO's own JSON, such as ``captions_train2014.json``."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ _TODO = "COCO ships captions_*.json in annotations_trainval2014.zip and annotati
 def read_coco(
     folder: Path, files: Mapping[str, Sequence[str]], listing: Listing | None
 ) -> tuple[list[Image], list[Caption]]:
-    """Read the captions of each split from the files that are named for it.
+    """Read the captions of each split from the files listed for the split.
 
-    COCO's archives unpack into one folder for each of its sets, and its JSON does not
-    name it: a picture of ``captions_val2014.json`` is looked for in ``val2014/`` first,
-    then in the folder of pictures itself. Captions are numbered by COCO's own ids.
+    COCO's archives unpack into one folder for each set, but the JSON does not name the folder: a picture of
+    ``captions_val2014.json`` is looked up in ``val2014/`` first, then in the folder of pictures itself. COCO's own ids
+    order the captions.
 
     Args:
-        folder: where the files lie, or in its subfolder ``annotations``.
-        files: the names of the files of each split.
-        listing: the pictures there are.
+        folder: the folder of the files, or its parent where they lie in ``annotations``.
+        files: the file names of each split.
+        listing: the existing pictures.
 
     Raises:
-        CorpusError: a file is not there or not as COCO ships it.
-        FileFormatError: a file is empty or cut off.
-        ParamsError: no file is named, or one is named twice.
+        CorpusError: a file is missing or not in COCO's layout.
+        FileFormatError: a file is empty or truncated.
+        ParamsError: no file is listed, or one is listed twice.
     """
     named = [name for names in files.values() for name in names]
     if not named or len(set(named)) != len(named):
-        what = "no file is named" if not named else "a file is named twice"
+        what = "no file is listed" if not named else "a file is listed twice"
         raise ParamsError(what, where="corpus.coco_train, corpus.coco_dev, corpus.coco_test")
     if not folder.is_dir():
         raise CorpusError("the folder of COCO's captions does not exist", where=folder, todo=_TODO)
@@ -50,7 +50,7 @@ def _find(folder: Path, name: str) -> Path:
     for path in (folder / name, folder / "annotations" / name):
         if path.is_file():
             return path
-    raise CorpusError(f"has no {name}, nor has its subfolder annotations", where=folder, todo=_TODO)
+    raise CorpusError(f"has no {name}, neither here nor in the subfolder annotations", where=folder, todo=_TODO)
 
 
 def _read_file(path: Path, split: str, listing: Listing | None, images: list[Image], captions: list[Caption]) -> None:

@@ -1,4 +1,4 @@
-"""Values in other people's JSON, checked where they are used, so that a wrong one is named with its place."""
+"""Reads published JSON and checks each value on access, so that an error names its place."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def read_document(path: Path, todo: str) -> dict[str, Any]:
     """Read a JSON file that must hold an object.
 
     Raises:
-        CorpusError: it holds something else.
-        FileFormatError: it is missing, empty or cut off.
+        CorpusError: the file does not hold an object.
+        FileFormatError: the file is missing, empty or truncated.
     """
     document = read_json(path, todo=todo)
     if not isinstance(document, dict):
@@ -27,10 +27,10 @@ def read_document(path: Path, todo: str) -> dict[str, Any]:
 
 
 def member(container: Any, key: str, kind: type[Value], where: str) -> Value:
-    """The value of ``key`` in a JSON object, if it is of that kind.
+    """Return the value of ``key`` in a JSON object after checking its type.
 
     Raises:
-        CorpusError: ``container`` is no object, has no such key, or a value of another kind.
+        CorpusError: ``container`` is not an object, lacks the key, or has a value of another type.
     """
     if not isinstance(container, dict):
         raise CorpusError(f"{str(container)[:40]!r} is not an object", where=where, expected=f"one with a key {key!r}")
@@ -43,10 +43,10 @@ def member(container: Any, key: str, kind: type[Value], where: str) -> Value:
 
 
 def one_file(folder: Path, name: str | None, patterns: tuple[str, ...], todo: str) -> Path:
-    """The file ``name`` in ``folder``, or the only one there that matches a pattern.
+    """Return the file ``name`` in ``folder``, or the only file there that matches a pattern.
 
     Raises:
-        CorpusError: there is no such folder or file, or there are several.
+        CorpusError: the folder or file does not exist, or several files match.
     """
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
@@ -59,8 +59,8 @@ def one_file(folder: Path, name: str | None, patterns: tuple[str, ...], todo: st
     if len(found) != 1:
         names = ", ".join(file.name for file in found) or "none"
         raise CorpusError(
-            f"has not one file {' or '.join(patterns)} but {names}",
+            f"must have one file {' or '.join(patterns)} but has {names}",
             where=folder,
-            todo="Say in corpus.file which one it is." if found else todo,
+            todo="Name the right one in corpus.file." if found else todo,
         )
     return found[0]

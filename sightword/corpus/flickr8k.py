@@ -1,4 +1,4 @@
-"""Flickr8k's own text files: ``Flickr8k.token.txt`` and three lists of names."""
+"""Reads Flickr8k's own text files: ``Flickr8k.token.txt`` and three lists of names."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _TODO = "Flickr8k_text.zip holds Flickr8k.token.txt and the lists Flickr_8k.{tra
 def read_flickr8k(folder: Path) -> tuple[list[Image], list[Caption]]:
     """Read the captions (``name.jpg#number<TAB>caption``) and the official lists.
 
-    A name is taken as it stands before the last ``#``: Flickr8k has one picture
-    called ``2258277193_586949ec62.jpg.1``, with captions, without a file, in no split.
+    The name ends at the last ``#``. Flickr8k captions one picture called ``2258277193_586949ec62.jpg.1``, which has no
+    file and no split.
 
     Raises:
-        CorpusError: a file is missing or empty, or a line is not of that form.
+        CorpusError: a file is missing or empty, or a line has another form.
         FileFormatError: a file is not UTF-8.
     """
     if not folder.is_dir():
@@ -37,8 +37,8 @@ def read_flickr8k(folder: Path) -> tuple[list[Image], list[Caption]]:
 
 
 def _lines(path: Path) -> list[tuple[str, str]]:
-    """Each line that is not blank, without its end, with the words that name its place."""
-    # Not splitlines: a caption may hold characters that Python, but no text editor, takes for a line's end.
+    """Return each line that is not blank, without its line end, with a description of its place."""
+    # Not splitlines: a caption may hold characters that only Python treats as line ends.
     lines = read_text(path, todo=_TODO).replace("\r\n", "\n").split("\n")
     return [(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1) if line.strip()]
 

@@ -1,4 +1,4 @@
-"""Karpathy's JSON: ``dataset_flickr8k.json``, ``dataset_flickr30k.json``, ``dataset_coco.json``."""
+"""Reads Karpathy's JSON: ``dataset_flickr8k.json``, ``dataset_flickr30k.json``, ``dataset_coco.json``."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _TODO = "caption_datasets.zip holds dataset_flickr8k.json, dataset_flickr30k.jso
 def read_karpathy(
     folder: Path, file_name: str | None, text: Literal["raw", "tokens"], restval: Literal["train", "none"] = "train"
 ) -> tuple[list[Image], list[Caption]]:
-    """Read pictures, splits and captions; ``val`` is dev.
+    """Read pictures, splits and captions; the split ``val`` becomes dev.
 
     Args:
-        folder: where the JSON file lies.
-        file_name: its name; none where it is the only ``dataset_*.json``.
-        text: take each caption as written, or its tokens joined by single spaces with
-            a full stop as the last one (Merkx & Frank 2019, for COCO).
-        restval: whether COCO's pictures of that set are for training or in no split.
+        folder: the folder of the JSON file.
+        file_name: the file's name; None for the only ``dataset_*.json``.
+        text: ``raw`` takes each caption as written; ``tokens`` joins its tokens by single spaces and adds a full stop
+            as the last token (Merkx & Frank 2019, for COCO).
+        restval: the split of COCO's set ``restval``: ``train``, or none.
 
     Raises:
-        CorpusError: an entry is not as Karpathy's files have it.
-        FileFormatError: the file is missing, empty or cut off.
+        CorpusError: an entry does not follow Karpathy's format.
+        FileFormatError: the file is missing, empty or truncated.
     """
     file = one_file(folder, file_name, ("dataset_*.json",), _TODO)
     entries = member(read_document(file, _TODO), "images", list, str(file))
@@ -37,7 +37,7 @@ def read_karpathy(
     for number, entry in enumerate(entries):
         where = f"{file}, images[{number}]"
         name = check_path(member(entry, "filename", str, where), where)
-        # COCO's pictures lie in two folders, which its entries name.
+        # COCO's entries name one of two folders.
         subfolder = member(entry, "filepath", str, where) if entry.get("filepath") else ""
         picture = check_path(f"{subfolder}/{name}" if subfolder else name, where)
         split = member(entry, "split", str, where)

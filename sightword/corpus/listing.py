@@ -1,4 +1,4 @@
-"""The files below the folder of pictures: listed once, so that no picture costs a look of its own."""
+"""Lists the files below the folder of pictures once, so that no picture costs a file lookup of its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sightword.errors import CorpusError
 from sightword.files import Pathish
 
 PICTURE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
-"""What a file that no corpus names must end in to be reported as a picture without captions."""
+"""The endings by which a file that no corpus names is reported as a picture without captions."""
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,9 @@ class Listing:
     folder: Path
     files: frozenset[str]
     misnamed: frozenset[str] = frozenset()
-    """Those whose names are not UTF-8, so that no corpus can name them; each odd byte is written as ``\\xe9``."""
+    """Files whose names are not UTF-8, so that no corpus can name them; each invalid byte is written as ``\\xe9``."""
     circular: frozenset[str] = frozenset()
-    """Those of ``files`` that are links which cannot be followed, since they run in a circle."""
+    """Links among ``files`` that form a circle and cannot be followed."""
 
 
 def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
@@ -31,14 +31,14 @@ def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
 
     Args:
         folder: the folder of pictures.
-        required: whether there must be one.
+        required: whether the folder must exist.
 
     Returns:
-        The listing; none where there is no folder and none is required. A link that leads nowhere or round in a circle
-        counts as a file, and fails when it is read.
+        The listing; None for a missing folder that is not required. A broken or circular link counts as a file, and
+        reading it fails later.
 
     Raises:
-        CorpusError: there is no such folder although it is required, or it cannot be read.
+        CorpusError: a required folder does not exist, or a folder cannot be read.
     """
     root = Path(folder)
     if not root.is_dir():
@@ -47,7 +47,7 @@ def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
         raise CorpusError(
             "the folder of pictures does not exist",
             where=root,
-            todo="Put the pictures there or mend corpus.pictures; set corpus.require_pictures to false when the "
+            todo="Put the pictures there or correct corpus.pictures; set corpus.require_pictures to false when the "
             "features come precomputed.",
         )
     files: set[str] = set()
@@ -78,7 +78,7 @@ def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool | None:
-    """Whether it is a folder or a link to one; none for a link that runs in a circle."""
+    """Return whether the entry is a folder or a link to one; None for a circular link."""
     try:
         return entry.is_dir()
     except OSError as error:
@@ -86,7 +86,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool | None:
 
 
 def _is_utf8(name: str) -> bool:
-    # The system's bytes that are no character are surrogates in Python's text.
+    # Python represents undecodable bytes of file names as surrogates.
     try:
         name.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""One door to all formats: read a corpus as the settings name it, and clean it."""
+"""Reads a corpus of any published format and cleans it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from sightword.errors import CorpusError, ParamsError
 
 
 def read_corpus(settings: CorpusSettings) -> Corpus:
-    """Read a published corpus (not the sample, which is drawn: see :mod:`sightword.corpus.sample`).
+    """Read a published corpus; :mod:`sightword.corpus.sample` generates the sample.
 
     Raises:
-        CorpusError: the corpus is not there, not in this format, or contradicts itself.
+        CorpusError: the corpus is missing, has another format, or contradicts itself.
         FileFormatError: a file is missing, damaged or of another format.
-        ParamsError: the settings name no published corpus.
+        ParamsError: the settings name the sample.
     """
     path = Path(settings.path)
     if not path.exists():
         raise CorpusError(
-            "does not exist", where=path, todo="Put the corpus there (data/README.md tells how), or mend corpus.path."
+            "does not exist", where=path, todo="Put the corpus there (see data/README.md), or correct corpus.path."
         )
     listing = list_pictures(settings.pictures, required=settings.require_pictures)
     if settings.format == "flickr8k":

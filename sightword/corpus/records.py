@@ -1,17 +1,16 @@
-"""Pictures and captions as every reader hands them over, and the cleaning they all share.
+"""The records that every reader returns, and the cleaning that all formats share.
 
-A reader only reads. What is kept, what is dropped and why is decided here, in one
-place, so that all formats follow the same rules:
+Readers only read. The cleaning decides in one place what is kept, so that all formats follow the same rules:
 
 * a name that no split lists is dropped (``in no split``);
 * with ``require_pictures``, a name without a file is dropped (``no picture file``);
-* a caption whose picture the corpus does not know is dropped (``unknown picture``);
-* a caption of nothing but white space is dropped (``empty caption``);
-* the same record twice is kept once (``duplicate``);
-* a picture that is left without captions is dropped (``no captions``), and so is, with ``require_pictures``, a file
-  that nothing names, or that nothing can name (``name is not UTF-8``).
+* a caption of a picture that the corpus does not list is dropped (``unknown picture``);
+* a caption of only white space is dropped (``empty caption``);
+* a repeated record is kept once (``duplicate``);
+* a picture without remaining captions is dropped (``no captions``), and so is, with ``require_pictures``, a file that
+  the corpus does not name, or whose name is not UTF-8 (``name is not UTF-8``).
 
-Equal captions of one picture are real and stay, as long as they are records of their own.
+Equal captions of one picture stay if they are separate records.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _SPLIT_OF = {"train": "train", "restval": "train", "dev": "dev", "val": "dev", "
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """One picture: its id, its file below the folder of pictures (or none), and its split (or none)."""
+    """One picture: its id, its file below the folder of pictures (or None), and its split (or None)."""
 
     image_id: str
     path: str | None
@@ -41,7 +40,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Caption:
-    """One caption as the publisher wrote it; ``key`` tells two captions of one picture apart."""
+    """One caption as published; ``key`` identifies the caption within its picture."""
 
     image_id: str
     key: str
@@ -50,7 +49,7 @@ class Caption:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Dropped:
-    """Something that did not go into the tables, and why."""
+    """A record that is not in the tables, and the reason."""
 
     kind: str
     """``picture`` (with all its captions) or ``caption``."""
@@ -61,25 +60,25 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Corpus:
-    """What the tables will hold: pictures sorted by id, captions by picture and then as published."""
+    """The content of the tables: pictures sorted by id, captions by picture and then in published order."""
 
     images: list[Image]
     positions: list[int]
-    """Each picture's place in the publisher's own order, from 0; what was dropped has none."""
+    """Each kept picture's rank in the publisher's order, from 0."""
     captions: list[Caption]
     dropped: list[Dropped] = field(default_factory=list)
 
     def counts(self) -> dict[str, int]:
-        """The number of pictures in each split."""
+        """Return the number of pictures in each split."""
         found = Counter(image.split for image in self.images)
         return {split: found[split] for split in SPLITS}
 
 
 def split_name(name: str | None, where: str) -> str | None:
-    """Our name of a publisher's split; none for an empty one.
+    """Return Sightword's name of a publisher's split; None for an empty name.
 
     Raises:
-        CorpusError: nobody knows such a split.
+        CorpusError: the split is unknown.
     """
     if name is None or not name.strip():
         return None
@@ -89,16 +88,16 @@ def split_name(name: str | None, where: str) -> str | None:
             f"unknown split {name!r}",
             where=where,
             expected="one of " + ", ".join(_SPLIT_OF),
-            todo="Rename the split, or leave it empty to have the picture left out.",
+            todo="Rename the split, or leave it empty to leave the picture out.",
         )
     return split
 
 
 def check_path(path: str, where: str) -> str:
-    """Return ``path`` if it is a plain relative one, one spelling for one file.
+    """Return ``path`` if it is a plain relative path, so that each file has one spelling.
 
     Raises:
-        CorpusError: it is absolute, leaves the folder, or is no plain path.
+        CorpusError: the path is absolute, leaves the folder, or is not plain.
     """
     parts = path.split("/")
     if path.startswith("/") or ".." in parts:
@@ -109,7 +108,7 @@ def check_path(path: str, where: str) -> str:
         )
     if not path.strip() or "" in parts or "." in parts or any(unicodedata.category(c) == "Cc" for c in path):
         raise CorpusError(
-            f"{path!r} is no plain file name", where=where, expected="a relative path such as folder/picture.jpg"
+            f"{path!r} is not a plain file name", where=where, expected="a relative path such as folder/picture.jpg"
         )
     return path
 
@@ -117,16 +116,16 @@ def check_path(path: str, where: str) -> str:
 def clean(
     images: Iterable[Image], captions: Iterable[Caption], listing: Listing | None, *, require_pictures: bool
 ) -> Corpus:
-    """Keep what belongs together, tell what was dropped, and sort.
+    """Match captions to pictures, record everything dropped, and sort.
 
     Args:
-        images: the pictures the corpus names, in its own order.
-        captions: the captions, in the order in which they are to be numbered.
-        listing: the files there are; none where there is no folder of pictures.
-        require_pictures: drop pictures without a file (otherwise their path is none).
+        images: the pictures in the corpus's own order.
+        captions: the captions in the order of their numbers.
+        listing: the existing files; None without a folder of pictures.
+        require_pictures: drop pictures without a file (otherwise their path is None).
 
     Raises:
-        CorpusError: records that contradict each other, or nothing left.
+        CorpusError: records contradict each other, or nothing is left.
     """
     dropped: list[Dropped] = []
     named = _distinct_images(images, dropped)
@@ -170,7 +169,7 @@ def _distinct_images(images: Iterable[Image], dropped: list[Dropped]) -> dict[st
         if earlier.split != image.split:
             raise CorpusError(
                 f"picture {image.image_id!r} is in two splits: {earlier.split} and {image.split}",
-                todo="Take it out of one of them: what is tested on must not be trained on.",
+                todo="Remove it from one of them: test pictures must not be trained on.",
             )
         if earlier.path != image.path:
             raise CorpusError(f"picture {image.image_id!r} has two files: {earlier.path} and {image.path}")
@@ -191,7 +190,7 @@ def _distinct_captions(
         if earlier is not None:
             if earlier != caption.text:
                 raise CorpusError(
-                    f"caption {item} is there twice with different texts: {earlier!r} and {caption.text!r}",
+                    f"caption {item} occurs twice with different texts: {earlier!r} and {caption.text!r}",
                     todo="Give each caption of a picture a number of its own.",
                 )
             dropped.append(Dropped("caption", item, "duplicate", caption.text))
@@ -208,11 +207,11 @@ def _check_something_left(kept: list[Image], dropped: list[Dropped], listing: Li
     if kept:
         return
     reasons = Counter(row.reason for row in dropped)
-    told = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common()) or "it names no picture"
+    summary = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common()) or "it names no picture"
     todo = None
     if reasons["no picture file"] and listing is not None:
         todo = (
-            f"Look whether corpus.pictures ({listing.folder}) is the right folder, or set corpus.require_pictures to "
+            f"Check that corpus.pictures ({listing.folder}) is the right folder, or set corpus.require_pictures to "
             "false when the features come precomputed."
         )
-    raise CorpusError(f"no picture with captions is left ({told})", todo=todo)
+    raise CorpusError(f"no picture with captions is left ({summary})", todo=todo)

@@ -1,4 +1,4 @@
-"""A table of one's own: CSV or Parquet with the columns ``image``, ``caption`` and ``split``."""
+"""Reads a user's own table: CSV or Parquet with the columns ``image``, ``caption`` and ``split``."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ _TODO = "A table needs the columns image, caption and split, one row a caption."
 def read_table(folder: Path, file_name: str | None) -> tuple[list[Image], list[Caption]]:
     """Read a table with one row for each caption; ``image`` is the path below the folder of pictures.
 
-    A row with an empty split leaves its picture out; other columns are ignored. A row
-    that is there twice is a duplicate.
+    A row with an empty split leaves its picture out. A repeated row is a duplicate. Other columns are ignored.
 
     Args:
-        folder: where the table lies.
-        file_name: its name; none where it is the only ``.csv`` or ``.parquet``.
+        folder: the folder of the table.
+        file_name: the table's name; None for the only ``.csv`` or ``.parquet``.
 
     Raises:
-        CorpusError: a column is missing, a row is not whole, a split is unknown.
+        CorpusError: a column is missing, a row is incomplete, or a split is unknown.
         FileFormatError: the file is missing or of another format.
     """
     file = one_file(folder, file_name, ("*.csv", "*.parquet"), _TODO)
@@ -36,7 +35,7 @@ def read_table(folder: Path, file_name: str | None) -> tuple[list[Image], list[C
     captions: list[Caption] = []
     for image, caption, split, where in _rows(file):
         name, our_split = check_path(image, where), split_name(split, where)
-        # One picture has many rows: only a contradiction between them would be a second record.
+        # A picture has many rows; only contradicting rows make a second record.
         images.setdefault((name, our_split), Image(name, name, our_split))
         captions.append(Caption(name, caption, caption))
     if not captions:

@@ -1,4 +1,4 @@
-"""The three tables of a corpus: pictures, captions, and what was dropped."""
+"""Writes the three tables of a corpus: pictures, captions, and dropped records."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def write_tables(folder: Pathish, corpus: Corpus, pictures: str) -> None:
     """Write ``images.parquet``, ``captions.parquet`` and ``dropped.parquet``; captions are numbered from 0.
 
     Args:
-        folder: where they go.
-        corpus: what was read.
-        pictures: the folder of pictures; each picture's path in the table begins with it.
+        folder: the folder of the tables.
+        corpus: the cleaned corpus.
+        pictures: the folder of pictures, which begins each path in the table.
     """
     split = {image.image_id: image.split for image in corpus.images}
     numbers: Counter[str] = Counter()
@@ -53,7 +53,7 @@ def write_tables(folder: Pathish, corpus: Corpus, pictures: str) -> None:
 
 
 def report(name: str, corpus: Corpus) -> None:
-    """Log what was dropped, a line for each reason with examples, and one summary line."""
+    """Log the dropped records, one line with examples for each reason, and one summary line."""
     rows = Counter((row.kind, row.reason) for row in corpus.dropped)
     for (kind, reason), count in sorted(rows.items()):
         examples = [row.item for row in corpus.dropped if (row.kind, row.reason) == (kind, reason)][:3]

@@ -1,1 +1,1 @@
-"""Pictures: any file a lab has to RGB, resized, kept without loss in a few shards."""
+"""Decodes any common picture file to RGB, resizes it, and keeps it without loss in a few shards."""

@@ -1,4 +1,4 @@
-"""Any picture file to RGB pixels, or a reason why not."""
+"""Decodes any picture file to RGB pixels, or returns a reason for the rejection."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from sightword.errors import PictureError
 from sightword.files import Pathish
-from sightword.images.libtiff import listening
-from sightword.images.wholeness import missing_in_jpeg, missing_in_png
+from sightword.images.completeness import missing_in_jpeg, missing_in_png
+from sightword.images.libtiff import collect_errors
 
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
-"""Pillow's names of what is read. Not EPS: Pillow would start Ghostscript for it."""
+"""Pillow's names of the accepted formats. EPS is not accepted, since Pillow would start Ghostscript."""
 
 Reason = Literal[
     "missing",
@@ -37,12 +37,12 @@ Reason = Literal[
     "too_large",
     "unsupported_mode",
 ]
-"""Why a picture cannot be used; ``docs/pictures.md`` tells users what each means."""
+"""The reasons for a rejection; ``docs/pictures.md`` explains each to users."""
 
-# Pillow goes on where a piece of these is missing; the other formats have no more to tell than Pillow hears.
-_LOOKS = {"JPEG": missing_in_jpeg, "MPO": missing_in_jpeg, "PNG": missing_in_png}
+# Pillow accepts incomplete files of these formats; for the other formats Pillow's own errors are enough.
+_CHECKS = {"JPEG": missing_in_jpeg, "MPO": missing_in_jpeg, "PNG": missing_in_png}
 
-# What Pillow's decoders raise on damaged files, as found with cut and garbled ones.
+# The errors that Pillow's decoders raise on damaged files, as found with truncated and garbled files.
 _DECODER_ERRORS = (
     OSError,
     SyntaxError,
@@ -63,7 +63,7 @@ class RejectError(PictureError):
 
     Attributes:
         reason: a short code, one of :data:`Reason`.
-        detail: a sentence for people, without paths.
+        detail: an explanation for people, without paths.
     """
 
     def __init__(self, reason: Reason, detail: str) -> None:
@@ -82,14 +82,14 @@ class Reject:
 
 
 def read_file(path: Pathish, *, max_pixels: int) -> bytes:
-    """The bytes of a picture file; symbolic links are followed.
+    """Return the bytes of a picture file, following symbolic links.
 
     Raises:
-        RejectError: ``missing``, ``unreadable``, ``not_a_file``, ``empty`` or ``too_large``
-            (a file that not even uncompressed 16-bit RGBA pixels would fill).
+        RejectError: ``missing``, ``unreadable``, ``not_a_file``, ``empty`` or ``too_large`` (a file larger than
+            uncompressed 16-bit RGBA pixels).
     """
     try:
-        # Asked before opening: opening a named pipe would wait for ever.
+        # Checked before opening, since opening a named pipe would block.
         state = Path(path).stat()
         if not stat.S_ISREG(state.st_mode):
             raise RejectError("not_a_file", "it is a folder or a device")
@@ -109,26 +109,25 @@ def read_file(path: Pathish, *, max_pixels: int) -> bytes:
 def decode(data: bytes, *, exif: bool, max_pixels: int) -> Image.Image:
     """Decode a picture file to RGB.
 
-    Grey is copied to the three channels, transparency is laid over white, 16 bits
-    become 8, an animation gives its first frame. The size is checked by the header,
-    before any pixel is decoded. A TIFF's orientation belongs to its format: Pillow
-    follows it always.
+    Grey is copied to the three channels, transparency is blended with white, 16 bits become 8, an animation gives its
+    first frame. The size is checked by the header, before any pixel is decoded. Pillow always applies a TIFF's
+    orientation, which belongs to the format.
 
     Args:
         data: the file's bytes.
-        exif: turn the picture as its EXIF orientation says.
-        max_pixels: width times height at most.
+        exif: rotate the picture by its EXIF orientation.
+        max_pixels: the largest allowed width times height.
 
     Returns:
         A picture of mode RGB.
 
     Raises:
-        RejectError: with its reason; no other error comes out for any input.
+        RejectError: the picture cannot be used; no input raises another error.
     """
     if not data:
         raise RejectError("empty", "the file has 0 bytes")
     with warnings.catch_warnings():
-        # Pillow warns of odd metadata, and of large pictures that are checked here.
+        # Pillow warns of odd metadata, and of large pictures, which are checked here.
         warnings.simplefilter("ignore")
         try:
             with Image.open(io.BytesIO(data), formats=_formats()) as picture:
@@ -136,8 +135,8 @@ def decode(data: bytes, *, exif: bool, max_pixels: int) -> Image.Image:
                 if width * height > max_pixels:
                     raise RejectError("too_large", f"{width} x {height} pixels, {max_pixels} allowed")
                 _load(picture)
-                look = _LOOKS.get(picture.format or "")
-                if look and (missing := look(data)):
+                check = _CHECKS.get(picture.format or "")
+                if check and (missing := check(data)):
                     raise RejectError("incomplete", missing)
                 if exif:
                     ImageOps.exif_transpose(picture, in_place=True)
@@ -158,12 +157,12 @@ def _load(picture: Image.Image) -> None:
     """Decode the pixels.
 
     Raises:
-        RejectError: ``damaged``, where libtiff reports an error, whether or not it goes on.
+        RejectError: ``damaged``: libtiff reports an error, even if libtiff continues.
     """
     if picture.format != "TIFF":
         picture.load()
         return
-    with listening() as errors:
+    with collect_errors() as errors:
         try:
             picture.load()
         except OSError:
@@ -174,14 +173,14 @@ def _load(picture: Image.Image) -> None:
 
 
 def _formats() -> list[str]:
-    """The formats that this Pillow was built with."""
+    """Return the accepted formats that this build of Pillow supports."""
     Image.init()
     return [name for name in FORMATS if name in Image.OPEN]
 
 
 def _rgb(picture: Image.Image) -> Image.Image:
     if picture.mode == "RGB" and "transparency" not in picture.info:
-        return picture  # as loaded: a copy would cost a tenth of the decoding
+        return picture  # uncopied: a copy would cost a tenth of the decoding
     if picture.mode.startswith("I"):
         return _from_16_bits(picture)
     if picture.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in picture.info:
@@ -192,7 +191,7 @@ def _rgb(picture: Image.Image) -> Image.Image:
 
 
 def _over_white(picture: Image.Image) -> Image.Image:
-    if picture.mode == "La":  # Pillow converts it to LA only
+    if picture.mode == "La":  # Pillow converts La to LA only
         picture = picture.convert("LA")
     layer = picture.convert("RGBA")
     white = Image.new("RGBA", layer.size, (255, 255, 255, 255))
@@ -200,11 +199,11 @@ def _over_white(picture: Image.Image) -> Image.Image:
 
 
 def _from_16_bits(picture: Image.Image) -> Image.Image:
-    # Pillow's own conversion cuts at 255, which turns most 16-bit pictures white.
+    # Pillow's own conversion clips at 255, which turns most 16-bit pictures white.
     values = np.asarray(picture).astype(np.int64)
     if values.min() < 0 or values.max() > 65535:
         raise RejectError("unsupported_mode", "its grey values are not within 16 bits")
     grey = ((values + 128) // 257).astype(np.uint8)
-    if "transparency" in picture.info:  # one grey value is clear; white lies under it
+    if "transparency" in picture.info:  # one grey value is transparent and becomes white
         grey[values == picture.info["transparency"]] = 255
     return Image.fromarray(grey).convert("RGB")

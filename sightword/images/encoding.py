@@ -1,4 +1,4 @@
-"""Pixels to bytes and back without loss."""
+"""Encodes pixels without loss and decodes them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def encode(picture: Image.Image, encoding: Encoding) -> tuple[Encoding, bytes]:
     """Encode an RGB picture without loss.
 
     Returns:
-        The encoding used, which is PNG for a picture too long for WebP, and the bytes.
+        The encoding used (PNG for a picture too long for WebP) and the bytes.
     """
     if encoding == "raw":
         return "raw", picture.tobytes()
     buffer = io.BytesIO()
     if encoding == "webp" and max(picture.size) <= WEBP_SIDE:
-        # Method 0 is the fastest; the others save a few percent and take many times longer.
+        # Method 0 is the fastest; other methods save a few percent and take many times longer.
         picture.save(buffer, format="WEBP", lossless=True, method=0)
         return "webp", buffer.getvalue()
     picture.save(buffer, format="PNG")
@@ -35,17 +35,17 @@ def encode(picture: Image.Image, encoding: Encoding) -> tuple[Encoding, bytes]:
 
 
 def decode_pixels(data: bytes, encoding: str, width: int, height: int) -> Pixels:
-    """The pixels that :func:`encode` was given.
+    """Return the pixels of a picture encoded by :func:`encode`.
 
     Returns:
         uint8 (height, width, 3), writable.
 
     Raises:
-        FileFormatError: the bytes are no picture of this size.
+        FileFormatError: the bytes are not a picture of this size.
     """
     if encoding == "raw":
         if len(data) != width * height * 3:
-            raise FileFormatError(f"{len(data)} bytes are no raw picture of {width} x {height}")
+            raise FileFormatError(f"{len(data)} bytes are not a raw picture of {width} x {height}")
         return np.frombuffer(data, np.uint8).reshape(height, width, 3).copy()
     try:
         with Image.open(io.BytesIO(data), formats=["WEBP", "PNG"]) as picture:

@@ -1,4 +1,4 @@
-"""The errors that libtiff reports while it decodes, collected instead of written to standard error.
+"""Collects the errors that libtiff reports while decoding, instead of writing them to standard error.
 
 libtiff continues after some errors, such as a bad code word in a fax, and Pillow then accepts the picture.
 """
@@ -15,54 +15,54 @@ from PIL import _imaging
 
 log = logging.getLogger(__name__)
 
-# void (*)(const char *module, const char *format, va_list values); the values stay unread.
+# void (*)(const char *module, const char *format, va_list values); the values are not read.
 _Handler = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p)
 
 
-class _Heard(threading.local):
+class _Collected(threading.local):
     errors: list[str] | None = None
 
 
-_heard = _Heard()
+_collected = _Collected()
 _lock = threading.Lock()
 _listeners = 0
 _before: int | None = None
 
 
-def _hear(module: bytes | None, text: bytes | None, _: int | None) -> None:
-    """Keep an error of this thread's picture; log one of a thread that does not listen."""
+def _handle(module: bytes | None, text: bytes | None, _: int | None) -> None:
+    """Collect an error, or log it in a thread that does not collect errors."""
     words = (text or b"").decode("ascii", "replace").split("%")[0].split(" at ")[0].rstrip(" :,(.")
-    # The module is a function of libtiff's, or the name that Pillow gives to every file.
+    # The module is a function of libtiff, or the name that Pillow gives to every file.
     error = words if module in (None, b"tempfile.tif") else f"{module.decode('ascii', 'replace')}: {words}"
-    if _heard.errors is None:
+    if _collected.errors is None:
         log.warning("libtiff: %s", error)
     else:
-        _heard.errors.append(error)
+        _collected.errors.append(error)
 
 
-_handler = _Handler(_hear)
+_handler = _Handler(_handle)
 
 
 @contextlib.contextmanager
-def listening() -> Iterator[list[str]]:
-    """Yield a list that gets the errors libtiff reports in this thread, without the numbers in them.
+def collect_errors() -> Iterator[list[str]]:
+    """Yield a list that collects libtiff's errors in this thread, without the numbers in them.
 
-    Where Pillow has libtiff hidden inside itself, the list stays empty.
+    The list stays empty if libtiff is linked statically into Pillow.
     """
-    _heard.errors = []
+    _collected.errors = []
     _listen(1)
     try:
-        yield _heard.errors
+        yield _collected.errors
     finally:
         _listen(-1)
-        _heard.errors = None
+        _collected.errors = None
 
 
 def _listen(step: int) -> None:
-    """Count the threads that listen; the first one puts the handler in, the last one takes it out."""
+    """Count the collecting threads; the first installs the handler and the last removes it."""
     global _listeners, _before
     try:
-        # Found among the libraries that Pillow's own module loads, wherever they lie.
+        # The symbol is found through the libraries that Pillow's own module loads.
         exchange = ctypes.CDLL(_imaging.__file__).TIFFSetErrorHandler
     except (AttributeError, OSError):
         return

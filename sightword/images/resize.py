@@ -1,4 +1,4 @@
-"""The smaller side to a fixed length, as torchvision's ``Resize`` does it."""
+"""Resizes a picture's smaller side to a fixed length, as torchvision's ``Resize`` does."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from sightword.images.settings import Interpolation
 
 
 def resized_size(width: int, height: int, side: int) -> tuple[int, int]:
-    """Width and height when the smaller of them becomes ``side``.
+    """Return width and height after the smaller of them becomes ``side``.
 
-    The longer one is ``int(side * long / short)``: cut off, not rounded.
+    The longer side is ``int(side * long / short)``: truncated, not rounded.
     """
     if width <= height:
         return side, int(side * height / width)
@@ -19,11 +19,10 @@ def resized_size(width: int, height: int, side: int) -> tuple[int, int]:
 
 
 def resize(picture: Image.Image, *, side: int, interpolation: Interpolation, max_pixels: int) -> Image.Image:
-    """Scale a picture, up or down, until its smaller side is ``side``.
+    """Scale a picture up or down until its smaller side is ``side``.
 
     Raises:
-        RejectError: ``too_large`` when the result would have more than ``max_pixels``
-            pixels, as a picture of 1 x 5000 would.
+        RejectError: ``too_large``: the result would have more than ``max_pixels`` pixels, such as from 1 x 5000.
     """
     width, height = resized_size(*picture.size, side)
     if width * height > max_pixels:

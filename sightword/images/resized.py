@@ -1,4 +1,4 @@
-"""A corpus of picture files to a folder of shards and a table of rejects."""
+"""Resizes a corpus of picture files into a folder of shards and a table of rejects."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from sightword.images.workers import ordered_map
 log = logging.getLogger(__name__)
 
 SHOWN = 5
-"""Rejected pictures that a message names."""
+"""The number of rejected pictures that a message names."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A picture of the corpus: its id and its file (None where the corpus names none)."""
+    """A picture of the corpus: its id and its file (None without a file)."""
 
     image_id: str
     path: str | None
@@ -39,7 +39,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Summary:
-    """What :func:`write_resized` did."""
+    """The result of :func:`write_resized`."""
 
     pictures: int
     rejects: list[Reject]
@@ -64,7 +64,7 @@ def resize_file(source: Source, settings: ResizeSettings) -> ResizedPicture | Re
 
 
 def hash_file(source: Source, settings: ResizeSettings) -> str | Reject:
-    """The sha256 of a picture file, in hex, or why it cannot be read."""
+    """Return the sha256 of a picture file, in hex, or the reason why it cannot be read."""
     try:
         return hashlib.sha256(read_file(source.path or "", max_pixels=settings.max_pixels)).hexdigest()
     except RejectError as error:
@@ -72,7 +72,7 @@ def hash_file(source: Source, settings: ResizeSettings) -> str | Reject:
 
 
 def resize_to_array(source: Source, settings: ResizeSettings) -> tuple[str, str, Pixels] | Reject:
-    """As :func:`resize_file`, with the pixels decoded: id, sha256 of the file, uint8 (height, width, 3)."""
+    """Resize as :func:`resize_file` and decode: return id, sha256 of the file, uint8 (height, width, 3)."""
     resized = resize_file(source, settings.model_copy(update={"encoding": "raw"}))
     return resized if isinstance(resized, Reject) else (resized.image_id, resized.sha256, resized.array())
 
@@ -85,16 +85,16 @@ def write_resized(
     workers: int = 0,
     progress: bool = False,
 ) -> Summary:
-    """Resize a corpus into a folder, which appears whole or not at all.
+    """Resize a corpus into a folder, which appears complete or not at all.
 
-    A corpus that names no file at all (as with precomputed features) gives shards
-    without rows. The bytes do not depend on the order of ``sources`` or on ``workers``.
+    A corpus without any file (as with precomputed features) gives empty shards. The bytes do not depend on the order of
+    ``sources`` or on ``workers``.
 
     Args:
-        folder: gets ``shard-NN.parquet`` and ``rejects.parquet``.
-        sources: ids unique.
+        folder: the folder of ``shard-NN.parquet`` and ``rejects.parquet``.
+        sources: pictures with unique ids.
         settings: the section ``resize``.
-        workers: processes that decode; 0 for none beside this one.
+        workers: processes that decode; 0 decodes in this process.
         progress: show a bar on standard error.
 
     Raises:
@@ -131,7 +131,7 @@ def write_resized(
 
 
 def read_rejects(folder: Pathish) -> list[Reject]:
-    """The pictures that were rejected when the folder was made.
+    """Return the rejected pictures of a folder.
 
     Raises:
         FileFormatError: the folder has no readable ``rejects.parquet``.
@@ -143,7 +143,7 @@ def read_rejects(folder: Pathish) -> list[Reject]:
 
 
 def corpus_sources(images: Pathish) -> list[Source]:
-    """The pictures of ``images.parquet`` with their files.
+    """Return the pictures of ``images.parquet`` with their files.
 
     Raises:
         FileFormatError: the table cannot be read.
@@ -154,14 +154,14 @@ def corpus_sources(images: Pathish) -> list[Source]:
 
 
 def _check_present(sources: Sequence[Source], settings: ResizeSettings) -> None:
-    """Missing files are found before the first picture is decoded."""
+    """Find missing files before the first picture is decoded."""
     missing = [source for source in sources if _is_missing(source.path)]
     if len(missing) > settings.max_rejects:
         rejects = [
             Reject(source.image_id, "missing", f"there is no {source.path or 'file named'}") for source in missing
         ]
         raise _too_many(
-            sorted(rejects, key=lambda reject: reject.image_id), settings, " No other picture was looked at yet."
+            sorted(rejects, key=lambda reject: reject.image_id), settings, " The other pictures were not checked yet."
         )
 
 
@@ -171,7 +171,7 @@ def _is_missing(path: str | None) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return True
     except (OSError, ValueError):
-        return False  # there in some way: reading it tells what is wrong
+        return False  # the file exists; reading it shows the problem
 
 
 def _without_rejects(results: Iterable[ResizedPicture | Reject], rejects: list[Reject]) -> Iterator[ResizedPicture]:

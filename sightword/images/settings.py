@@ -12,7 +12,7 @@ Interpolation = Literal["lanczos", "bicubic", "bilinear", "hamming", "box", "nea
 Encoding = Literal["webp", "png", "raw"]
 
 MAX_PIXELS = 178_956_970
-"""Above this Pillow refuses a picture by itself, whatever the parameter says."""
+"""Pillow's own limit, which no parameter can raise."""
 
 
 class ResizeSettings(Settings):

@@ -1,4 +1,4 @@
-"""Resized pictures in a few Parquet files, spread by the hash of the picture's id."""
+"""Keeps resized pictures in a few Parquet files, spread by the hash of the picture's id."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sightword.files import Pathish, atomic_file, canonical_json
 from sightword.images.encoding import Pixels, decode_pixels
 
 GROUP = 32
-"""Pictures a row group: what a reader holds at a time."""
+"""Pictures in a row group, the unit that a reader holds in memory."""
 
 _KEY = b"sightword"
 _FIELDS = [
@@ -40,15 +40,15 @@ class ResizedPicture:
 
     image_id: str
     sha256: str
-    """Of the source file, in hex."""
+    """The hash of the source file, in hex."""
     width: int
     height: int
     encoding: str
     pixels: bytes
-    """Encoded; :meth:`array` decodes them."""
+    """The encoded pixels, for :meth:`array` to decode."""
 
     def array(self) -> Pixels:
-        """The pixels, uint8 (height, width, 3)."""
+        """Return the pixels, uint8 (height, width, 3)."""
         return decode_pixels(self.pixels, self.encoding, self.width, self.height)
 
 
@@ -60,49 +60,49 @@ class Group:
     index: int
     rows: int
     stamp: tuple[int, ...] = ()
-    """Tells its file from one that takes the same name later."""
+    """Inode, size and time of the file, which change if the file is replaced."""
 
 
 class Listed(NamedTuple):
-    """Where a picture is."""
+    """The location of a picture."""
 
     image_id: str
     sha256: str
-    """Of the source file, in hex."""
+    """The hash of the source file, in hex."""
     group: Group
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Some pictures of a row group: the piece of work of a reading process."""
+    """Pictures of one row group, as one task of a reading process."""
 
     group: Group
     image_ids: frozenset[str]
 
 
 def shard_of(image_id: str, shards: int) -> int:
-    """The shard a picture belongs to: the first 8 bytes of its id's sha256, modulo ``shards``."""
+    """Return a picture's shard: the first 8 bytes of its id's sha256, modulo ``shards``."""
     return int.from_bytes(hashlib.sha256(image_id.encode()).digest()[:8], "big") % shards
 
 
 def shard_path(folder: Pathish, shard: int) -> Path:
-    """The file of a shard in its folder."""
+    """Return the file of a shard in its folder."""
     return Path(folder) / f"shard-{shard:02d}.parquet"
 
 
 def write_shard(path: Pathish, pictures: Iterable[ResizedPicture], transform: Mapping[str, Any]) -> int:
-    """Write one shard, holding one row group at a time.
+    """Write one shard, with one row group in memory at a time.
 
     Args:
         path: the file.
-        pictures: sorted by ``image_id``.
-        transform: what was done to the pictures; kept in the file's metadata.
+        pictures: the pictures, sorted by ``image_id``.
+        transform: the resize settings; kept in the file's metadata.
 
     Returns:
         The number of pictures written.
     """
     schema = pa.schema(_FIELDS, metadata={_KEY: canonical_json(transform).encode()})
-    # The pixels are compressed already, or meant to be raw.
+    # The pixels are already compressed, or raw by choice.
     compression = {name: "NONE" if name == "pixels" else "ZSTD" for name in _NAMES}
     count = 0
     iterator = iter(pictures)
@@ -116,13 +116,13 @@ def write_shard(path: Pathish, pictures: Iterable[ResizedPicture], transform: Ma
             write_statistics=False,
             write_page_checksum=True,
         ) as writer,
-        ThreadPoolExecutor(1) as beside,  # one group is written while the next is made
+        ThreadPoolExecutor(1) as executor,  # one group is written while the next is prepared
     ):
         writing: Future[None] | None = None
         while rows := list(itertools.islice(iterator, GROUP)):
             if writing:
                 writing.result()
-            writing = beside.submit(_write_group, writer, schema, rows)
+            writing = executor.submit(_write_group, writer, schema, rows)
             count += len(rows)
         if writing:
             writing.result()
@@ -135,10 +135,10 @@ def _write_group(writer: pq.ParquetWriter, schema: pa.Schema, rows: Sequence[Res
 
 
 def shard_paths(folder: Pathish) -> list[Path]:
-    """The shards in a folder, in order.
+    """Return the shards of a folder, in order.
 
     Raises:
-        FileFormatError: there is none.
+        FileFormatError: the folder has no shard.
     """
     paths = sorted(Path(folder).glob("shard-*.parquet"), key=lambda path: (len(path.name), path.name))
     if not paths:
@@ -147,17 +147,17 @@ def shard_paths(folder: Pathish) -> list[Path]:
 
 
 def read_transform(folder: Pathish) -> dict[str, Any]:
-    """What was done to the pictures of a folder: ``resize``, ``interpolation`` and ``exif``.
+    """Return the resize settings of a folder's pictures: ``resize``, ``interpolation`` and ``exif``.
 
     Raises:
-        FileFormatError: a shard does not say, or two say different things.
+        FileFormatError: a shard lacks the settings, or two shards differ.
     """
     found: dict[str, Any] | None = None
     for path in shard_paths(folder):
         with _opened(path) as file:
             text = (file.schema_arrow.metadata or {}).get(_KEY)
         if text is None:
-            raise FileFormatError("does not say how its pictures were resized", where=path, todo=_AGAIN)
+            raise FileFormatError("does not state how its pictures were resized", where=path, todo=_AGAIN)
         transform: dict[str, Any] = json.loads(text)
         if found is not None and transform != found:
             raise FileFormatError("was resized in another way than the other shards", where=path, todo=_AGAIN)
@@ -167,7 +167,7 @@ def read_transform(folder: Pathish) -> dict[str, Any]:
 
 
 def list_groups(folder: Pathish) -> list[Group]:
-    """Every row group of a folder's shards, in order: together they are all pictures, once each.
+    """Return every row group of a folder's shards, in order; each picture is in exactly one.
 
     Raises:
         FileFormatError: a shard is missing, damaged or of another format.
@@ -181,7 +181,7 @@ def list_groups(folder: Pathish) -> list[Group]:
 
 
 def read_group(group: Group) -> list[ResizedPicture]:
-    """The pictures of a row group, still encoded."""
+    """Return the pictures of a row group, still encoded."""
     with _opened(Path(group.path)) as file:
         try:
             table = file.read_row_group(group.index, columns=_NAMES)
@@ -191,7 +191,7 @@ def read_group(group: Group) -> list[ResizedPicture]:
 
 
 def read_arrays(selection: Selection) -> list[tuple[str, Pixels]]:
-    """Some pictures of a row group decoded: id and uint8 (height, width, 3).
+    """Decode pictures of a row group: id and uint8 (height, width, 3).
 
     Raises:
         FileFormatError: the file was replaced since it was listed, or is damaged.
@@ -210,13 +210,13 @@ def read_arrays(selection: Selection) -> list[tuple[str, Pixels]]:
 
 
 def read_pictures(folder: Pathish) -> Iterator[ResizedPicture]:
-    """All pictures of a folder, shard by shard, a row group in memory at a time."""
+    """Yield all pictures of a folder, shard by shard, with one row group in memory at a time."""
     for group in list_groups(folder):
         yield from read_group(group)
 
 
 def find_pictures(folder: Pathish, image_ids: Iterable[str]) -> dict[str, ResizedPicture]:
-    """Some pictures of a folder by id; those that are not there are not in the answer."""
+    """Return the existing pictures among ``image_ids``, by id."""
     wanted = set(image_ids)
     groups = {listed.group: None for listed in list_pictures(folder) if listed.image_id in wanted}
     pictures = (picture for group in groups for picture in read_group(group))
@@ -224,10 +224,10 @@ def find_pictures(folder: Pathish, image_ids: Iterable[str]) -> dict[str, Resize
 
 
 def list_pictures(folder: Pathish) -> list[Listed]:
-    """Every picture of a folder, sorted by id; no pixels are read.
+    """Return the location of every picture of a folder, sorted by id, without reading pixels.
 
     Raises:
-        FileFormatError: a shard is damaged, or an id stands in a folder twice.
+        FileFormatError: a shard is damaged, or an id occurs twice.
     """
     pictures: list[Listed] = []
     for path in shard_paths(folder):

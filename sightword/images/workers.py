@@ -1,4 +1,4 @@
-"""A map over several processes that keeps the order and a bounded look-ahead."""
+"""Maps a function over several processes, in order and with bounded look-ahead."""
 
 from __future__ import annotations
 
@@ -23,22 +23,21 @@ Result = TypeVar("Result")
 def ordered_map(
     function: Callable[[Item], Result], items: Iterable[Item], *, workers: int, chunk: int = 1
 ) -> Iterator[Result]:
-    """``map(function, items)`` in ``workers`` processes: same results, same order.
+    """Yield the results of ``map(function, items)``, in order, from ``workers`` processes.
 
-    Processes are spawned, not forked, since forking is not safe beside torch's
-    threads; so a script that uses this with workers needs the usual
-    ``if __name__ == "__main__":``. At most three chunks a worker are under way, so
+    Processes are spawned, not forked, since forking is not safe with torch's threads; a script that uses workers
+    therefore needs the usual ``if __name__ == "__main__":``. Each worker has at most three chunks in progress, so that
     memory does not grow with the number of items.
 
     Args:
-        function: defined at the top of a module.
-        items: small things to send: names, numbers.
-        workers: 0 does the work in this process.
-        chunk: items sent at a time.
+        function: a function at the top level of a module.
+        items: small values to send, such as names and numbers.
+        workers: the number of processes; 0 computes in this process.
+        chunk: the number of items sent at a time.
 
     Raises:
-        SetupError: a worker died, as happens when memory runs out.
-        Exception: whatever ``function`` raises.
+        SetupError: a worker died, usually because memory ran out.
+        Exception: ``function`` raised it.
     """
     if workers == 0:
         yield from map(function, items)
@@ -56,8 +55,8 @@ def ordered_map(
             yield from results
     except BrokenProcessPool:
         raise SetupError(
-            "a process that reads pictures died, perhaps for want of memory",
-            todo="Try SIGHTWORD_WORKERS=1, or 0 for none.",
+            "a process that reads pictures died, perhaps because memory ran out",
+            todo="Try SIGHTWORD_WORKERS=1, or 0 to read in the main process.",
         ) from None
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
@@ -74,13 +73,13 @@ def _apply(function: Callable[[Item], Result], items: list[Item]) -> list[Result
 
 
 def _start() -> None:
-    # Ctrl-C is for the parent, which then ends its workers.
+    # The parent handles Ctrl-C and ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever."""
+    """End this worker with its parent; otherwise a worker of a killed parent would wait forever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         multiprocessing.connection.wait([parent.sentinel])

@@ -1,4 +1,4 @@
-"""The attention of the encoder over the characters of captions."""
+"""Shows the encoder's attention weights over the characters of a caption."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from sightword.model.encoders import CaptionEncoder
 
 LEVELS = 9
-"""Strengths that are drawn besides none, which is half an even share or less; the last one is twice that share."""
-TOLD = 3
-"""Words that are named, those with most weight."""
+"""Shading levels besides none, from half an even share (none) to twice an even share or more (the last level)."""
+NAMED = 3
+"""The number of words to name, those with the highest weights."""
 
 
 @dataclass(frozen=True)
 class Attended:
-    """A caption with what its tokens weigh.
+    """A caption with the attention weights of its tokens.
 
     Attributes:
         text: the caption.
-        pieces: its tokens, neighbours of one level together, with the level.
-        words: the words with most weight, each with its share in percent.
+        pieces: the tokens with their levels; neighbours of one level are joined.
+        words: the words with the highest weights, each with its share in percent.
     """
 
     text: str
@@ -39,10 +39,10 @@ class Attended:
 
 
 def attend(encoder: SentenceEncoder, texts: Sequence[str]) -> list[Attended] | None:
-    """Compute the attention over each text; None for an encoder with another pooling.
+    """Return the attention weights for each text; None for an encoder with another pooling.
 
     A token's weight is the mean over the features of the softmax over time (Merkx & Frank 2019, equation 2), and over
-    the members of the ensemble. Each text is read by itself, so that no padding takes part.
+    the members of the ensemble. Each text is encoded alone, without padding.
     """
     from sightword.model.attention import Attention
 
@@ -84,7 +84,7 @@ def feature_weights(captions: CaptionEncoder, ids: Sequence[int]) -> NDArray[np.
 
 
 def _pieces(tokens: Sequence[str], weights: NDArray[np.float64], vocabulary: Vocabulary) -> list[tuple[str, int]]:
-    # Whole levels, so that the last bits of a sum do not change the page.
+    # Levels are whole numbers, so that the last bits of a sum do not change the page.
     levels = np.clip(np.round((weights * len(tokens) - 0.5) / 1.5 * LEVELS), 0, LEVELS).astype(int).tolist()
     gap = " " if vocabulary.unit == "word" else ""
     pairs = itertools.groupby(zip(tokens, levels, strict=True), key=lambda pair: pair[1])
@@ -92,7 +92,7 @@ def _pieces(tokens: Sequence[str], weights: NDArray[np.float64], vocabulary: Voc
 
 
 def _words(tokens: Sequence[str], weights: NDArray[np.float64]) -> list[tuple[str, int]]:
-    """The words with most weight; what stands between white space is a word, or a token that is one."""
+    """Return the words with the highest weights; white space separates words of characters."""
     shares: dict[tuple[int, str], float] = {}
     word, total, start = "", 0.0, 0
     whole = any(len(token) > 1 for token in tokens)
@@ -103,5 +103,5 @@ def _words(tokens: Sequence[str], weights: NDArray[np.float64]) -> list[tuple[st
             word, total, start = "", 0.0, place
         if not token.isspace():
             word, total = word + token, total + weight
-    best = sorted(shares, key=lambda key: (-round(shares[key], 4), key))[:TOLD]
+    best = sorted(shares, key=lambda key: (-round(shares[key], 4), key))[:NAMED]
     return [(word, round(100 * shares[start, word])) for start, word in best]

@@ -1,6 +1,6 @@
-"""The sources of each table: files with their hashes, parameters, and the command that traces the table.
+"""The provenance of each table: files with their hashes, parameters, and the command for the full history.
 
-Only what the page's own inputs tell, which the same run always has the same: no commit and no date.
+The page's own inputs are the only source, so that the same run gives the same text: no commit and no date.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from sightword.files import canonical_json, sha256_file
-from sightword.report.inputs import Places, Run
+from sightword.report.inputs import Run, RunFiles
 from sightword.report.number_formats import is_number, plain
 
 SELECTED = ("criterion", "chosen_epochs", "members")
 ORDER = ("features", "captions", "training", "encoder")
-"""What tables are made from; each needs those before it."""
+"""The sources of tables; each depends on the ones before it."""
 TABLES = (
     ("retrieval", "Retrieval", "encoder", "metrics/retrieval.json"),
     ("semantics", "Sentence similarity", "encoder", "metrics/semantics.json"),
-    ("systems", "Published systems beside", "encoder", "plots/semantics/systems.tsv"),
-    ("pairs", "Cosine against human score", "encoder", "data/semantics/pairs.parquet"),
+    ("systems", "Comparison with published systems", "encoder", "plots/semantics/systems.tsv"),
+    ("pairs", "Cosine against people's score", "encoder", "data/semantics/pairs.parquet"),
     ("breakdown", "By length and by shared words", "encoder", "plots/semantics/breakdown.tsv"),
-    ("worst", "Pairs it is most wrong on", "encoder", "data/semantics/worst.tsv"),
+    ("worst", "Pairs with the largest disagreement", "encoder", "data/semantics/worst.tsv"),
     ("loss", "Loss", "training", "plots/train/loss.tsv"),
     ("learning_rate", "Learning rate", "training", "plots/train/learning_rate.tsv"),
     ("recall", "Recall on dev", "training", "plots/train/recall.tsv"),
@@ -31,7 +31,7 @@ TABLES = (
     ("gallery", "Gallery", "encoder", "data/retrieval/top.parquet"),
     ("attention", "Attention", "encoder", "models/encoder/encoder.json"),
 )
-"""Key, name, the last of :data:`ORDER` it needs, and the file of each table and drawing."""
+"""Key, name, last source in :data:`ORDER`, and file of each table and drawing."""
 FEATURES = ("backbone", "feature_point", "weights", "transform", "precision", "origin", "rows")
 
 _FEATURE_HASHES = {"features.h5 (the checksum in its first bytes)": "checksum", "weights": "weights_sha256"}
@@ -39,12 +39,12 @@ _FEATURE_HASHES = {"features.h5 (the checksum in its first bytes)": "checksum", 
 
 @dataclass(frozen=True)
 class Source:
-    """Something that tables were made from.
+    """A source of tables.
 
     Attributes:
-        key: names it within the page.
-        name: what it is called.
-        facts: what is said of it, as it is written; the training's parameters have a table of their own.
+        key: the identifier within the page.
+        name: the title.
+        facts: (name, value) texts; the training parameters have a table of their own.
         hashes: (what, sha256) of its files or content.
     """
 
@@ -59,12 +59,12 @@ class Made:
     """A table or drawing of the page.
 
     Attributes:
-        key: names it within the page.
-        name: what it is called.
-        sources: keys of what it was made from.
-        facts: parameters of its own, as far as the files tell them.
-        file: (path, sha256) of what it shows.
-        command: what tells the rest.
+        key: the identifier within the page.
+        name: the title.
+        sources: the keys of its sources.
+        facts: its own parameters, as far as the files name them.
+        file: (path, sha256) of the displayed file.
+        command: the command for the full history.
     """
 
     key: str
@@ -75,37 +75,37 @@ class Made:
     command: str
 
 
-def sources(places: Places, run: Run) -> list[Source]:
-    """The features, captions, training, and the encoder.
+def sources(files: RunFiles, run: Run) -> list[Source]:
+    """Return the features, captions, training, and encoder as sources.
 
     Raises:
         FileFormatError: a file cannot be read.
     """
     features = run.features
     hashes = [(name, str(features[key])) for name, key in _FEATURE_HASHES.items() if features.get(key)]
-    told = [(key, _written(features[key])) for key in FEATURES if features.get(key) not in ("", None, {})]
+    facts = [(key, _written(features[key])) for key in FEATURES if features.get(key) not in ("", None, {})]
     captions = [
-        ("data/captions/captions.parquet", sha256_file(places.captions)),
-        ("models/encoder/vocabulary.json", sha256_file(places.encoder / "vocabulary.json")),
+        ("data/captions/captions.parquet", sha256_file(files.captions)),
+        ("models/encoder/vocabulary.json", sha256_file(files.encoder / "vocabulary.json")),
     ]
     names = run.description.get("members")
     members = [Path(str(name)).name for name in names] if isinstance(names, list) else []
     encoder = [
-        (f"models/encoder/{name}", sha256_file(places.encoder / name))
+        (f"models/encoder/{name}", sha256_file(files.encoder / name))
         for name in ("encoder.json", *members)
-        if (places.encoder / name).exists()
+        if (files.encoder / name).exists()
     ]
     chosen = [(key, plain(run.select[key])) for key in SELECTED if key in run.select]
     return [
-        Source("features", "Features of the pictures", told, hashes),
+        Source("features", "Features of the pictures", facts, hashes),
         Source("captions", "Captions", [("unit", run.unit), ("tokens", plain(run.vocabulary))], captions),
         Source("training", "Training", [], []),
         Source("encoder", "Encoder", chosen, encoder),
     ]
 
 
-def made(places: Places, run: Run) -> list[Made]:
-    """Each table and drawing of the page that the run has, in the page's order.
+def made(files: RunFiles, run: Run) -> list[Made]:
+    """Return each table and drawing of the page that the run has, in the page's order.
 
     Raises:
         FileFormatError: a file cannot be read.
@@ -114,7 +114,7 @@ def made(places: Places, run: Run) -> list[Made]:
     entries = {"retrieval": _key(run.retrieval, "r10"), "semantics": _key(run.semantics, "pearson", "accuracy")}
     found = []
     for key, name, reached, shown in TABLES:
-        path = _path(places, shown)
+        path = _path(files, shown)
         if path.exists():
             entry = entries.get(key)
             command = f"sightword audit {shown}:{entry}" if entry else f"sightword audit {shown}"
@@ -123,13 +123,13 @@ def made(places: Places, run: Run) -> list[Made]:
     return found
 
 
-def _path(places: Places, shown: str) -> Path:
-    """Where a file of the project lies in this run."""
+def _path(files: RunFiles, shown: str) -> Path:
+    """Return the path of a project's file in this run."""
     folder, _, name = shown.rpartition("/")
     top, _, below = folder.partition("/")
     if top == "data":
-        return places.top if below == "retrieval" else places.pairs / name
-    return {"metrics": places.metrics, "plots": places.plots, "models": places.encoder.parent}[top] / below / name
+        return files.top if below == "retrieval" else files.pairs / name
+    return {"metrics": files.metrics, "plots": files.plots, "models": files.encoder.parent}[top] / below / name
 
 
 def _protocols(run: Run) -> list[tuple[str, str]]:
@@ -147,7 +147,9 @@ def _tasks(run: Run) -> list[tuple[str, str]]:
 
 
 def _key(values: Mapping[str, Any], *last: str) -> str:
-    """The first entry of a metrics file with one of these names, its keys joined by dots; empty where there is none."""
+    """Return the first entry of a metrics file with one of these names, as keys joined by dots; empty without such an
+    entry.
+    """
     for key, value in values.items():
         if key in last and is_number(value):
             return key

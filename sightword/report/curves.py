@@ -1,4 +1,4 @@
-"""The curves of a training run, drawn from its tables."""
+"""Draws the curves of a training run from its tables."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sightword.report.plots import Marks
 DIRECTIONS = {"caption_to_image": "from caption to picture", "image_to_caption": "from picture to captions"}
 
 FIGURE_4 = "Figure 4: "
-"""What the drawings over all kept epochs are in Merkx & Frank (2019)."""
+"""The label of drawings over all kept epochs, which correspond to Figure 4 of Merkx & Frank (2019)."""
 
 
 def draw(run: Run) -> list[tuple[str, Drawing]]:
-    """Return captions and drawings of the run's curves; curves without points are omitted."""
+    """Return captions and drawings of the run's curves, without empty ones."""
     found = []
     marks = snapshots(run)
     for name, label in (("loss", "Loss"), ("learning_rate", "Learning rate")):
@@ -29,7 +29,7 @@ def draw(run: Run) -> list[tuple[str, Drawing]]:
         if steps:
             title = f"{label} over {len(steps):,} steps, from {values[0]:.3g} to {values[-1]:.3g}"
             epochs = run.train.get("epochs")
-            # All epochs have as many steps, and the last step is the training's last.
+            # All epochs have the same number of steps, and the table ends with the last step.
             in_steps = marks.scaled(steps[-1] / epochs) if is_number(epochs) and epochs > 0 else Marks()
             drawing = plots.curve(name, steps, values, xlabel="step", ylabel=label.lower(), title=title, marks=in_steps)
             found.append((label, drawing))
@@ -41,7 +41,7 @@ def draw(run: Run) -> list[tuple[str, Drawing]]:
 
 
 def snapshots(run: Run) -> Marks:
-    """The epochs whose snapshots were kept, where the parameters tell them, and of those in the encoder."""
+    """Return the epochs of kept snapshots, as far as the parameters determine them, and of those in the encoder."""
     listed = run.description.get("epochs")
     chosen = [float(epoch) for epoch in listed if is_number(epoch)] if isinstance(listed, list) else []
     epochs, cycle = run.train.get("epochs"), run.training.get("cycle")
@@ -50,7 +50,7 @@ def snapshots(run: Run) -> Marks:
         cycle = 1
     if isinstance(epochs, int) and isinstance(cycle, int) and cycle > 0:
         kept = [float(epoch) for epoch in range(cycle, epochs + 1, cycle)]
-    # What the training counted decides; averaged weights or a schedule in steps may keep others.
+    # The recorded count decides, since averaged weights or a schedule in steps may keep other epochs.
     return Marks(kept if len(kept) == run.train.get("snapshots") else (), chosen)
 
 
@@ -77,7 +77,7 @@ def _recall(columns: Columns, marks: Marks) -> list[tuple[str, Drawing]]:
 
 
 def _epochs(columns: Columns, marks: Marks) -> list[tuple[str, Drawing]]:
-    """Draw the scores of each kept epoch alone: recall and sentence similarity, then each task."""
+    """Draw the scores of each kept epoch's encoder: recall with sentence similarity, then each task."""
     where = "plots/epochs/epochs.tsv"
     epochs = numbers(columns, "epoch", where=where)
     fixed = {

@@ -1,9 +1,8 @@
-"""How drawings become bytes: as SVG that stands inside the page, and as SVG and PNG files for papers.
+"""Turns drawings into bytes: SVG inside the page, and SVG and PNG files for papers.
 
-In the page, text, axes and grid take the page's own text colour, and the data colours
-that the page may lighten, so that one drawing reads well on a light and on a dark page.
-They are those of Okabe and Ito (Color Universal Design, 2008), which colour-blind readers
-tell apart. The same numbers give the same bytes: no dates, no random ids.
+In the page, text, axes and grid take the page's text colour, and the page may lighten the data colours, so that a
+drawing reads well on a light and on a dark page. The data colours are those of Okabe and Ito (Color Universal Design,
+2008), for colour-blind readers. The same numbers give the same bytes: no dates, no random ids.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from PIL import Image
 
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#7f7f7f"
 INK = "#010203"
-"""Stands for the page's text colour until the drawing is finished."""
+"""A placeholder for the page's text colour until the drawing is finished."""
 WIDTH = 4.6
-"""Inches; about the width of a phone, so that letters stay readable there."""
+"""The width in inches, about that of a phone, so that letters stay readable there."""
 DOTS = 150
-"""Dots an inch of a PNG file."""
+"""Dots per inch of a PNG file."""
 COLOURS = 256
 """Colours in a PNG file: enough for smooth edges, at half of the bytes."""
 
@@ -56,7 +55,7 @@ STYLE = {
 
 @dataclass(frozen=True)
 class Spanned:
-    """A value with its interval, and the row of the drawing it stands in."""
+    """A value with its interval, in one row of the drawing."""
 
     row: float
     value: float
@@ -65,13 +64,13 @@ class Spanned:
 
 
 def draw_spanned(axes: Any, points: Sequence[Spanned], look: tuple[str, str, float], *, label: str) -> None:
-    """Draw values with their intervals, one above the other; nothing where there are none.
+    """Draw values with their intervals, one above the other.
 
     Args:
-        axes: of the drawing.
-        points: the values.
-        look: colour, marker and its size in points.
-        label: what the legend calls them.
+        axes: the axes of the drawing.
+        points: the values; an empty list draws nothing.
+        look: colour, marker and marker size in points.
+        label: the label in the legend.
     """
     if points:
         colour, marker, size = look
@@ -84,10 +83,10 @@ def draw_spanned(axes: Any, points: Sequence[Spanned], look: tuple[str, str, flo
 
 @contextmanager
 def drawing_style(name: str) -> Iterator[None]:
-    """Matplotlib's defaults with :data:`STYLE`, whatever the user's own settings are.
+    """Apply Matplotlib's defaults with :data:`STYLE`, whatever the user's own settings are.
 
     Args:
-        name: the drawing's; its ids depend on it.
+        name: the name of the drawing, on which its ids depend.
     """
     with style.context(["default", {**STYLE, "svg.hashsalt": f"sightword {name}"}]):
         yield
@@ -98,9 +97,9 @@ class Drawing:
     """A finished drawing.
 
     Attributes:
-        name: tells its ids from the others' in the page, and names its files.
-        title: what a screen reader says.
-        figure: drawn within :func:`drawing_style`.
+        name: the prefix of its ids in the page, and the name of its files.
+        title: the text for screen readers.
+        figure: a figure drawn within :func:`drawing_style`.
     """
 
     name: str
@@ -108,7 +107,7 @@ class Drawing:
     figure: Figure
 
     def in_page(self) -> str:
-        """The markup of one ``svg`` element that fits any page and any width."""
+        """Return the markup of one ``svg`` element that fits any page and any width."""
         text = self._saved(transparent=True)
         text = text[text.index("<svg") :].strip()
         text = re.sub(r"\s*<(metadata|style)\b.*?</\1>", "", text, flags=re.DOTALL)
@@ -125,12 +124,12 @@ class Drawing:
         return text.replace("<svg", f'<svg role="img" aria-label="{html.escape(self.title)}"', 1)
 
     def svg(self) -> str:
-        """The text of an SVG file, on white."""
+        """Return the text of an SVG file, on white."""
         text = self._saved(transparent=False).replace(INK, "#000000")
         return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
     def png(self) -> bytes:
-        """A PNG file, on white."""
+        """Return the bytes of a PNG file, on white."""
         buffer = io.BytesIO()
         with drawing_style(self.name):
             self.figure.savefig(buffer, format="png", dpi=DOTS, metadata={"Software": None})
@@ -148,7 +147,7 @@ class Drawing:
 
 
 def _short(path: str) -> str:
-    """A path with a hundredth of a point as its finest step; a line that leads nowhere is a dot, and stays one."""
+    """Round a path to hundredths of a point; a line of length 0 becomes a dot."""
     path = re.sub(r"-?\d+\.\d+", lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."), path)
     path = re.sub(r"\s*\n\s*", " ", path.strip())
     return re.sub(r"M (\S+) (\S+) L \1 \2(?= M|$)", r"M\1 \2h.1", path)

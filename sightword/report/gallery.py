@@ -1,4 +1,4 @@
-"""The gallery: captions with the pictures they found, pictures with the captions they found."""
+"""The gallery: captions with their retrieved pictures, and pictures with their retrieved captions."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 TODO = "`dvc repro` makes it."
 OUTCOMES = ("first", "found", "missed")
-"""The right answer is first; it is among the listed answers; it is not."""
+"""The right answer came first, later in the list, or not in the list."""
 SHOWN = 5
-"""Captions shown for a picture; right ones further down are shown too."""
+"""The number of captions to show for a picture; right captions further down are shown too."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class Tile:
 
     Attributes:
         image_id: its id.
-        text: its first caption, to stand for it where there is no picture.
-        thumbnail: a data URI, or None where the resized pictures do not hold it.
-        position: 1 for the best answer; 0 where it is no answer.
-        right: whether it is the picture asked for.
+        text: its first caption, shown in place of a missing picture.
+        thumbnail: a data URI, or None without a resized picture.
+        position: 1 for the best answer; 0 for a picture that is not an answer.
+        right: whether it is the right answer.
     """
 
     image_id: str
@@ -43,7 +43,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class CaptionQuery:
-    """A caption with the pictures it found; ``truth`` is its own picture where it is not among them."""
+    """A caption with its retrieved pictures; ``truth`` is its own picture, if not among them."""
 
     text: str
     outcome: str
@@ -54,7 +54,7 @@ class CaptionQuery:
 
 @dataclass(frozen=True)
 class Answer:
-    """A caption in the gallery; ``position`` 0 where it is no answer."""
+    """A caption in the gallery; ``position`` is 0 for a caption that is not an answer."""
 
     text: str
     position: int
@@ -63,7 +63,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class PictureQuery:
-    """A picture with the captions it found; ``truth`` is one of its own where none of them is."""
+    """A picture with its retrieved captions; ``truth`` is one of its own captions, if none is among them."""
 
     picture: Tile
     outcome: str
@@ -74,15 +74,15 @@ class PictureQuery:
 
 @dataclass(frozen=True)
 class Gallery:
-    """All of it, with what is needed to speak of it.
+    """All queries of the gallery.
 
     Attributes:
-        split: the split it is from.
-        depth: how many answers to each query are known.
-        captions: captions asked.
-        pictures: pictures asked.
-        with_thumbnails: how many of the pictures named in it could be shown.
-        without_thumbnails: how many could not.
+        split: the split of the queries.
+        depth: the number of known answers to each query.
+        captions: the captions used as queries.
+        pictures: the pictures used as queries.
+        with_thumbnails: the number of pictures with a thumbnail.
+        without_thumbnails: the number of pictures without a thumbnail.
     """
 
     split: str
@@ -100,7 +100,7 @@ class Captions:
     Attributes:
         texts: (image_id, caption) -> text.
         first: image_id -> its first caption.
-        each: per split, how many captions each of its pictures has.
+        each: for each split, the number of captions of each picture.
     """
 
     texts: Mapping[tuple[str, int], str]
@@ -109,7 +109,7 @@ class Captions:
 
 
 def read_captions(path: Path, splits: list[str]) -> Captions:
-    """Read the captions of some splits.
+    """Read the captions of the given splits.
 
     Raises:
         FileFormatError: the file cannot be read.
@@ -140,14 +140,14 @@ def read_top(path: Path) -> pd.DataFrame:
 
 
 def build(top: pd.DataFrame, captions: Captions, resized: Path, *, number: int, thumbnail: int) -> Gallery:
-    """Build the gallery: choose queries and read their pictures.
+    """Choose queries and combine them with their answers and thumbnails.
 
     Args:
         top: from :func:`read_top`.
         captions: from :func:`read_captions`.
         resized: the folder of resized pictures.
         number: how many captions, and how many pictures, to show.
-        thumbnail: longest side of an answer's picture in pixels; a picture asked about is twice as large.
+        thumbnail: the longest side of an answer's picture in pixels; a query's picture is twice as large.
     """
     splits = sorted(set(top["split"]))
     split = headline_split(splits)
@@ -198,7 +198,7 @@ def build(top: pd.DataFrame, captions: Captions, resized: Path, *, number: int, 
 
 
 def some_texts(captions: Captions, shown: Gallery, number: int) -> list[str]:
-    """Captions to look into: those asked in the gallery, evenly over its outcomes, then others by a hash."""
+    """Return captions for the attention section: gallery queries, evenly over their outcomes, then others by a hash."""
     asked = list(dict.fromkeys(query.text for query in shown.captions))
     if len(asked) >= number:
         return [asked[place * len(asked) // number] for place in range(number)]
@@ -207,7 +207,7 @@ def some_texts(captions: Captions, shown: Gallery, number: int) -> list[str]:
 
 
 def first_right(rows: pd.DataFrame) -> dict[tuple[str, int], int]:
-    """Each query and the position of its first right answer, 0 where none of them is right."""
+    """Return each query with the position of its first right answer, or 0 without a right answer."""
     best: dict[tuple[str, int], int] = {}
     columns = (rows[name].tolist() for name in ("query_image", "query_caption", "position", "right"))
     for image, caption, position, right in zip(*columns, strict=True):
@@ -218,14 +218,14 @@ def first_right(rows: pd.DataFrame) -> dict[tuple[str, int], int]:
 
 
 def choose(ranks: Mapping[tuple[str, int], int], number: int) -> dict[tuple[str, int], int]:
-    """A fixed choice of queries that shows every outcome: a third of each, as far as there are enough.
+    """Choose queries deterministically: a third of each outcome, as far as possible.
 
-    Within an outcome the order is by a hash of the query, so that no one picks; a
-    picture is asked about once, as long as there are others.
+    Within an outcome a hash of the query sets the order, so that nobody picks; a picture is used once, as long as there
+    are others.
 
     Args:
         ranks: from :func:`first_right`.
-        number: how many to choose.
+        number: the number of queries to choose.
 
     Returns:
         The chosen queries with their ranks, by outcome.
@@ -248,10 +248,10 @@ def choose(ranks: Mapping[tuple[str, int], int], number: int) -> dict[tuple[str,
 
 
 def outcome(rank: int) -> str:
-    """One of :data:`OUTCOMES` for the position of the first right answer (0: none)."""
+    """Return the name in :data:`OUTCOMES` for the position of the first right answer (0: none)."""
     return "missed" if rank == 0 else "first" if rank == 1 else "found"
 
 
 def by_hash(query: tuple[str, int]) -> str:
-    """Return the key of a pseudo-random order: a hash of the query."""
+    """Return a hash, for an order that nobody chose."""
     return hashlib.sha256(f"{query[0]}\n{query[1]}".encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""The inputs of the report, read from files and checked: metrics, curves, the encoder's description."""
+"""Reads and checks the inputs of the report: metrics, curves, the encoder's description."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Columns = dict[str, list[str]]
 
 
 @dataclass(frozen=True)
-class Places:
-    """The paths of the earlier stages' results."""
+class RunFiles:
+    """The files and folders of earlier stages."""
 
     dropped: Path
-    """What the corpus left out, a Parquet file."""
+    """The records dropped from the corpus, a Parquet file."""
     captions: Path
     """The captions with their splits, a Parquet file."""
     resized: Path
@@ -33,7 +33,7 @@ class Places:
     top: Path
     """The best answers to each query, a Parquet file."""
     pairs: Path
-    """The folder of the score of every sentence pair, and of the worst ones."""
+    """The folder of every sentence pair's score, and of the worst pairs."""
     metrics: Path
     """The folder of train, select, retrieval and semantics.json."""
     encoder: Path
@@ -47,17 +47,17 @@ class Run:
     """The numbers of one run.
 
     Attributes:
-        description: ``encoder.json``: how the encoder was trained, on which features.
-        vocabulary: how many tokens it knows.
-        train: what the training says of itself, flat.
-        select: what the selection says of itself, flat.
-        retrieval: per split, protocol and direction, as in ``metrics/retrieval.json``.
-        semantics: per data set, as in ``metrics/semantics.json``.
-        unit: what its tokens are, ``character`` or ``word``.
-        curves: the columns of ``plots/train/NAME.tsv`` by NAME; those that are absent are left out.
-        epochs: the columns of ``plots/epochs/epochs.tsv``; none where it is absent.
-        dropped: what the corpus left out, ``picture`` and ``caption``, each a count for each reason.
-        rejects: the resized pictures' rejects, a count for each reason.
+        description: ``encoder.json``: the training parameters and features of the encoder.
+        vocabulary: the number of tokens.
+        train: the metrics of training, flat.
+        select: the metrics of the selection, flat.
+        retrieval: ``metrics/retrieval.json``, by split, protocol and direction.
+        semantics: ``metrics/semantics.json``, by data set.
+        unit: the kind of token, ``character`` or ``word``.
+        curves: the columns of each existing ``plots/train/NAME.tsv``, by NAME.
+        epochs: the columns of ``plots/epochs/epochs.tsv``; empty without the file.
+        dropped: the counts of dropped records by kind (``picture`` or ``caption``) and reason.
+        rejects: the counts of rejected pictures by reason.
     """
 
     description: Mapping[str, Any]
@@ -74,40 +74,40 @@ class Run:
 
     @property
     def features(self) -> Mapping[str, Any]:
-        """The attributes of the features the encoder was trained on; JSON in them is opened."""
+        """Return the attributes of the encoder's training features, with embedded JSON parsed."""
         return {key: _opened(value) for key, value in _object(self.description.get("features")).items()}
 
     @property
     def training(self) -> Mapping[str, Any]:
-        """The parameters the encoder was trained with."""
+        """Return the encoder's training parameters."""
         return _object(self.description.get("training"))
 
 
-def read_run(places: Places) -> Run:
+def read_run(files: RunFiles) -> Run:
     """Read a run's numbers.
 
     Raises:
         FileFormatError: a file is missing, damaged, or of another form; the message names it.
     """
     metrics = {
-        name: _read_object(places.metrics / f"{name}.json") for name in ("train", "select", "retrieval", "semantics")
+        name: _read_object(files.metrics / f"{name}.json") for name in ("train", "select", "retrieval", "semantics")
     }
     curves = {}
     for name in ("loss", "learning_rate", "recall"):
-        path = places.plots / "train" / f"{name}.tsv"
+        path = files.plots / "train" / f"{name}.tsv"
         if path.exists():
             curves[name] = read_tsv(path)
-    epochs = places.plots / "epochs" / "epochs.tsv"
-    vocabulary = _read_object(places.encoder / "vocabulary.json")
-    left_out = _columns(places.dropped, "reason", "kind")
+    epochs = files.plots / "epochs" / "epochs.tsv"
+    vocabulary = _read_object(files.encoder / "vocabulary.json")
+    left_out = _columns(files.dropped, "reason", "kind")
     return Run(
-        description=_read_object(places.encoder / "encoder.json"),
+        description=_read_object(files.encoder / "encoder.json"),
         vocabulary=len(vocabulary.get("tokens", ())),
         unit=str(vocabulary.get("unit", "character")),
         curves=curves,
         epochs=read_tsv(epochs) if epochs.exists() else {},
         dropped={kind: _count(reason for reason, of in left_out if of == kind) for kind in ("picture", "caption")},
-        rejects=_count(reason for (reason,) in _columns(places.resized / "rejects.parquet", "reason")),
+        rejects=_count(reason for (reason,) in _columns(files.resized / "rejects.parquet", "reason")),
         **metrics,
     )
 
@@ -116,7 +116,7 @@ def read_tsv(path: Path) -> Columns:
     """Read a table of tab-separated columns with a header row; cells with quotes or line ends in them are quoted.
 
     Raises:
-        FileFormatError: no header, or a row with more or fewer cells than it.
+        FileFormatError: the header is missing, or a row has another number of cells.
     """
     lines = csv.reader(io.StringIO(read_text(path, todo=TODO), newline=""), delimiter="\t")
     names = next(lines, [])
@@ -135,10 +135,10 @@ def read_tsv(path: Path) -> Columns:
 
 
 def numbers(columns: Columns, name: str, *, where: str, blanks: bool = False) -> list[float]:
-    """A column as floats; with ``blanks`` an empty cell is NaN.
+    """Return a column as floats; with ``blanks`` an empty cell is NaN.
 
     Raises:
-        FileFormatError: no such column, or a cell that is no number.
+        FileFormatError: the column is missing, or a cell is not a number.
     """
     try:
         return [math.nan if blanks and not cell else float(cell) for cell in texts(columns, name, where=where)]
@@ -147,10 +147,10 @@ def numbers(columns: Columns, name: str, *, where: str, blanks: bool = False) ->
 
 
 def texts(columns: Columns, name: str, *, where: str) -> list[str]:
-    """A column as it stands.
+    """Return the cells of a column.
 
     Raises:
-        FileFormatError: no such column.
+        FileFormatError: the column is missing.
     """
     if name not in columns:
         raise FileFormatError(f"has no column {name}", where=where, expected=", ".join(columns), todo=TODO)
@@ -165,7 +165,7 @@ def _read_object(path: Path) -> Mapping[str, Any]:
 
 
 def _columns(path: Path, *names: str) -> list[tuple[str, ...]]:
-    """Rows of some columns; none where there is no such table."""
+    """Return the rows of some columns; an empty list without the table."""
     if not path.exists():
         return []
     table = read_table(path, names, todo=TODO)

@@ -1,4 +1,4 @@
-"""Notes at the top of the page: every fall-back of the run."""
+"""Warns the reader first: every fallback of the run, in plain sentences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sightword.report.number_formats import counted, is_number
 
 @dataclass(frozen=True)
 class Note:
-    """A note; ``serious`` if the scores cannot be compared with published ones for this reason."""
+    """One warning; ``serious`` if it makes the numbers incomparable with published ones."""
 
     head: str
     text: str
@@ -24,15 +24,15 @@ class Note:
 
 
 def notes(run: Run, gallery: Gallery) -> list[Note]:
-    """List the fall-backs, the most serious first."""
+    """Return the warnings, the most serious first."""
     found = []
     features = run.features
     if random_weights(features):
         found.append(
             Note(
                 DEMONSTRATION,
-                "The image network was never trained, so its features are arbitrary, but fixed. "
-                "The run shows that every part works; its scores say nothing about the method.",
+                "The image network was never trained, so its features are arbitrary though fixed. "
+                "The run shows that every part works; its numbers are no evidence about the method.",
                 serious=True,
             )
         )
@@ -40,15 +40,15 @@ def notes(run: Run, gallery: Gallery) -> list[Note]:
         found.append(
             Note(
                 "Precomputed features",
-                "The features were computed elsewhere: " + origin(features),
+                "The features were computed elsewhere and are used unchanged: " + origin(features),
             )
         )
     if run.rejects:
-        rejected = _reasons(run.rejects, "picture")
-        found.append(Note("Skipped pictures", f"Rejected pictures are not in any score: {rejected}."))
+        summary = _reasons(run.rejects, "picture")
+        found.append(Note("Skipped pictures", f"Unusable pictures are in none of the numbers: {summary}."))
     lost = run.train.get("rejected_pictures")
     if not run.rejects and is_number(lost) and lost > 0:
-        found.append(Note("Pictures without features", f"{counted(int(lost), 'picture')}, not in any score."))
+        found.append(Note("Pictures without features", f"{lost:,} of them, which are in none of the numbers."))
     left_out = [_reasons(counts, kind) for kind, counts in run.dropped.items() if counts]
     if left_out:
         found.append(Note("Left out of the corpus", "; ".join(left_out) + "."))
@@ -62,7 +62,7 @@ def notes(run: Run, gallery: Gallery) -> list[Note]:
         )
     missing = semantics_table.missing(run.semantics)
     if missing:
-        found.append(Note("Missing data sets", f"No scores on {', '.join(missing)}."))
+        found.append(Note("Missing data sets", f"Not evaluated on {', '.join(missing)}."))
     skipped = retrieval_table.skipped(run.retrieval)
     if skipped:
         found.append(Note("Skipped protocols", "; ".join(skipped) + "."))
@@ -75,24 +75,24 @@ def notes(run: Run, gallery: Gallery) -> list[Note]:
     if gallery.without_thumbnails:
         found.append(Note("No pictures to show", why_no_pictures(run, gallery)))
     if run.train.get("device") == "cpu":
-        found.append(Note("CPU", "Trained on a CPU; a GPU rounds differently and gives slightly different scores."))
+        found.append(Note("CPU", "Trained on a CPU; a GPU rounds differently and ends at slightly different scores."))
     return found
 
 
 def is_precomputed(features: Mapping[str, Any]) -> bool:
-    """Return whether the features were precomputed."""
+    """Return whether the features were computed elsewhere."""
     return "precomputed" in f"{features.get('origin', '')} {features.get('weights', '')}".lower()
 
 
 def origin(features: Mapping[str, Any]) -> str:
-    """Describe the origin of precomputed features, without the hash, which is in the chain."""
+    """Return the recorded origin of precomputed features, without hashes."""
     words = str(features.get("origin") or "of unknown origin").removeprefix("precomputed").lstrip(": ")
     words = re.sub(r" \(sha256 [0-9a-f]{64}\)", "", words)
     return (words or "of unknown origin").rstrip(".") + "."
 
 
 def why_no_pictures(run: Run, gallery: Gallery) -> str:
-    """Explain why the gallery shows words instead of pictures."""
+    """Return the reason why the gallery shows text instead of some pictures."""
     total = gallery.with_thumbnails + gallery.without_thumbnails
     share = "none" if not gallery.with_thumbnails else f"{gallery.with_thumbnails} of the {total}"
     why = (
@@ -100,10 +100,12 @@ def why_no_pictures(run: Run, gallery: Gallery) -> str:
         if is_precomputed(run.features)
         else "the others were not resized"
     )
-    return f"Of the pictures in the gallery, {share} can be shown ({why}); the gallery shows ids and captions instead."
+    return (
+        f"The resized pictures include {share} of the gallery's pictures ({why}); ids and captions replace the others."
+    )
 
 
 def _reasons(counts: Mapping[str, int], kind: str) -> str:
-    """``3 pictures (1 empty, 2 truncated)``."""
+    """Return a summary such as ``3 pictures (1 empty, 2 truncated)``."""
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts.items())
     return f"{counted(sum(counts.values()), kind)} ({reasons})"

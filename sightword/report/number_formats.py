@@ -1,4 +1,4 @@
-"""Formats of numbers on the page."""
+"""Formats the numbers on the page."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ NONE = "–"
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether ``value`` is a finite int or float, and no truth value."""
+    """Return whether ``value`` is a finite int or float, and not a bool."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def percent(value: object) -> str:
-    """A recall: one decimal, as papers print it."""
+    """Format a recall with one decimal, as papers do."""
     return f"{value:.1f}" if is_number(value) else NONE
 
 
 def correlation(value: object) -> str:
-    """A correlation: three decimals."""
+    """Format a correlation with three decimals."""
     return f"{value:.3f}" if is_number(value) else NONE
 
 
 def share(value: object) -> str:
-    """A share between 0 and 1 as percent."""
+    """Format a share between 0 and 1 as percent."""
     return f"{100 * value:.1f} %" if is_number(value) else NONE
 
 
 def count(value: object) -> str:
-    """A count, in groups of three digits."""
+    """Format a count in groups of three digits."""
     return f"{value:,}" if is_number(value) else NONE
 
 
 def counted(number: int, one: str) -> str:
-    """A count with its noun: ``1 picture``, ``2,000 pictures``."""
+    """Format a count with its noun: ``1 picture``, ``2,000 pictures``."""
     return f"{number:,} {one}" + ("" if number == 1 else "s")
 
 
 def plain(value: object) -> str:
-    """Any value of a parameter or metric, as a person would write it."""
+    """Format the value of any parameter or metric for reading."""
     if value is None:
         return "none"
     if value == "":
@@ -57,7 +57,7 @@ def plain(value: object) -> str:
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Nested values as ``a.b`` -> text, in the order they have; without hashes, which mean nothing to a reader."""
+    """Flatten nested values to ``a.b`` -> text, in order and without hashes, which do not help a reader."""
     found: dict[str, str] = {}
     for key, value in values.items():
         if key.endswith(("sha256", "md5", "checksum")):

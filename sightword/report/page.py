@@ -1,4 +1,4 @@
-"""The page: one HTML file, readable without a network, other files or scripts."""
+"""Writes the report page: one HTML file that needs no network, no other file, and no script for reading."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from sightword.report import (
     sentence_pairs,
 )
 from sightword.report.drawing import Drawing
-from sightword.report.inputs import Places, Run, read_run
+from sightword.report.inputs import Run, RunFiles, read_run
 from sightword.report.settings import ReportSettings
 from sightword.report.summary import headline_split, summary
 
 
 @dataclass(frozen=True)
 class Made:
-    """What was written.
+    """The result of :func:`write`.
 
     Attributes:
-        size: bytes.
-        pictures: thumbnails in the page.
-        notes: the heads of what is said first.
-        summary: the few numbers that runs are compared by.
+        size: the page's size in bytes.
+        pictures: the number of thumbnails.
+        notes: the heads of the warnings.
+        summary: the few numbers for comparing runs.
     """
 
     size: int
@@ -53,14 +53,14 @@ class Made:
 
 @dataclass(frozen=True)
 class Contents:
-    """What the page shows besides the run's numbers.
+    """The contents of the page besides the run's numbers.
 
     Attributes:
-        captions_each: per split, how many captions each picture has.
+        captions_each: for each split, the number of captions of each picture.
         gallery: the gallery.
         pairs: the sentence pairs.
-        attended: captions with their attention; None where the encoder pools in another way.
-        sources: what tables were made from.
+        attended: captions with their attention; None for an encoder with another pooling.
+        sources: the sources of the tables.
         made: the tables and drawings.
     """
 
@@ -72,66 +72,66 @@ class Contents:
     made: list[chain.Made]
 
 
-def write(places: Places, settings: ReportSettings, path: Path, plots_folder: Path | None = None) -> Made:
-    """Read a run, write its page.
+def write(files: RunFiles, settings: ReportSettings, path: Path, plots_folder: Path | None = None) -> Made:
+    """Read a run and write its page.
 
     Args:
-        places: the run's files.
-        settings: how the page looks.
+        files: the run's files.
+        settings: the page's settings.
         path: the page.
-        plots_folder: where the drawings go as SVG and PNG files, if anywhere; what it held is replaced.
+        plots_folder: the folder for the drawings as SVG and PNG files, which is replaced; None writes no files.
 
     Raises:
         FileFormatError: one of the run's files is missing, damaged, or of another form.
         EncoderError: the encoder is damaged.
         ReportError: a picture cannot be shown.
     """
-    run = read_run(places)
-    top = gallery.read_top(places.top)
+    run = read_run(files)
+    top = gallery.read_top(files.top)
     splits = sorted({*top["split"], *run.retrieval})
-    captions = gallery.read_captions(places.captions, splits)
-    shown = gallery.build(top, captions, places.resized, number=settings.gallery, thumbnail=settings.thumbnail)
+    captions = gallery.read_captions(files.captions, splits)
+    shown = gallery.build(top, captions, files.resized, number=settings.gallery, thumbnail=settings.thumbnail)
     contents = Contents(
         captions.each,
         shown,
         sentence_pairs.read(
-            places.pairs,
-            places.plots / "semantics",
+            files.pairs,
+            files.plots / "semantics",
             points=settings.points,
             worst=settings.worst,
             with_published=settings.published,
         ),
-        _attended(places, gallery.some_texts(captions, shown, settings.attention)),
-        chain.sources(places, run),
-        chain.made(places, run),
+        _attended(files, gallery.some_texts(captions, shown, settings.attention)),
+        chain.sources(files, run),
+        chain.made(files, run),
     )
-    said = notes.notes(run, shown)
+    remarks = notes.notes(run, shown)
     drawings = _drawings(run, contents)
-    text = render(run, contents, drawings, said, settings)
+    text = render(run, contents, drawings, remarks, settings)
     if plots_folder is not None:
         with atomic_folder(plots_folder) as folder:
             for _, drawing in drawings:
                 (folder / f"{drawing.name}.svg").write_text(drawing.svg(), "utf-8")
                 (folder / f"{drawing.name}.png").write_bytes(drawing.png())
     write_text(path, text)
-    return Made(len(text.encode()), shown.with_thumbnails, [note.head for note in said], summary(run))
+    return Made(len(text.encode()), shown.with_thumbnails, [note.head for note in remarks], summary(run))
 
 
 def render(
     run: Run,
     contents: Contents,
     drawings: list[tuple[str, Drawing]],
-    said: list[notes.Note],
+    remarks: list[notes.Note],
     settings: ReportSettings,
 ) -> str:
-    """The page's text.
+    """Return the page's text.
 
     Args:
         run: the numbers.
-        contents: what is shown besides them.
-        drawings: with their captions; those named as in ``page.html`` have their places, all others are curves.
-        said: what stands first.
-        settings: how it looks.
+        contents: the contents besides them.
+        drawings: drawings with captions; those named in ``page.html`` have fixed places, all others are curves.
+        remarks: the warnings at the top.
+        settings: the page's settings.
     """
     room = resources.files("sightword.report")
     environment = jinja2.Environment(
@@ -152,7 +152,7 @@ def render(
         style=Markup(room.joinpath("page.css").read_text("utf-8")),  # noqa: S704 - our own file
         script=Markup(script),  # noqa: S704 - our own file
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),
-        notes=said,
+        notes=remarks,
         headlines=_headlines(run, contents.captions_each),
         story=_story(run),
         retrieval=_by_protocol(
@@ -178,7 +178,7 @@ def render(
 
 
 def _drawings(run: Run, contents: Contents) -> list[tuple[str, Drawing]]:
-    """Make every drawing for which the run has numbers, with its caption."""
+    """Return every drawing for which the run has numbers, with its caption."""
     found = []
     rows = semantics_table.intervals(run.semantics)
     pairs = contents.pairs
@@ -188,19 +188,19 @@ def _drawings(run: Run, contents: Contents) -> list[tuple[str, Drawing]]:
         found.append(("", semantic_plots.systems(pairs.systems)))
     if pairs.panels:
         found.append(("", semantic_plots.scatter(pairs.panels)))
-    if pairs.parts:
-        found.append(("", semantic_plots.breakdown(pairs.parts)))
+    if pairs.bins:
+        found.append(("", semantic_plots.breakdown(pairs.bins)))
     return found + curves.draw(run)
 
 
 def _is_shown(key: str, run: Run, contents: Contents) -> bool:
-    """Return whether the page has a table or drawing."""
+    """Return whether the page shows a table or drawing; training curves are shown if their files exist."""
     shown = {
         "retrieval": run.retrieval,
         "semantics": semantics_table.groups(run.semantics) or semantics_table.accuracies(run.semantics),
         "systems": contents.pairs.systems,
         "pairs": contents.pairs.panels,
-        "breakdown": contents.pairs.parts,
+        "breakdown": contents.pairs.bins,
         "worst": contents.pairs.worst,
         "gallery": contents.gallery.captions or contents.gallery.pictures,
         "attention": contents.attended,
@@ -208,17 +208,17 @@ def _is_shown(key: str, run: Run, contents: Contents) -> bool:
     return bool(shown.get(key, True))
 
 
-def _attended(places: Places, texts: list[str]) -> list[attention.Attended] | None:
-    """Compute the attention of the captions on the CPU, for equal bytes on every machine of a kind."""
+def _attended(files: RunFiles, texts: list[str]) -> list[attention.Attended] | None:
+    """Return the captions' attention, computed on a CPU, so that every machine draws the same."""
     if not texts:
         return []
     from sightword.encoder.sentence_encoder import SentenceEncoder
 
-    return attention.attend(SentenceEncoder.load(places.encoder, device="cpu"), texts)
+    return attention.attend(SentenceEncoder.load(files.encoder, device="cpu"), texts)
 
 
 def _headlines(run: Run, captions_each: Mapping[str, list[int]]) -> list[tuple[str, str, str]]:
-    """Return the headline scores: (value, name, context)."""
+    """Return the few numbers that sum up the run: (value, description, context)."""
     found = []
     split = headline_split(run.retrieval)
     scores = run.retrieval.get(split, {}).get("full", {})
@@ -249,7 +249,7 @@ def _headlines(run: Run, captions_each: Mapping[str, list[int]]) -> list[tuple[s
 
 
 def _story(run: Run) -> str:
-    """Describe the network and its training data in sentences."""
+    """Describe in sentences what was trained on what, as far as known."""
     train, features, training = run.train, run.features, run.training
     what = "A sentence encoder"
     kind = str(training.get("cell") or "").upper()
@@ -264,30 +264,30 @@ def _story(run: Run) -> str:
         sentence += f" of {pictures}"
     if epochs := _counted(train, "epochs"):
         sentence += f" in {epochs}"
-    sentence += ", reading characters and knowing no words" if run.unit == "character" else f", reading {run.unit}s"
+    sentence += ", reading characters without a list of words" if run.unit == "character" else f", reading {run.unit}s"
     if features.get("backbone"):
         sentence += f". It saw the pictures as features of {describe(features)}"
     elif notes.is_precomputed(features):
-        sentence += ". It saw the pictures as precomputed features"
+        sentence += ". It saw the pictures as features that were computed elsewhere"
     similarity = str(run.description.get("similarity", "cosine"))
     if similarity != "cosine":
         named = "the dot product" if similarity == "dot" else similarity.replace("_", " ")
         sentence += f". Captions and pictures are compared by {named}, two sentences by the cosine"
     members = run.select.get("members")
     if number_formats.is_number(members):
-        scored = "of one snapshot" if members == 1 else f"of the sum of {members} snapshots"
-        sentence += f". The scores are those {scored}, selected by recall on dev"
+        evaluated = "one snapshot" if members == 1 else f"the sum of {members} snapshots"
+        sentence += f". The scores are those of {evaluated} of the encoder, chosen by recall on the split dev"
     return sentence + "."
 
 
 def _counted(values: Mapping[str, Any], name: str) -> str:
-    """Format a count with its key as the noun; empty if unknown."""
+    """Return a count with its noun, taken from the key; empty for an unknown count."""
     value = values.get(name)
     return number_formats.counted(int(value), name.removesuffix("s")) if number_formats.is_number(value) else ""
 
 
 def _by_protocol(tables: list[retrieval_table.Table]) -> list[tuple[str, str, list[retrieval_table.Table]]]:
-    """Group the tables by split and protocol, in their order."""
+    """Group tables by split and protocol, in order."""
     found: dict[tuple[str, str], list[retrieval_table.Table]] = {}
     for table in tables:
         found.setdefault((table.split, table.protocol), []).append(table)
@@ -295,12 +295,12 @@ def _by_protocol(tables: list[retrieval_table.Table]) -> list[tuple[str, str, li
 
 
 def _describe(rows: list[plots.Interval]) -> str:
-    """Describe the drawing of correlations for screen readers."""
+    """Describe the drawing of correlations for a screen reader; the table has the numbers."""
     return f"Pearson r of {len(rows)} sets of sentence pairs with 95 % intervals; the numbers are in the table."
 
 
 def _facts(run: Run) -> list[tuple[str, dict[str, str]]]:
-    """List all facts of the run in tables of key and value."""
+    """Return all known facts about the run, as tables of key and value."""
     rest = {
         key: value
         for key, value in run.description.items()

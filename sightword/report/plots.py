@@ -1,4 +1,4 @@
-"""The report's drawings of training curves and of correlations."""
+"""Draws training curves and correlations."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from numpy.typing import NDArray
 from sightword.report.drawing import BLUE, GREEN, INK, ORANGE, WIDTH, Drawing, Spanned, draw_spanned, drawing_style
 
 POINTS = 300
-"""A curve with more points is drawn by the mean and the range of this many parts."""
+"""The largest number of points in a curve; longer curves are drawn by the mean and range of this many segments."""
 
 
 @dataclass(frozen=True)
 class Marks:
-    """Where on the x axis snapshots are.
+    """The snapshots' positions on the x axis.
 
     Attributes:
-        kept: all of them, drawn as ticks inside the lower edge.
-        chosen: those in the encoder, drawn as dashed lines.
+        kept: all snapshots, drawn as ticks inside the lower edge.
+        chosen: the snapshots in the encoder, drawn as dashed lines.
     """
 
     kept: Sequence[float] = ()
     chosen: Sequence[float] = ()
 
     def scaled(self, factor: float) -> Marks:
-        """The same on another x axis."""
+        """Return the marks scaled to another x axis."""
         return Marks([place * factor for place in self.kept], [place * factor for place in self.chosen])
 
 
@@ -41,7 +41,7 @@ class Interval:
 
     Attributes:
         label: the row's name.
-        group: the data set it belongs to.
+        group: the data set.
         value: the correlation.
         low: lower end of its 95 % interval.
         high: upper end.
@@ -66,21 +66,21 @@ def curve(
     title: str,
     marks: Marks = Marks(),
 ) -> Drawing:
-    """One line over steps or epochs; long ones by the mean and the range of their parts.
+    """Draw one line over steps or epochs; long lines by the mean and the range of segments.
 
     Args:
-        name: tells this drawing's ids from the others' in the page.
-        x: positions, ascending.
-        y: values, as many.
-        xlabel: what ``x`` counts.
-        ylabel: what ``y`` is.
-        title: what a screen reader says.
+        name: the prefix of the drawing's ids in the page.
+        x: ascending positions.
+        y: the value at each position.
+        xlabel: the label of the x axis.
+        ylabel: the label of the y axis.
+        title: the text for screen readers.
         marks: the snapshots' steps.
     """
     with drawing_style(name):
         figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
         axes = figure.add_subplot()
-        middle_x, middle, low, high = parts(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
+        middle_x, middle, low, high = segments(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
         if len(middle) < len(y):
             axes.fill_between(middle_x, low, high, color=BLUE, alpha=0.25, linewidth=0)
         axes.plot(middle_x, middle, color=BLUE, marker="o" if len(middle) == 1 else None)
@@ -92,7 +92,7 @@ def curve(
 
 
 LINES = 9
-"""The most lines that a drawing over epochs tells apart, by colour, marker and dashes."""
+"""The most distinguishable lines in a drawing over epochs, by colour, marker and dashes."""
 
 
 def epoch_curves(
@@ -104,14 +104,14 @@ def epoch_curves(
     title: str,
     marks: Marks = Marks(),
 ) -> Drawing:
-    """One line each for at most :data:`LINES` series over the epochs.
+    """Draw one line for each of at most :data:`LINES` series over the epochs.
 
     Args:
         name: as for :func:`curve`.
         epochs: the epochs.
         series: the value at each epoch, by label; NaN is left out.
-        ylabel: what the values are.
-        title: what a screen reader says.
+        ylabel: the label of the y axis.
+        title: the text for screen readers.
         marks: the snapshots' epochs.
     """
     with drawing_style(name):
@@ -132,12 +132,12 @@ def epoch_curves(
 
 
 def intervals(name: str, rows: Sequence[Interval], *, title: str) -> Drawing:
-    """Correlations as points with their 95 % intervals, grouped by data set.
+    """Draw correlations as points with their 95 % intervals, grouped by data set.
 
     Args:
         name: as for :func:`curve`.
-        rows: from top to bottom.
-        title: what a screen reader says.
+        rows: the rows from top to bottom.
+        title: the text for screen readers.
     """
     with drawing_style(name):
         places, position, group = [], 0.0, None
@@ -169,7 +169,7 @@ def intervals(name: str, rows: Sequence[Interval], *, title: str) -> Drawing:
 
 
 def _frame(axes: Any, x: Sequence[float], y: NDArray[np.float64]) -> None:
-    """Axes from 0 on, or below where a value is; room above the highest marker, and beside a single one."""
+    """Set the axes' limits: from 0 or below, with space above the highest marker and around a single point."""
     known = y[np.isfinite(y)]
     if len(known) and known.min() >= 0:
         axes.set_ylim(0, 1.07 * known.max() or 1.0)
@@ -186,8 +186,8 @@ def _mark(axes: Any, marks: Marks) -> None:
         axes.plot(marks.kept, [0.025] * len(marks.kept), "|", color=INK, markersize=6, transform=low_edge)
 
 
-def parts(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Mean position, mean, least and largest value of at most ``POINTS`` parts of a curve."""
+def segments(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return mean position, mean, least and largest value of at most ``POINTS`` segments of a curve."""
     if len(y) <= POINTS:
         return x, y, y, y
     cuts = np.linspace(0, len(y), POINTS + 1).astype(int)

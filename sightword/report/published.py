@@ -1,7 +1,7 @@
-"""Published retrieval results, to stand next to a run's own.
+"""Published retrieval results, for comparison with a run.
 
-Numbers are as printed in the papers: recall in percent, rounded by their authors.
-They hold for the data set named and its number of candidates, and for no other.
+The numbers are as printed in the papers: recall in percent, rounded by their authors. They hold only for the named data
+set and its number of candidates.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Direction:
-    """Scores of one direction; what a paper does not give is None."""
+    """Scores of one direction; None for unreported scores."""
 
     r1: float | None
     r5: float | None
@@ -22,11 +22,11 @@ class Direction:
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """One system on one test set; a system without a name of its own goes by its paper's."""
+    """One system on one test set; a system without a name has the name of its paper."""
 
     system: str
     data: str
-    """Test set, with the number of pictures where the field uses more than one."""
+    """The test set, with the number of pictures if several are in use."""
     source: str
     caption_to_image: Direction | None
     image_to_caption: Direction | None
@@ -90,8 +90,8 @@ ROWS = (
     ),
     PublishedRow("Kiela 2018", "COCO 5k", "Kiela 2018", Direction(17.1, 43.0, 57.3, 8), Direction(27.1, 55.6, 70.0, 4)),
 )
-"""In the order of the data sets; the char-GRU first in each."""
+"""The rows by data set, with the char-GRU first in each."""
 
 _COCO = {"caption_to_image": 25_000, "image_to_caption": 5_000}
 QUERIES = {"Flickr8k": {"caption_to_image": 5_000, "image_to_caption": 1_000}, "COCO 1k": _COCO, "COCO 5k": _COCO}
-"""Queries of each test set by direction, five captions a picture; on COCO 1k those of all five folds."""
+"""Queries of each test set by direction, with five captions a picture; on COCO 1k the sum of all five folds."""

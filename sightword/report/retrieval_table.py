@@ -18,7 +18,7 @@ PROTOCOLS = {"full": "all pictures of the split", "five_fold_1k": "five folds of
 
 @dataclass(frozen=True)
 class Row:
-    """One system: its name, where its numbers are from, and (text, interval) of each column."""
+    """One system: its name, the source of its numbers, and (text, interval) of each column."""
 
     kind: str
     """``ours``, ``chance`` or ``published``."""
@@ -29,7 +29,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Block:
-    """Rows that belong together; ``published`` is the data set of published ones, empty for this run's."""
+    """A group of rows; ``published`` is the data set of published rows, or empty for this run's rows."""
 
     published: str
     rows: list[Row]
@@ -48,12 +48,12 @@ class Table:
 def tables(
     retrieval: Mapping[str, Any], captions_each: Mapping[str, Sequence[int]], *, with_published: bool
 ) -> list[Table]:
-    """Every table of ``metrics/retrieval.json``.
+    """Return every table of ``metrics/retrieval.json``.
 
     Args:
         retrieval: the metrics: split -> protocol -> direction -> scores.
-        captions_each: per split, how many captions each picture has; from it follows what chance reaches.
-        with_published: whether published rows stand below this run's.
+        captions_each: for each split, the number of captions of each picture, which determines the chance level.
+        with_published: whether to add published rows below this run's.
     """
     found = []
     for split, protocols in retrieval.items():
@@ -75,7 +75,7 @@ def tables(
 
 
 def skipped(retrieval: Mapping[str, Any]) -> list[str]:
-    """Each protocol that was left out, and why, in words."""
+    """Return each skipped protocol with the reason."""
     found = []
     for protocols in retrieval.values():
         reasons = protocols.get("skipped") if isinstance(protocols, Mapping) else None
@@ -85,14 +85,14 @@ def skipped(retrieval: Mapping[str, Any]) -> list[str]:
 
 
 def chance(direction: str, captions_each: Sequence[int], depth: int) -> float:
-    """Expected recall in percent of a random order of the candidates.
+    """Return the expected recall in percent of a random order of the candidates.
 
-    A caption finds its one picture with k / pictures; a picture finds at least one
-    of its m captions among all M with 1 - C(M - m, k) / C(M, k).
+    A caption finds its one picture with k / pictures; a picture finds at least one of its m captions among all M with 1
+    - C(M - m, k) / C(M, k).
 
     Args:
         direction: ``caption_to_image`` or ``image_to_caption``.
-        captions_each: how many captions each picture has.
+        captions_each: the number of captions of each picture.
         depth: k.
     """
     if direction == "caption_to_image":
@@ -111,12 +111,12 @@ def _ours(scores: Mapping[str, Any]) -> Row:
         cells.append((percent(scores.get(depth)), f"± {percent(half)}" if is_number(half) else ""))
     cells.append(_ranks(scores.get("median_rank"), scores.get("mean_rank")))
     queries = scores.get("queries")
-    told = "" if not is_number(queries) else "1 query" if queries == 1 else f"{queries:,} queries"
-    return Row("ours", "This run", told, cells)
+    queries_text = "" if not is_number(queries) else "1 query" if queries == 1 else f"{queries:,} queries"
+    return Row("ours", "This run", queries_text, cells)
 
 
 def _ranks(median: object, mean: object) -> tuple[str, str]:
-    """The median rank, the mean one below it."""
+    """Return the median rank, and the mean rank for the line below."""
     return plain(median) if is_number(median) else NONE, f"mean {percent(mean)}" if is_number(mean) else ""
 
 

@@ -1,4 +1,4 @@
-"""The report's drawings of semantic scores: published systems, scatter plots, errors by length and overlap."""
+"""Draws semantic scores: comparison with published systems, scatter plots, disagreement by range."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from sightword.report.drawing import (
     drawing_style,
 )
 from sightword.report.number_formats import counted
-from sightword.report.sentence_pairs import Panel, Part
+from sightword.report.sentence_pairs import Bin, Panel
 from sightword.semantics.published import Score
 
-LOOKS = ((BLUE, "o", 5.0), (ORANGE, "s", 3.6), (GREEN, "^", 4.0), (GREY, "D", 3.0))
+MARKERS = ((BLUE, "o", 5.0), (ORANGE, "s", 3.6), (GREEN, "^", 4.0), (GREY, "D", 3.0))
 """Colour, marker and size of each system."""
 FEW = 30
 """A mean over fewer pairs is pale."""
@@ -34,16 +34,16 @@ NOTHING = 1 / 3
 
 
 def systems(rows: Sequence[tuple[str, Mapping[str, Score]]]) -> Drawing:
-    """Figure 3 of Merkx & Frank (2019): Pearson's r of each subtask with its interval, systems beside each other.
+    """Draw Figure 3 of Merkx & Frank (2019): Pearson's r of each subtask with its interval, for several systems.
 
     Args:
-        rows: from top to bottom: a subtask, and what each of at most four systems reaches.
+        rows: subtasks from top to bottom, each with the scores of at most four systems.
     """
     names = list(dict.fromkeys(system for _, scores in rows for system in scores))
     with drawing_style("systems"):
         figure = Figure(figsize=(WIDTH, 0.9 + 0.3 * len(rows)), layout="constrained")
         axes = figure.add_subplot()
-        for number, (system, look) in enumerate(zip(names, LOOKS, strict=False)):
+        for number, (system, look) in enumerate(zip(names, MARKERS, strict=False)):
             offset = 0.2 * (number - (len(names) - 1) / 2)
             drawn = [(place + offset, scores[system]) for place, (_, scores) in enumerate(rows) if system in scores]
             draw_spanned(axes, [Spanned(row, one.r, one.low, one.high) for row, one in drawn], look, label=system)
@@ -62,7 +62,7 @@ def systems(rows: Sequence[tuple[str, Mapping[str, Score]]]) -> Drawing:
 
 
 def scatter(panels: Sequence[Panel]) -> Drawing:
-    """Cosine against gold score, a panel for each data set; orange where a sentence was seen in training."""
+    """Draw cosine against gold score in a panel for each data set; orange if a sentence was seen in training."""
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
     with drawing_style("scatter"):
@@ -80,15 +80,15 @@ def scatter(panels: Sequence[Panel]) -> Drawing:
             axes.margins(0.04)
         figure.supxlabel("human score", fontsize=9)
         figure.supylabel("cosine", fontsize=9)
-        told = ", ".join(
+        summary = ", ".join(
             f"{panel.task} {'none' if panel.pearson is None else format(panel.pearson, '.3f')}" for panel in panels
         )
-        return Drawing("scatter", f"Cosine against human score; Pearson's r over all pairs: {told}", figure)
+        return Drawing("scatter", f"Cosine against people's score; Pearson's r over all pairs: {summary}", figure)
 
 
-def breakdown(parts: Sequence[Part]) -> Drawing:
-    """Draw the mean rank differences by length and by overlap."""
-    groups = {by: [part for part in parts if part.by == by] for by in dict.fromkeys(part.by for part in parts)}
+def breakdown(bins: Sequence[Bin]) -> Drawing:
+    """Draw the rank differences by length and by overlap."""
+    groups = {by: [one for one in bins if one.by == by] for by in dict.fromkeys(one.by for one in bins)}
     labels = {"length": "words, mean of the two sentences", "overlap": "share of common words"}
     with drawing_style("breakdown"):
         sizes = [len(group) for group in groups.values()]
@@ -96,27 +96,27 @@ def breakdown(parts: Sequence[Part]) -> Drawing:
         grid: Any = figure.subplots(len(sizes), 1, squeeze=False, sharex=True, height_ratios=sizes)
         for axes, (by, group) in zip(grid.flat, groups.items(), strict=True):
             places = np.arange(len(group))
-            for place, part in enumerate(group):
-                axes.barh(place, part.difference, height=0.62, color=BLUE, alpha=1.0 if part.pairs >= FEW else 0.35)
+            for place, one in enumerate(group):
+                axes.barh(place, one.difference, height=0.62, color=BLUE, alpha=1.0 if one.pairs >= FEW else 0.35)
             axes.axvline(NOTHING, color=INK, alpha=0.6, linewidth=0.9, linestyle=(0, (3, 3)))
-            axes.set_yticks(places, [f"{part.range}  ({part.pairs:,})" for part in group])
+            axes.set_yticks(places, [f"{one.range}  ({one.pairs:,})" for one in group])
             axes.tick_params(axis="y", length=0, labelsize=8)
             axes.invert_yaxis()
             axes.grid(axis="y", visible=False)
             axes.set_title(f"by {labels.get(by, by)} (pairs)", loc="left", fontsize=9)
-        grid.flat[-1].set_xlim(0, max(0.36, *(1.03 * part.difference for part in parts)))
+        grid.flat[-1].set_xlim(0, max(0.36, *(1.03 * one.difference for one in bins)))
         grid.flat[-1].set_xlabel("mean difference of ranks, as a share of the pairs")
-        told = "; ".join(
-            f"{part.by} {part.range}: {part.difference:.3f} ({counted(part.pairs, 'pair')})" for part in parts
+        summary = "; ".join(
+            f"{one.by} {one.range}: {one.difference:.3f} ({counted(one.pairs, 'pair')})" for one in bins
         )
-        return Drawing("breakdown", f"Mean rank difference by {' and by '.join(groups)}: {told}", figure)
+        return Drawing("breakdown", f"Mean rank difference by {' and by '.join(groups)}: {summary}", figure)
 
 
 def _dots(axes: Any, x: NDArray[np.float64], y: NDArray[np.float64], colour: str) -> None:
-    """Draw dots as one path of very short lines with round ends, a tenth of the bytes of markers."""
+    """Draw dots as one path of very short lines with round ends, which takes a tenth of the bytes of markers."""
     gaps = np.full(len(x), np.nan)
     across = np.column_stack([x, x + 1e-6, gaps]).ravel()
     up = np.column_stack([y, y, gaps]).ravel()
     (line,) = axes.plot(across, up, color=colour, linewidth=2.2, alpha=0.6, solid_capstyle="round")
     line.get_path().should_simplify = False
-    line.set_snap(False)  # snapped to pixels, the lines would be gone
+    line.set_snap(False)  # snapping to pixels would remove the lines

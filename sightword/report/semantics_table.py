@@ -1,4 +1,4 @@
-"""The table of sentence similarity: each correlation with its interval and what was seen in training."""
+"""The table of sentence similarity: each correlation with its interval and the share seen in training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sightword.report.plots import Interval
 AGGREGATES = {"mean": "mean", "weighted_mean": "mean by pairs", "all": "all pairs as one"}
 PUBLISHED_SETS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSBenchmark", "SICKRelatedness")
 MUCH = 0.1
-"""A set with a larger share of its sentences seen in training is marked."""
+"""Sets with at least this share of sentences seen in training are marked."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class Row:
     spearman: str
     seen: str
     unseen: str
-    """Pearson on the pairs of which neither sentence was seen in training, where it was measured."""
+    """Pearson's r on the pairs without a sentence seen in training, if measured."""
     unseen_pairs: str
-    """How many those are; empty where they are all."""
+    """The number of such pairs; empty if all pairs are unseen."""
     much_seen: bool
     aggregate: bool
 
@@ -42,7 +42,7 @@ class Group:
 
 
 def groups(semantics: Mapping[str, Any]) -> list[Group]:
-    """The lines of ``metrics/semantics.json``, its data sets in their order; what holds no scores is left out."""
+    """Return the lines of ``metrics/semantics.json``, by data set and in order, without entries that hold no scores."""
     found = []
     for name, body in semantics.items():
         if not isinstance(body, Mapping):
@@ -67,7 +67,7 @@ class Accuracy:
 
 
 def accuracies(semantics: Mapping[str, Any]) -> list[Accuracy]:
-    """Return the classification tasks, in their order."""
+    """Return the tasks with accuracies, in order."""
     return [
         Accuracy(
             name,
@@ -82,19 +82,19 @@ def accuracies(semantics: Mapping[str, Any]) -> list[Accuracy]:
 
 
 def missing(semantics: Mapping[str, Any]) -> list[str]:
-    """Return the published and the requested data sets without scores in this run."""
+    """Return the published and requested data sets without a score in this run."""
     have = {group.name for group in groups(semantics)} | {row.name for row in accuracies(semantics)}
     skipped = semantics.get("skipped", ())
     return [name for name in dict.fromkeys([*PUBLISHED_SETS, *skipped]) if name not in have]
 
 
 def undefined(semantics: Mapping[str, Any]) -> list[str]:
-    """Each subtask without a correlation, as with an encoder that gives all sentences the same vector."""
+    """Return each subtask without a correlation, as for an encoder with one vector for all sentences."""
     return [f"{name} {key}".strip() for name, key, scores in _scored(semantics) if scores["pearson"] is None]
 
 
 def zeros(semantics: Mapping[str, Any]) -> list[str]:
-    """Each subtask some of whose sentences have a vector of zeros, with how many."""
+    """Return each subtask with sentences whose vector is zero, with their number."""
     return [
         f"{name} {key} ({count(scores['zero_vectors'])} sentences)"
         for name, key, scores in _scored(semantics)
@@ -103,7 +103,7 @@ def zeros(semantics: Mapping[str, Any]) -> list[str]:
 
 
 def intervals(semantics: Mapping[str, Any]) -> list[Interval]:
-    """What the drawing shows: every subtask with an interval."""
+    """Return the rows of the drawing: every subtask with an interval."""
     found = []
     for name, key, scores in _scored(semantics):
         ends = scores.get("pearson_ci95")
@@ -113,7 +113,7 @@ def intervals(semantics: Mapping[str, Any]) -> list[Interval]:
 
 
 def much_seen(semantics: Mapping[str, Any]) -> list[str]:
-    """Each subtask of which a tenth or more was seen in training, with the share."""
+    """Return each subtask of which a tenth or more was seen in training, with the share."""
     return [
         f"{name} {key} ({share(scores['seen_in_training'])})".replace("  ", " ")
         for name, key, scores in _scored(semantics)
@@ -122,7 +122,7 @@ def much_seen(semantics: Mapping[str, Any]) -> list[str]:
 
 
 def headline(semantics: Mapping[str, Any]) -> tuple[str, float] | None:
-    """The number that sums it up: the mean Pearson r over all STS subtasks, and what it is the mean of."""
+    """Return the mean Pearson r over all STS subtasks and a description of the subtasks."""
     values = [
         scores["pearson"]
         for name, _, scores in _scored(semantics)
@@ -134,7 +134,7 @@ def headline(semantics: Mapping[str, Any]) -> tuple[str, float] | None:
 
 
 def _scored(semantics: Mapping[str, Any]) -> list[tuple[str, str, Mapping[str, Any]]]:
-    """(data set, subtask, scores) of everything that was scored; the subtask is empty where there is only one."""
+    """Return (data set, subtask, scores) of everything scored; the subtask is empty for a set with only one."""
     found: list[tuple[str, str, Mapping[str, Any]]] = []
     for name, body in semantics.items():
         if not isinstance(body, Mapping):

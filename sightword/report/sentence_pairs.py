@@ -1,4 +1,4 @@
-"""Sentence pairs in the report: scatter plots, the largest errors, errors by length and overlap."""
+"""Sentence pairs in the report: points of scatter plots, the worst pairs, and the disagreement by range."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from sightword.semantics.tables import DRAWN, THIS
 from sightword.statistics import pearson
 
 PANELS = 8
-"""The most data sets that get a scatter plot."""
+"""The most data sets with a scatter plot."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """The scatter plot of a data set, all its subtasks together.
+    """The scatter plot of a data set, with all its subtasks.
 
     Attributes:
         task: the data set.
-        pairs: how many pairs it has.
-        pearson: over all of them; None where there is no correlation.
-        gold: (N,) people's scores of the pairs drawn.
+        pairs: the number of its pairs.
+        pearson: Pearson's r over all pairs; None if undefined.
+        gold: (N,) people's scores of the drawn pairs.
         score: (N,) the encoder's cosines.
-        seen: (N,) whether one of the sentences is a training caption, false where that is not known.
+        seen: (N,) whether one of the sentences is a training caption; false if unknown.
     """
 
     task: str
@@ -44,7 +44,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class WorstPair:
-    """One line of ``worst.tsv``, as it is shown."""
+    """One line of ``worst.tsv``, as shown."""
 
     subtask: str
     gold: str
@@ -56,15 +56,15 @@ class WorstPair:
 
 
 @dataclass(frozen=True)
-class Part:
-    """Pairs of one range of length or overlap.
+class Bin:
+    """The pairs of one range of length or overlap.
 
     Attributes:
         by: ``length`` or ``overlap``.
-        range: which.
-        pairs: how many.
-        difference: mean rank difference, as a share of the subtask's pairs.
-        lean: its mean with the sign; above 0 the encoder finds pairs closer than people do.
+        range: the range.
+        pairs: the number of pairs.
+        difference: the mean absolute rank difference, as a share of the subtask's pairs.
+        lean: the mean rank difference; above 0 the encoder scores pairs as more similar than people do.
     """
 
     by: str
@@ -76,29 +76,29 @@ class Part:
 
 @dataclass(frozen=True)
 class SentencePairs:
-    """All of it; what the run does not have is empty."""
+    """All contents about sentence pairs; missing inputs give empty lists."""
 
     panels: list[Panel]
     others: int
-    """Data sets without a panel, as there are too many."""
+    """The number of data sets beyond :data:`PANELS`."""
     worst: list[WorstPair]
-    parts: list[Part]
+    bins: list[Bin]
     systems: list[tuple[str, dict[str, Score]]]
-    """Each subtask with this encoder's correlation and those of the published systems of Figure 3."""
+    """Each subtask with the correlations of this encoder and of the published systems in Figure 3."""
 
 
 def read(data: Path, plots: Path, *, points: int, worst: int, with_published: bool) -> SentencePairs:
-    """Read what the stage semantics left.
+    """Read the results of the stage semantics.
 
     Args:
         data: the folder of ``pairs.parquet`` and ``worst.tsv``.
         plots: the folder of ``systems.tsv`` and ``breakdown.tsv``.
         points: the most points to draw, over all data sets.
-        worst: how many of the worst pairs to show.
-        with_published: whether published systems are wanted.
+        worst: the number of worst pairs to show.
+        with_published: whether to read published systems.
 
     Raises:
-        FileFormatError: one of the files is damaged, or of another form.
+        FileFormatError: a file is damaged or of another form.
     """
     pairs, found = data / "pairs.parquet", PairTable({})
     if pairs.exists():
@@ -108,19 +108,19 @@ def read(data: Path, plots: Path, *, points: int, worst: int, with_published: bo
         drawn,
         others,
         _worst(_table(data / "worst.tsv"), data / "worst.tsv")[:worst],
-        _parts(_table(plots / "breakdown.tsv"), plots / "breakdown.tsv"),
+        _bins(_table(plots / "breakdown.tsv"), plots / "breakdown.tsv"),
         _systems(_table(plots / "systems.tsv"), plots / "systems.tsv") if with_published else [],
     )
 
 
 def panels(table: PairTable, most: int) -> tuple[list[Panel], int]:
-    """The scatter plots of the first :data:`PANELS` data sets, and how many others there are.
+    """Return the scatter plots of the first :data:`PANELS` data sets, and the number of other data sets.
 
-    Which pairs are drawn is decided by a hash of data set, subtask and place: nobody picks.
+    A hash of data set, subtask and index selects the pairs to draw.
 
     Args:
         table: every pair.
-        most: points in all, evenly over the data sets; what small sets leave over goes to the others.
+        most: the number of points, evenly spread over the data sets; large sets use what small sets leave.
     """
     tasks: dict[str, list[tuple[str, ScoredPairs]]] = {}
     for (task, subtask), pairs in table.subtasks.items():
@@ -163,7 +163,7 @@ def _worst(columns: Columns, where: Path) -> list[WorstPair]:
     return [WorstPair(*row) for row in zip(*cells, strict=True)]
 
 
-def _parts(columns: Columns, where: Path) -> list[Part]:
+def _bins(columns: Columns, where: Path) -> list[Bin]:
     if not columns:
         return []
     names = texts(columns, "name", where=str(where))
@@ -172,7 +172,7 @@ def _parts(columns: Columns, where: Path) -> list[Part]:
     for name, pairs, difference, lean in zip(names, *values, strict=True):
         by, _, within = name.partition(" ")
         if pairs > 0:
-            found.append(Part(by, within, int(pairs), difference, lean))
+            found.append(Bin(by, within, int(pairs), difference, lean))
     return found
 
 

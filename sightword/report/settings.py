@@ -17,10 +17,10 @@ class ReportSettings(Settings):
     thumbnail: int = Field(default=128, ge=16, le=1024)
     """Longest side of a small picture, in pixels; the pictures asked about are shown twice as large."""
     published: bool = True
-    """Whether the tables show published rows next to this run's."""
+    """Show published rows next to this run's."""
     attention: int = Field(default=8, ge=0, le=100)
     """Over how many captions the attention is shown, where the encoder has any; 0 leaves it out."""
     points: int = Field(default=3000, ge=0, le=20_000)
     """How many sentence pairs the scatter plots draw at most; 0 leaves them out."""
     worst: int = Field(default=20, ge=0, le=500)
-    """How many of the pairs that the encoder is most wrong on are listed."""
+    """The number of listed pairs with the largest disagreement between people and the encoder."""

@@ -1,4 +1,4 @@
-"""The few numbers by which experiments are compared: flat, short, with fixed keys."""
+"""The few numbers for comparing experiments: flat, short, and with the same keys for every evaluation."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from sightword.report.number_formats import is_number
 from sightword.report.semantics_table import headline
 
 DIRECTIONS = {"image": "caption_to_image", "caption": "image_to_caption"}
-"""What is retrieved, and the direction that means."""
+"""The direction of each kind of answer."""
 PROTOCOLS = {"": "full", "_1k": "five_fold_1k"}
 
 
 def summary(run: Run) -> dict[str, float | str]:
-    """The content of ``metrics/summary.json``.
+    """Return the content of ``metrics/summary.json``.
 
     Returns:
-        ``dev_r10``: mean recall@10 of both directions on dev, which choices are made by. Then, for the ``split``
-        that was scored, in percent: ``image_r1`` and ``image_r10`` (pictures found by captions), ``caption_r1`` and
-        ``caption_r10`` (captions found by pictures), the same with ``_1k`` for five folds. As fractions: ``sts``, the
-        mean of Pearson's r over all STS subtasks, ``stsb`` and ``sick``, Pearson's r of the test pairs' cosines.
-        What a run does not have is left out.
+        ``dev_r10``: mean recall@10 of both directions on dev, which selects models. Then, for the scored ``split``, in
+            percent: ``image_r1`` and ``image_r10`` (pictures found by captions), ``caption_r1`` and ``caption_r10``
+            (captions found by pictures), the same with ``_1k`` for five folds. As fractions: ``sts``, the mean of
+            Pearson's r over all STS subtasks, ``stsb`` and ``sick``, Pearson's r of the test pairs' cosines. Missing
+            numbers are left out.
     """
     found: dict[str, float | str] = {}
     _add(found, "dev_r10", run.select.get("ensemble_r10"))
@@ -42,7 +42,7 @@ def summary(run: Run) -> dict[str, float | str]:
 
 
 def headline_split(retrieval: Collection[str]) -> str:
-    """Return the split of the headline scores: test, or else the first by name; test if none was scored."""
+    """Return the split that sums up a run: test, or else the first by name; test without any scored split."""
     return "test" if "test" in retrieval or not retrieval else min(retrieval)
 
 
@@ -52,7 +52,7 @@ def _add(found: dict[str, float | str], name: str, value: object) -> None:
 
 
 def _part(values: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
-    """What stands below some keys; nothing where one is missing."""
+    """Return the mapping below some keys; empty if a key is missing."""
     for key in keys:
         below = values.get(key)
         values = below if isinstance(below, Mapping) else {}

@@ -1,4 +1,4 @@
-"""Small copies of the resized pictures, to stand inside the page."""
+"""Makes small copies of the resized pictures for the page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUALITY = 80
 
 
 def data_uri(picture: Image.Image, longest: int) -> str:
-    """A picture as a WebP data URI, its longest side at most ``longest`` pixels."""
+    """Return a picture as a WebP data URI with at most ``longest`` pixels on its longest side."""
     small = picture.convert("RGB")
     small.thumbnail((longest, longest), Image.Resampling.LANCZOS)
     buffer = io.BytesIO()
@@ -24,17 +24,17 @@ def data_uri(picture: Image.Image, longest: int) -> str:
 
 
 def thumbnails(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
-    """Thumbnails of some resized pictures.
+    """Return thumbnails of resized pictures.
 
     Args:
-        folder: the folder of shards; they may be empty, as with precomputed features.
+        folder: the folder of shards, which may be empty, as with precomputed features.
         sizes: the longest side in pixels, by image id.
 
     Returns:
-        Data URIs by image id; pictures that no shard holds are left out.
+        Data URIs by image id; missing pictures are left out.
 
     Raises:
-        FileFormatError: there are no shards, or one is damaged.
+        FileFormatError: the folder has no shards, or a shard is damaged.
     """
     found = find_pictures(folder, sizes)
     return {

@@ -1,8 +1,8 @@
-"""Where an encoder disagrees with people: by length, by shared words, and pair by pair.
+"""Shows where an encoder disagrees with people: by length, by shared words, and pair by pair.
 
-Within each subtask the pairs are ranked twice, by people's scores and by the encoder's; the difference of a pair's two
-ranks, as a share of the subtask's pairs, says how far the encoder is off there, whatever the two scales are. Two
-rankings that have nothing to do with each other differ by a third on average.
+Within each subtask the pairs are ranked twice, by people's scores and by the encoder's. The difference of a pair's two
+ranks, as a share of the subtask's pairs, measures the disagreement on any two scales. Two unrelated rankings differ by
+a third on average.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from sightword.semantics.results import Judged
 from sightword.statistics import mean_ranks
 
 TRAINED = "trained"
-"""The head's rows are left out: it judges the very pairs that the cosine does."""
+"""The trained head's rows, which are left out, since they score the same pairs as the cosine."""
 
 LENGTHS = (5, 10, 15, 20, 30)
 """Upper ends of the ranges of length, the mean number of tokens of a pair's sentences; the last range is open."""
 OVERLAPS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-"""Upper ends of the ranges of overlap; the first holds the pairs without a common word."""
+"""Upper ends of the ranges of overlap; the first range holds the pairs without a common word."""
 
 
 @dataclass(frozen=True)
-class Part:
-    """Some pairs that have something in common.
+class Bin:
+    """The pairs of one range of length or overlap.
 
     Attributes:
         by: ``length`` or ``overlap``.
-        range: which of them.
-        pairs: how many there are.
-        difference: mean size of the rank difference, as a share of the subtask's pairs; None without pairs.
-        lean: mean rank difference; above 0 the encoder finds them closer than people do.
+        range: the range.
+        pairs: the number of pairs.
+        difference: the mean absolute rank difference, as a share of the subtask's pairs; None without pairs.
+        lean: the mean rank difference; above 0 the encoder scores the pairs as more similar than people do.
     """
 
     by: str
@@ -47,13 +47,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """One pair on which the encoder and people differ.
+    """One pair that the encoder and people rank differently.
 
     Attributes:
-        row: the subtask it is of.
-        pair: its place among the subtask's judged pairs, from 0.
-        gold_rank: its rank by people's scores, from 0 (furthest) to 1 (closest in meaning).
-        score_rank: its rank by the encoder's.
+        row: the subtask.
+        pair: the pair's index among the subtask's judged pairs, from 0.
+        gold_rank: the rank by people's scores, from 0 (least similar) to 1 (most similar).
+        score_rank: the rank by the encoder's scores.
     """
 
     row: Judged
@@ -62,10 +62,10 @@ class Disagreement:
     score_rank: float
 
 
-def parts(judged: Sequence[Judged]) -> list[Part]:
-    """All pairs by their length in tokens, and by the share of words that both sentences have.
+def bins(judged: Sequence[Judged]) -> list[Bin]:
+    """Group all pairs by length in tokens and by the overlap of their words.
 
-    Overlap is Jaccard's: common words over all words of both, without case and punctuation.
+    Overlap is Jaccard's: common words over all words of both sentences, without case and punctuation.
     """
     rows = _ranked(judged)
     differences = np.concatenate([_difference(row) for row in rows]) if rows else np.empty(0)
@@ -76,11 +76,11 @@ def parts(judged: Sequence[Judged]) -> list[Part]:
 
 
 def worst(judged: Sequence[Judged], most: int) -> list[Disagreement]:
-    """The pairs with the largest rank difference, at most ``most``, the largest first."""
+    """Return the ``most`` pairs with the largest rank differences, the largest first."""
     found: list[Disagreement] = []
     for row in _ranked(judged):
         gold, score = _ranks(row.pairs.gold), _ranks(row.scores)
-        # Of each subtask enough to fill the list with its pairs alone.
+        # Each subtask gives enough pairs to fill the list alone.
         largest = np.argsort(-np.abs(score - gold), kind="stable")[:most]
         found += [Disagreement(row, int(pair), float(gold[pair]), float(score[pair])) for pair in largest]
     found.sort(key=lambda one: -round(abs(one.score_rank - one.gold_rank), 9))
@@ -88,12 +88,12 @@ def worst(judged: Sequence[Judged], most: int) -> list[Disagreement]:
 
 
 def _ranked(judged: Sequence[Judged]) -> list[Judged]:
-    """Rows that have two rankings to compare."""
+    """Return the rows with two rankings to compare."""
     return [row for row in judged if row.subtask != TRAINED and row.entry["pearson"] is not None]
 
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(N,) from 0 for the lowest to 1 for the highest; tied values share their mean rank."""
+    """Return (N,) ranks from 0 for the lowest to 1 for the highest; tied values share their mean rank."""
     ranks: NDArray[np.float64] = (mean_ranks(values) - 1.0) / (len(values) - 1)
     return ranks
 
@@ -117,15 +117,15 @@ def _by(
     differences: NDArray[np.float64],
     measure: Callable[[str, str], float],
     ends: Sequence[float],
-    spelt: Callable[[int], str],
-) -> list[Part]:
+    name_of_range: Callable[[int], str],
+) -> list[Bin]:
     values = [measure(a, b) for row in rows for a, b in zip(row.pairs.first, row.pairs.second, strict=True)]
     place = np.searchsorted(np.asarray(ends, dtype=float), np.asarray(values, dtype=float), side="left")
     found = []
     for number in range(int(place.max(initial=len(ends) - 1)) + 1):
         chosen = differences[place == number]
         size, lean = (float(np.abs(chosen).mean()), float(chosen.mean())) if len(chosen) else (None, None)
-        found.append(Part(name, spelt(number), len(chosen), size, lean))
+        found.append(Bin(name, name_of_range(number), len(chosen), size, lean))
     return found
 
 

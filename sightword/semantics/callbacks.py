@@ -1,4 +1,4 @@
-"""SentEval's two callbacks as an encoder: a pair written for that program is judged here unchanged."""
+"""Wraps SentEval's two callbacks as an encoder, so that code written for SentEval runs unchanged."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sightword.errors import SemanticsError
-from sightword.semantics.encoding import Vectors, in_parts
+from sightword.semantics.encoding import Vectors, encode_in_lists
 
 Prepare = Callable[[Any, list[list[str]]], object]
-"""``prepare(params, samples)``: sees all sentences, as lists of tokens, before the first batch."""
+"""``prepare(params, samples)``: receives all sentences, as lists of tokens, before the first batch."""
 Batcher = Callable[[Any, list[list[str]]], Any]
-"""``batcher(params, batch)``: the vectors (N, D) of N sentences, each a list of tokens."""
+"""``batcher(params, batch)``: returns the vectors (N, D) of N sentences, each a list of tokens."""
 
 DEFAULTS: Mapping[str, Any] = {
     "usepytorch": True,
@@ -21,14 +21,14 @@ DEFAULTS: Mapping[str, Any] = {
     "kfold": 5,
     "classifier": {"nhid": 0},
 }
-"""What SentEval itself puts into the parameters where the caller does not (``senteval/engine.py``)."""
+"""SentEval's defaults for missing parameters (``senteval/engine.py``)."""
 
 
 class Params(dict[str, Any]):
-    """SentEval's parameters: ``params.name`` is ``params["name"]``, and None where there is no such key."""
+    """SentEval's parameters: ``params.name`` is ``params["name"]``, or None for a missing key."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # what Python itself asks for, as when one is copied
+        if name.startswith("__"):  # Python's own look-ups, such as when copying
             raise AttributeError(name)
         return self.get(name)
 
@@ -43,13 +43,13 @@ class SentEvalEncoder:
     """An encoder for :func:`sightword.evaluate` made of SentEval's ``prepare`` and ``batcher``.
 
     Args:
-        batcher: from the parameters and a list of sentences, each a list of tokens (``["."]`` for an empty
-            one), to their vectors; it gets at most ``params.batch_size`` at once.
-        prepare: given the parameters and all distinct sentences of all tasks, once, before the first batch.
-        params: what SentEval would be given; a copy of it, with SentEval's defaults, is what both get.
+        batcher: returns the vectors of at most ``params.batch_size`` sentences, each a list of tokens (``["."]`` for an
+            empty sentence), from the parameters and the sentences.
+        prepare: receives the parameters and all distinct sentences of all tasks once, before the first batch.
+        params: SentEval's parameters; both callbacks receive a copy with SentEval's defaults.
 
     Raises:
-        SemanticsError: ``batch_size`` is no whole number of at least 1.
+        SemanticsError: ``batch_size`` is not a whole number of at least 1.
     """
 
     def __init__(
@@ -62,17 +62,17 @@ class SentEvalEncoder:
         self._batcher, self._prepare = batcher, prepare
 
     def prepare(self, sentences: list[str]) -> None:
-        """Show all sentences to the pair's own ``prepare``."""
+        """Pass all sentences to the callback ``prepare``."""
         if self._prepare is not None:
             self._prepare(self.params, [_tokens(sentence) for sentence in sentences])
 
     def __call__(self, sentences: list[str]) -> Vectors:
-        """The vectors (N, D) of N sentences.
+        """Return the vectors (N, D) of N sentences.
 
         Raises:
-            SemanticsError: the batcher's answer is no array of one finite vector for each sentence.
+            SemanticsError: the batcher does not return an array of one finite vector for each sentence.
         """
-        return in_parts(
+        return encode_in_lists(
             lambda batch: self._batcher(self.params, [_tokens(sentence) for sentence in batch]),
             sentences,
             self.params.batch_size,
@@ -80,4 +80,6 @@ class SentEvalEncoder:
 
 
 def _tokens(sentence: str) -> list[str]:
-    return [token for token in sentence.split(" ") if token] or ["."]  # Latin-1 texts have other spaces within tokens
+    return [token for token in sentence.split(" ") if token] or [
+        "."
+    ]  # not split(): tokens of Latin-1 texts hold other spaces

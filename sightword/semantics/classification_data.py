@@ -1,8 +1,7 @@
-"""Readers of SentEval's classification tasks: SICK entailment, MR, CR, SUBJ, MPQA, SST2, TREC, MRPC, SNLI.
+"""Reads SentEval's classification tasks: SICK entailment, MR, CR, SUBJ, MPQA, SST2, TREC, MRPC, SNLI.
 
-The files are those that the download script of facebookresearch/SentEval makes.
-Examples come out in the order in which SentEval has them, by the lengths in tokens and
-the label, because the seeded folds and batches are drawn from that order.
+The files are those that the download script of facebookresearch/SentEval makes. Examples are sorted as in SentEval, by
+lengths in tokens and label, because the seeded folds and batches depend on the order.
 """
 
 from __future__ import annotations
@@ -28,11 +27,13 @@ from sightword.semantics.text_files import (
 )
 
 Features = Literal["vector", "compared", "all"]
-"""What a classifier sees: the vector; ``|u - v|, u * v`` of a pair; ``u, v, u * v, |u - v|`` of a pair."""
+"""The features of a classifier: the vector; ``|u - v|, u * v`` of a pair; ``u, v, u * v, |u - v|`` of a pair."""
 
 Protocol = Literal["nested", "folds", "split"]
-"""How it is tested: by folds within folds of all examples; by a test set, with folds of the training examples for the
-choice of the regularisation; by a test set, with dev examples for that choice."""
+"""The evaluation protocol: ``nested``, folds within folds of all examples; ``folds``, a test set, with the
+regularisation chosen by folds of the training examples; ``split``, a test set, with the regularisation chosen by dev
+examples.
+"""
 
 FILES: dict[str, tuple[str, tuple[str, ...]]] = {
     "SICKEntailment": ("SICK", SICK_FILES),
@@ -45,7 +46,7 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
     "MRPC": ("MRPC", ("msr_paraphrase_train.txt", "msr_paraphrase_test.txt")),
     "SNLI": ("SNLI", tuple(f"{kind}.{part}" for part in ("train", "dev", "test") for kind in ("labels", "s1", "s2"))),
 }
-"""Each task's folder in ``downstream`` and its files there."""
+"""Each task's folder in ``downstream`` and the files there."""
 
 _SICK = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
 _SST2 = ("0", "1")
@@ -56,11 +57,11 @@ _SNLI = ("entailment", "neutral", "contradiction")
 
 @dataclass(frozen=True)
 class Labelled:
-    """Sentences, or pairs of them, with their classes, in SentEval's order."""
+    """Sentences or sentence pairs with their classes, in SentEval's order."""
 
     first: list[str]
     second: list[str] | None
-    """None where a single sentence is classified."""
+    """The second sentences; None for single sentences."""
     labels: NDArray[np.int64]
     """(N,) indices into the task's classes."""
 
@@ -68,37 +69,37 @@ class Labelled:
         return len(self.first)
 
     def sentences(self) -> Iterator[str]:
-        """Every sentence, as often as it stands there."""
+        """Yield every sentence, including repetitions."""
         yield from self.first
         yield from self.second or ()
 
 
 @dataclass(frozen=True)
 class ClassificationTask:
-    """A task that is judged by a logistic regression on the vectors."""
+    """A task that is evaluated by a logistic regression on the vectors."""
 
     name: str
     folder: Path
-    """Where its files are, for messages."""
+    """The folder of the files, for messages."""
     classes: tuple[str, ...]
     features: Features
     protocol: Protocol
     train: Labelled
-    """For ``nested``, all there is."""
+    """The training examples; for ``nested``, all examples."""
     dev: Labelled | None = None
-    """For ``split`` only."""
+    """The dev examples, for ``split`` only."""
     test: Labelled | None = None
-    """None for ``nested``, where each example is tested once."""
+    """The test examples; None for ``nested``, which tests each example once."""
     regularised: bool = True
 
     def sentences(self) -> Iterator[str]:
-        """The sentences of all parts."""
+        """Yield the sentences of all parts."""
         for part in (self.train, self.dev, self.test):
             if part is not None:
                 yield from part.sentences()
 
     def test_sentences(self) -> list[str]:
-        """The sentences that are tested."""
+        """Return the sentences of the test examples."""
         return list((self.train if self.test is None else self.test).sentences())
 
 
@@ -117,7 +118,7 @@ def read_classification(name: str, downstream: Path) -> ClassificationTask:
         downstream: SentEval's folder of that name.
 
     Raises:
-        SemanticsError: a file cannot be read, with file and line.
+        SemanticsError: a file cannot be read; the message names file and line.
     """
     folder_name, names = FILES[name]
     folder = downstream / folder_name
@@ -146,7 +147,7 @@ def read_classification(name: str, downstream: Path) -> ClassificationTask:
 
 
 def _read_binary(positive: Path, negative: Path) -> Labelled:
-    """One sentence a line; the file says the class, and the first file's is 1 (for SUBJ, the objective ones)."""
+    """Read one sentence a line; the first file has class 1 (for SUBJ, the objective sentences)."""
     rows = []
     for file, label in ((positive, 1), (negative, 0)):
         lines = read_lines(file, "latin-1")
@@ -209,7 +210,7 @@ def _read_sick_entailment(file: Path) -> Labelled:
 
 
 def _read_snli(labels_file: Path, first_file: Path, second_file: Path) -> Labelled:
-    """SentEval reads the sentences as Latin-1, which they are not: a letter outside ASCII becomes two; so here."""
+    """Read the sentences as Latin-1, as SentEval does although they are UTF-8: a letter outside ASCII becomes two."""
     labels = read_lines(labels_file)
     first, second = (read_lines(file, "latin-1") for file in (first_file, second_file))
     for file, lines in ((first_file, first), (second_file, second)):
@@ -218,12 +219,12 @@ def _read_snli(labels_file: Path, first_file: Path, second_file: Path) -> Labell
         _Row(_ascii_tokens(a), _ascii_tokens(b), _label(label.strip(), _SNLI, f"{labels_file}, line {number}"))
         for number, (label, a, b) in enumerate(zip(labels, first, second, strict=True), start=1)
     ]
-    # The second sentence first, and labels by their names.
+    # SentEval sorts SNLI by the second sentence first, and by the labels' names.
     return _labelled(rows, labels_file, lambda row: (len(row.second or ()), len(row.first), _SNLI[row.label]))
 
 
 def _ascii_tokens(line: str) -> list[str]:
-    """Split at ASCII's white space alone: half a letter read as Latin-1 may look like a no-break space."""
+    """Split at ASCII white space only, since half a letter read as Latin-1 may look like a no-break space."""
     return re.findall(r"[^ \t\r\x0b\x0c]+", line)
 
 

@@ -1,8 +1,8 @@
-"""The two logistic regressions of SentEval: its own, trained by Adam, and scikit-learn's.
+"""SentEval's two logistic regressions: its own, trained by Adam, and scikit-learn's.
 
-As in facebookresearch/SentEval, commit 5d6dc117 (``senteval/tools/classifier.py``,
-``senteval/tools/validation.py``), with what its code does under today's torch: the
-cross-entropy is a mean over the batch (``size_average=False`` is ignored).
+They follow facebookresearch/SentEval, commit 5d6dc117 (``senteval/tools/classifier.py``,
+``senteval/tools/validation.py``), as its code behaves with today's torch: the cross-entropy is a mean over the batch
+(``size_average=False`` is ignored).
 """
 
 from __future__ import annotations
@@ -24,47 +24,47 @@ Labels = NDArray[np.int64]
 
 BATCH = 64
 ROUND = 4
-"""Epochs between two looks at the dev examples."""
-WORSE_LOOKS = 6
-"""Training stops at the sixth look without a better accuracy (a tenacity of 5); the count is never set back."""
+"""Epochs between two checks on the dev examples."""
+WORSE_CHECKS = 6
+"""Training stops at the sixth check without a better accuracy (a tenacity of 5); the count is never reset."""
 MOST_EPOCHS = 200
-"""A round starts while no more than this many are done, so that 204 are the most."""
+"""A round starts after at most this many epochs, so training ends after 204 epochs at most."""
 HELD_OUT = 0.05
-"""The share of the training examples that chooses the weights where there are no dev examples."""
+"""The share of the training examples that selects the weights in the absence of dev examples."""
 
 _RATE, _MEAN, _SQUARE, _SMALL = 1e-3, 0.9, 0.999, 1e-8  # Adam's defaults
 _ROWS = 1024  # examples whose classes are predicted together
 
 
 class Fitted(Protocol):
-    """A classifier that has learned."""
+    """A fitted classifier."""
 
     def predict(self, examples: Inputs) -> Labels:
-        """The class of each of N examples: (N,)."""
+        """Return the (N,) classes of N examples."""
         ...
 
 
 class Classifier(Protocol):
-    """A way to learn, of which the protocols know no more than this."""
+    """The interface of a classifier for the evaluation protocols."""
 
     grid: Sequence[float]
-    """Regularisations to choose from."""
+    """The regularisations to choose from."""
     grid_in_folds: Sequence[float]
-    """The same where there is a test set but no dev examples."""
+    """The regularisations to choose from with a test set but without dev examples."""
     unregularised: float
-    """What SNLI is fitted with."""
+    """The regularisation for SNLI."""
 
     def scan(self, train: Inputs, dev: Inputs, strengths: Sequence[float]) -> list[tuple[float, Fitted]]:
-        """Fit once for each regularisation; each with its accuracy on dev, 0 to 1."""
+        """Fit once for each regularisation; return each fit with its accuracy on dev, 0 to 1."""
         ...
 
     def final(self, train: Inputs, strength: float) -> Fitted:
-        """Fit on everything there is for training."""
+        """Fit on all training examples."""
         ...
 
 
 def accuracy(predicted: Labels, labels: Labels) -> float:
-    """The share of N examples whose class was found."""
+    """Return the share of N examples with the correct class."""
     return int((predicted == labels).sum()) / len(labels)
 
 
@@ -78,7 +78,7 @@ class Layer:
     """(classes,)"""
 
     def predict(self, examples: Inputs) -> Labels:
-        """The class of each of N examples: (N,)."""
+        """Return the (N,) classes of N examples."""
         with threads(1):
             found = [_answers(examples, start, self.weight, self.bias).argmax(1) for start in _starts(examples)]
         predicted: Labels = torch.cat(found).numpy()
@@ -89,25 +89,24 @@ class Layer:
 class AdamRegression:
     """SentEval's default: a linear layer and a softmax, Adam, weight decay, early stopping on dev.
 
-    Fits that differ by the weight decay alone see the same batches in the same order, so
-    they are trained side by side on one copy of each batch; each ends when its own dev
-    accuracy says so. One thread does the work, so that the result does not depend on the
-    machine's setting; on a CPU always.
+    Fits with different weight decays use the same batches in the same order, so they are trained together on one copy
+    of each batch; each fit stops by its own dev accuracy. The fits always run in one CPU thread, so that the result
+    does not depend on the machine's settings.
     """
 
     classes: int
     seed: int = 1111
     on_round: Callable[[int], None] = lambda _: None
-    """Called with the number of epochs done."""
+    """Called with the number of finished epochs."""
     grid: Sequence[float] = (1e-5, 1e-4, 1e-3, 1e-2)
     grid_in_folds: Sequence[float] = (1e-5, 1e-4, 1e-3, 1e-2)
     unregularised: float = 1e-9
 
     def scan(self, train: Inputs, dev: Inputs, strengths: Sequence[float]) -> list[tuple[float, Fitted]]:
-        """Fit once for each weight decay; each with its best accuracy on dev, of which the weights are kept.
+        """Fit once for each weight decay; return the weights with the best accuracy on dev, and that accuracy.
 
         Raises:
-            SemanticsError: the vectors are so large that the answers overflow.
+            SemanticsError: the vectors are so large that the outputs overflow.
         """
         return self._fit(train, dev, strengths, np.random.RandomState(self.seed))
 
@@ -115,9 +114,9 @@ class AdamRegression:
         """Fit with the first twentieth of a random order held out as dev examples.
 
         Raises:
-            SemanticsError: the vectors are so large that the answers overflow.
+            SemanticsError: the vectors are so large that the outputs overflow.
         """
-        order = np.random.RandomState(self.seed)  # the batches are drawn from the same generator, afterwards
+        order = np.random.RandomState(self.seed)  # the same generator then draws the batches
         shuffled = order.permutation(len(train))
         cut = int(HELD_OUT * len(train))
         ((_, fitted),) = self._fit(train.at(shuffled[cut:]), train.at(shuffled[:cut]), [strength], order)
@@ -142,17 +141,17 @@ class AdamRegression:
                         best[fit] = right, fits.layer(fit)
                     else:
                         worse[fit] += 1
-                fits.keep([fit for fit in fits.alive if worse[fit] < WORSE_LOOKS])
+                fits.keep([fit for fit in fits.alive if worse[fit] < WORSE_CHECKS])
                 self.on_round(epoch)
         return [(right / len(dev), layer) for _, (right, layer) in sorted(best.items())]
 
 
 class _Fits:
-    """R linear layers of C classes that learn side by side from the same batches; the gradients are written out."""
+    """R linear layers of C classes that train together on the same batches, with explicit gradients."""
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor, strengths: Sequence[float]) -> None:
         self.alive = list(range(len(strengths)))
-        """Which of the R fits go on."""
+        """The numbers of the remaining fits among R."""
         self._classes = len(bias)
         decay = torch.tensor(strengths, dtype=torch.float32).repeat_interleave(self._classes)
         self._steps = 0
@@ -165,7 +164,7 @@ class _Fits:
         ]
 
     def learn(self, train: Inputs, order: NDArray[np.int64]) -> None:
-        """One pass over the training examples."""
+        """Train for one epoch."""
         weight, bias = (state.value for state in self._states)
         chosen = torch.nn.functional.one_hot(torch.from_numpy(train.labels), self._classes).float()
         for start in range(0, len(order), BATCH):
@@ -179,7 +178,7 @@ class _Fits:
             self._step(error.T @ inputs, error.sum(0))
 
     def _step(self, *gradients: torch.Tensor) -> None:
-        """Adam, with the weight decay in the gradient."""
+        """Take one step of Adam, with the weight decay in the gradient."""
         self._steps += 1
         size = _RATE / (1 - _MEAN**self._steps)
         scale = (1 - _SQUARE**self._steps) ** 0.5
@@ -190,7 +189,7 @@ class _Fits:
             state.value.addcdiv_(state.mean, state.square.sqrt().div_(scale).add_(_SMALL), value=-size)
 
     def right(self, dev: Inputs) -> list[int]:
-        """How many dev examples each fit that goes on gets right."""
+        """Return the number of correct dev examples of each remaining fit."""
         weight, bias = (state.value for state in self._states)
         right = torch.zeros(len(self.alive), dtype=torch.int64)
         for start in _starts(dev):
@@ -200,12 +199,12 @@ class _Fits:
         return [int(count) for count in right]
 
     def layer(self, fit: int) -> Layer:
-        """A copy of one of them as it is now."""
+        """Return a copy of the current weights of a fit."""
         weight, bias = (state.value[self._places([fit])] for state in self._states)
         return Layer(weight, bias)
 
     def keep(self, fits: list[int]) -> None:
-        """Go on with these alone."""
+        """Continue with only these fits."""
         if fits != self.alive:
             places = self._places(fits)
             self._states = [state.at(places) for state in self._states]
@@ -242,19 +241,19 @@ def _answers(examples: Inputs, start: int, weight: torch.Tensor, bias: torch.Ten
 
 @dataclass
 class SklearnRegression:
-    """SentEval's other choice: scikit-learn's ``LogisticRegression`` with its defaults."""
+    """SentEval's alternative: scikit-learn's ``LogisticRegression`` with its defaults."""
 
     seed: int = 1111
     grid: Sequence[float] = tuple(2.0**power for power in range(-2, 4))
     grid_in_folds: Sequence[float] = tuple(2.0**power for power in range(-1, 6))
     unregularised: float = 1e9
     fits: int = 0
-    """How many were made."""
+    """The number of fits made."""
     unfinished: list[str] = field(default_factory=list)
-    """What scikit-learn said of those that ended before they had converged; SentEval takes them as they are."""
+    """scikit-learn's warnings of fits that did not converge, which SentEval uses nevertheless."""
 
     def scan(self, train: Inputs, dev: Inputs, strengths: Sequence[float]) -> list[tuple[float, Fitted]]:
-        """Fit once for each inverse regularisation; each with its accuracy on dev.
+        """Fit once for each inverse regularisation; return each fit with its accuracy on dev.
 
         Raises:
             SemanticsError: the features do not fit into memory, or overflow.

@@ -1,9 +1,7 @@
-"""How much of a test set the encoder has read while it was trained.
+"""Measures the share of a test set that the encoder has read in training.
 
-The rule: a sentence was seen when, after case folding, with every character that is
-neither a letter nor a digit turned into a space, and runs of spaces into one, it
-equals a training caption treated the same. A sentence with neither letter nor digit
-was never seen.
+A sentence was seen if it equals a training caption after case folding, replacing every character that is neither a
+letter nor a digit by a space, and collapsing runs of spaces. A sentence without letters and digits was never seen.
 """
 
 from __future__ import annotations
@@ -15,20 +13,20 @@ from numpy.typing import NDArray
 
 
 class Seen:
-    """The training captions, ready for look-ups."""
+    """The training captions, indexed for look-ups."""
 
     def __init__(self, training_captions: Iterable[str]) -> None:
         self._known = {bare(caption) for caption in training_captions} - {""}
 
     def mask(self, sentences: Sequence[str]) -> NDArray[np.bool_]:
-        """Which of these N sentences are verbatim training captions: (N,)."""
+        """Return (N,) whether each of N sentences is a training caption."""
         return np.fromiter((bare(sentence) in self._known for sentence in sentences), np.bool_, len(sentences))
 
     def share(self, sentences: Sequence[str]) -> float:
-        """The share of these sentences that are verbatim training captions, 0 to 1; repeated ones count each time."""
+        """Return the share of sentences that are training captions, 0 to 1, counting repeated sentences each time."""
         return float(self.mask(sentences).mean())
 
 
 def bare(sentence: str) -> str:
-    """The sentence without case and punctuation."""
+    """Return the sentence without case and punctuation."""
     return " ".join("".join(c if c.isalnum() else " " for c in sentence.casefold()).split())

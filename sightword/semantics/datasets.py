@@ -1,9 +1,9 @@
-"""Readers of SentEval's own folder layout: STS12-16, sets of one's own in their shape, STS Benchmark, SICK, and the
-door to those of the classification tasks.
+"""Reads tasks in SentEval's own folder layout: STS12-16, custom sets in their layout, STS Benchmark, SICK, and the
+classification tasks.
 
-The files are those of facebookresearch/SentEval after its download script, one line
-a pair, tokens separated by spaces. Sentences come out as their tokens joined by
-single spaces; one without tokens is ``.``, as in SentEval's own examples.
+The files are those of facebookresearch/SentEval after its download script, with one pair a line and tokens separated by
+spaces. Sentences are returned as tokens joined by single spaces; a sentence without tokens is ``.``, as in SentEval's
+own examples.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ __all__ = [
 
 SUBTASKS = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
-    "STS13": ("FNWN", "headlines", "OnWN"),  # without SMT, whose licence forbids to pass it on
+    "STS13": ("FNWN", "headlines", "OnWN"),  # without SMT, whose licence forbids redistribution
     "STS14": ("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news"),
     "STS15": ("answers-forums", "answers-students", "belief", "headlines", "images"),
     "STS16": ("answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
 }
-"""The published tasks and their subtasks, in SentEval's order. Other sets have the subtasks their folder has."""
+"""The published tasks and their subtasks, in SentEval's order. Other sets have the subtasks of their folder."""
 
 AGGREGATES = ("mean", "weighted_mean", "all")
-"""Names that stand beside the subtasks in the metrics, so no subtask may have them."""
+"""The names beside the subtasks in the metrics, which subtasks may not use."""
 
 _SUPERVISED = {
     "STSBenchmark": ("STS/STSBenchmark", ("sts-train.csv", "sts-dev.csv", "sts-test.csv")),
@@ -58,7 +58,7 @@ class Pairs:
     first: list[str]
     second: list[str]
     gold: NDArray[np.float64]
-    """(N,) the higher, the closer in meaning."""
+    """(N,) scores; higher means more similar."""
 
     def __len__(self) -> int:
         return len(self.first)
@@ -66,7 +66,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class SimilarityTask:
-    """A task that is judged by the cosine alone, with its subtasks."""
+    """A task with subtasks that is evaluated only by the cosine."""
 
     name: str
     subtasks: dict[str, Pairs]
@@ -78,17 +78,18 @@ class RelatednessTask:
 
     name: str
     train: Pairs
-    """In SentEval's order: by the number of tokens of either sentence, then by the score. The seeded batches of the
-    trained head are drawn from that order. A sentence without tokens counts as none, though it comes out as ``.``."""
+    """The training pairs in SentEval's order: by the token counts of both sentences, then by the score. The seeded
+    batches of the trained head depend on the order. A sentence without tokens counts as 0, although it reads ``.``.
+    """
     dev: Pairs
     test: Pairs
 
 
 def missing_file(name: str, data: Path) -> str | None:
-    """The first file or folder the task needs and that is not there, relative to ``data``; None if all are.
+    """Return the first missing file or folder of a task, relative to ``data``; None if all exist.
 
     Raises:
-        SemanticsError: there is no such task, or ``data`` holds no ``downstream``.
+        SemanticsError: the task is unknown, or ``data`` has no folder ``downstream``.
     """
     downstream = data / "downstream"
     if not downstream.is_dir():
@@ -96,7 +97,7 @@ def missing_file(name: str, data: Path) -> str | None:
             "has no folder downstream",
             where=data,
             expected="the folder that holds SentEval's downstream/ (with STS/ and SICK/ in it)",
-            todo="data/README.md tells where to get the files.",
+            todo="See data/README.md for where to get the files.",
         )
     for file in _files(name, downstream):
         if not file.exists():
@@ -108,13 +109,12 @@ def read_task(name: str, data: Path) -> SimilarityTask | RelatednessTask | Class
     """Read one task.
 
     Args:
-        name: ``STS12`` to ``STS16``, ``STSBenchmark``, ``SICKRelatedness``, a classification
-            task, or another ``STS...`` of which ``downstream/STS/NAME-en-test`` exists.
+        name: ``STS12`` to ``STS16``, ``STSBenchmark``, ``SICKRelatedness``, a classification task, or another
+            ``STS...`` with a folder ``downstream/STS/NAME-en-test``.
         data: the folder that holds SentEval's ``downstream/``.
 
     Raises:
-        SemanticsError: no such task, a file that is missing or cannot be read, with
-            file and line.
+        SemanticsError: the task is unknown, or a file is missing or cannot be read; the message names file and line.
     """
     missing = missing_file(name, data)
     if missing is not None:
@@ -148,7 +148,7 @@ def _folder(name: str, downstream: Path) -> Path:
 
 
 def _files(name: str, downstream: Path) -> list[Path]:
-    """What must be there for a task."""
+    """Return the files that a task needs."""
     if name in _SUPERVISED or name in FILES:
         folder, files = (_SUPERVISED | FILES)[name]
         return [downstream / folder / file for file in files]
@@ -160,7 +160,7 @@ def _files(name: str, downstream: Path) -> list[Path]:
 
 
 def _found(folder: Path) -> list[str]:
-    """The subtasks of a set of one's own: each ``STS.input.SUBTASK.txt``, sorted."""
+    """Return the sorted subtasks of a custom set, one for each ``STS.input.SUBTASK.txt``."""
     names = sorted(file.name[len("STS.input.") : -len(".txt")] for file in folder.glob("STS.input.*.txt"))
     if not names:
         raise SemanticsError("has no subtask", where=folder, expected="STS.input.SUBTASK.txt and STS.gs.SUBTASK.txt")
@@ -168,13 +168,13 @@ def _found(folder: Path) -> list[str]:
         raise SemanticsError("is of a subtask without a name", where=folder / "STS.input..txt", todo="Rename it.")
     if taken := [name for name in names if name in AGGREGATES]:
         raise SemanticsError(
-            f"a subtask is called {taken[0]!r}, a name of the averages", where=folder, todo="Rename its two files."
+            f"a subtask is called {taken[0]!r}, the name of an average", where=folder, todo="Rename its two files."
         )
     return names
 
 
 def _check_distinct(folder: Path, subtasks: Mapping[str, Pairs]) -> None:
-    """No subtask may stand there twice, under another name: it would count twice in the averages."""
+    """Refuse a subtask that repeats another under a new name, which would count twice in the averages."""
     before: dict[tuple[str, ...], str] = {}
     for name, pairs in subtasks.items():
         content = (*pairs.first, *pairs.second, *map(repr, pairs.gold.tolist()))
@@ -203,7 +203,7 @@ def _read_subtask(folder: Path, subtask: str) -> Pairs:
                 where=f"{input_file}, line {number}",
                 expected="two, separated by a tab",
             )
-        if score.strip():  # a blank score: not judged by people, left out (most of STS15 and STS16)
+        if score.strip():  # pairs without people's score are left out (most of STS15 and STS16)
             rows.append((columns[0], columns[1], _number(score, f"{gold_file}, line {number}")))
     return _pairs(rows, gold_file)
 
@@ -235,7 +235,7 @@ def _pairs(rows: Sequence[tuple[str, str, float]], where: Path) -> Pairs:
     gold = np.array([score for _, _, score in rows], dtype=np.float64)
     if len(gold) > 1 and (gold == gold[0]).all():
         raise SemanticsError(
-            f"all {len(gold)} scores are {gold[0]:g}: nothing can correlate with them",
+            f"all {len(gold)} scores are {gold[0]:g}, so no correlation is defined",
             where=where,
             expected="scores that differ",
         )
@@ -245,7 +245,7 @@ def _pairs(rows: Sequence[tuple[str, str, float]], where: Path) -> Pairs:
 
 
 def _number(text: str, where: str, *, low: int | None = None) -> float:
-    """A score; with ``low``, one between it and 5, as the classes of the trained head need."""
+    """Return a score; with ``low``, a score from ``low`` to 5, as the classes of the trained head need."""
     expected = "a number" if low is None else f"a number from {low} to 5"
     try:
         value = float(text)

@@ -1,4 +1,4 @@
-"""Each distinct sentence is encoded once, however many tasks and pairs it stands in."""
+"""Encodes each distinct sentence once, in however many tasks and pairs it occurs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ log = logging.getLogger(__name__)
 Vectors = NDArray[np.floating[Any]]
 
 Encode = Callable[[list[str]], Any]
-"""From a list of N sentences to an array (N, D). A method ``prepare`` is shown all distinct sentences before."""
+"""Encodes a list of N sentences as an array (N, D). An optional method ``prepare`` receives all distinct sentences
+first.
+"""
 
 
 class Embeddings:
@@ -29,60 +31,60 @@ class Embeddings:
 
     @property
     def vectors(self) -> Vectors:
-        """(S, D) one row for each distinct sentence, of the type that the encoder gave."""
+        """(S, D) with one row for each distinct sentence, in the encoder's dtype."""
         return self._vectors
 
     def rows(self, sentences: Sequence[str]) -> NDArray[np.int64]:
-        """(N,) which row of ``vectors`` each of these sentences has."""
+        """Return the (N,) rows of ``vectors`` that belong to these sentences."""
         return np.fromiter((self._row[sentence] for sentence in sentences), np.int64, len(sentences))
 
     def zeros(self, sentences: Sequence[str]) -> int:
-        """How many of these sentences have a vector of zeros."""
+        """Return the number of these sentences whose vector is zero."""
         return int((~self.of(sentences).any(axis=1)).sum())
 
     def of(self, sentences: Sequence[str]) -> Vectors:
-        """The vectors of these sentences, in their order: (N, D), of the type that the encoder gave."""
+        """Return the vectors (N, D) of these sentences in order, in the encoder's dtype."""
         return self._vectors[self.rows(sentences)]
 
 
 def embed(encode: Encode, sentences: Iterable[str], *, chunk: int = 2048, progress: bool = False) -> Embeddings:
-    """Encode each distinct sentence once, longest first (so that what needs most memory comes first).
+    """Encode each distinct sentence once, longest first, so that the largest memory need comes first.
 
     Args:
-        encode: the encoder; it gets at most ``chunk`` sentences at once, of similar length. Where it has a
-            method ``prepare``, that gets the list of all distinct sentences before.
-        sentences: any sentences, repeated or not.
-        chunk: the largest list handed over.
+        encode: the encoder, which receives at most ``chunk`` sentences of similar length at once. An optional method
+            ``prepare`` receives the list of all distinct sentences first.
+        sentences: sentences, repeated or not.
+        chunk: the largest list to encode at once.
         progress: show a progress bar on a terminal.
 
     Raises:
-        SemanticsError: there is no sentence, or the encoder's answer is no array of one finite
-            vector for each sentence, all of one width and type.
+        SemanticsError: there are no sentences, or the encoder does not return an array of one finite vector for each
+            sentence, all of one width and dtype.
     """
     distinct = sorted(set(sentences), key=lambda sentence: (-len(sentence), sentence))
     if not distinct:
-        raise SemanticsError("there is no sentence to encode")
+        raise SemanticsError("there are no sentences to encode")
     prepare = getattr(encode, "prepare", None)
     if callable(prepare):
         prepare(list(distinct))
     with tqdm(total=len(distinct), desc="encoding", unit="sentence", disable=None if progress else True) as bar:
-        vectors = in_parts(encode, distinct, chunk, done=bar.update)
+        vectors = encode_in_lists(encode, distinct, chunk, done=bar.update)
     zeros = int((~vectors.any(axis=1)).sum())
     if zeros:
         log.warning("%d of %d sentences have a vector of zeros; their cosine counts as 0", zeros, len(distinct))
     return Embeddings(distinct, vectors)
 
 
-def in_parts(
+def encode_in_lists(
     encode: Encode, sentences: Sequence[str], size: int, *, done: Callable[[int], object] = lambda _: None
 ) -> Vectors:
-    """The vectors (N, D) of N sentences that the encoder gets in lists of at most ``size``.
+    """Return the vectors (N, D) of N sentences, encoded in lists of at most ``size``.
 
     Args:
         encode: the encoder.
-        sentences: at least one.
-        size: the largest list.
-        done: told after each list how many sentences it had.
+        sentences: at least one sentence.
+        size: the length of the longest list.
+        done: called after each list with its length.
 
     Raises:
         SemanticsError: as :func:`embed`.
@@ -134,10 +136,10 @@ def _checked(answer: Any, sentences: Sequence[str]) -> Vectors:
 
 
 def _array(answer: Any) -> NDArray[Any]:
-    """What encoders give as an array: arrays, lists, torch's tensors and lists of them, SciPy's sparse matrices."""
+    """Convert an encoder's result to an array: arrays, lists, torch tensors, lists of tensors, sparse matrices."""
     if hasattr(answer, "detach"):
         answer = answer.detach().cpu()
-        if str(answer.dtype) == "torch.bfloat16":  # which numpy does not have
+        if str(answer.dtype) == "torch.bfloat16":  # numpy has no bfloat16
             answer = answer.float()
     elif hasattr(answer, "toarray"):
         answer = answer.toarray()

@@ -1,4 +1,4 @@
-"""Judge any sentence encoder by SentEval's protocol (facebookresearch/SentEval, commit 5d6dc117)."""
+"""Evaluates any sentence encoder by SentEval's protocol (facebookresearch/SentEval, commit 5d6dc117)."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ Task = SimilarityTask | RelatednessTask | ClassificationTask
 
 @dataclass(frozen=True)
 class Evaluation:
-    """All that came out of judging an encoder."""
+    """The results of an evaluation."""
 
     metrics: dict[str, Any]
     """The content of ``metrics/semantics.json``."""
     judged: list[Judged]
-    """The rows of all pairs that are judged by correlation, in the order of the tasks, with the score of each pair."""
+    """The rows of all subtasks with correlations, in the order of the tasks, with the score of each pair."""
     accuracies: dict[str, Entry] = field(default_factory=dict)
-    """What stands in the metrics of the tasks that are judged by accuracy."""
+    """The metrics of each task with accuracies."""
 
 
 def evaluate(
@@ -58,39 +58,37 @@ def evaluate(
     missing: Literal["error", "skip"] = "error",
     progress: bool = False,
 ) -> dict[str, Any]:
-    """Judge an encoder by how its vectors agree with people's scores of sentence pairs.
+    """Evaluate an encoder by SentEval's tasks.
 
     Args:
-        encode: from a list of N sentences (the file's tokens joined by single spaces) to
-            an array (N, D) of finite numbers. Each distinct sentence of all tasks is
-            given to it once, at most 2048 at a time and of similar length. A method ``prepare``, where it has
-            one, is shown all of them before.
+        encode: maps a list of N sentences (the file's tokens joined by single spaces) to an array (N, D) of finite
+            numbers. The encoder receives each distinct sentence of all tasks once, at most 2048 at a time and of
+            similar length. An optional method ``prepare`` receives all of them first.
         tasks: ``STS12`` to ``STS16``, ``STSBenchmark``, ``SICKRelatedness``, ``SICKEntailment``, the transfer tasks
-            ``MR``, ``CR``, ``SUBJ``, ``MPQA``, ``SST2``, ``TREC``, ``MRPC``, ``SNLI``, and sets of one's own.
+            ``MR``, ``CR``, ``SUBJ``, ``MPQA``, ``SST2``, ``TREC``, ``MRPC``, ``SNLI``, and custom sets.
         data: the folder that holds SentEval's ``downstream/``.
-        training_captions: what the encoder was trained on, to tell how much of the text it has read.
-        trained_head: judge STSBenchmark and SICKRelatedness by SentEval's trained head too.
-        seed: of that head, and of the classifiers.
-        classifier: SentEval's logistic regression in PyTorch, its default, or its other one, scikit-learn's.
+        training_captions: the encoder's training captions, to measure the share of test sentences seen in training.
+        trained_head: evaluate STSBenchmark and SICKRelatedness also by SentEval's trained head.
+        seed: the seed of the head and of the classifiers.
+        classifier: SentEval's logistic regression in PyTorch (its default) or scikit-learn's.
         kfold: folds of the cross-validations.
-        missing: "skip" leaves out tasks whose files are not there and names them under ``skipped``.
+        missing: "skip" leaves out tasks with missing files and lists them under ``skipped``.
         progress: show a progress bar on a terminal.
 
     Returns:
-        Per task its subtasks, each ``{pearson, spearman, pairs, pearson_ci95, spearman_ci95}``, with
+        For each task its subtasks, each ``{pearson, spearman, pairs, pearson_ci95, spearman_ci95}``, with
         ``training_captions`` also ``seen_in_training``, ``pairs_seen`` and ``unseen``
-        (:func:`sightword.semantics.results.judge_pairs`), and the aggregates ``mean``,
-        ``weighted_mean`` (by pairs) and ``all`` (one correlation over all pairs together),
-        each ``{pearson, spearman}``. STSBenchmark and SICKRelatedness have ``cosine`` and
-        ``trained`` instead, of their test pairs; ``trained`` also tells ``dev_pearson``.
-        Tasks with classes have ``accuracy`` and ``dev_accuracy`` (:func:`sightword.semantics.validation.classify`).
-        ``zero_vectors`` counts a set's sentences with a vector of zeros, where there are any.
-        Where an encoder gives all pairs the same score, the correlations and what is
-        made of them are None, and ``undefined`` says so.
+        (:func:`sightword.semantics.results.judge_pairs`), and the aggregates ``mean``, ``weighted_mean`` (by pairs) and
+        ``all`` (one correlation over all pairs together), each ``{pearson, spearman}``. STSBenchmark and
+        SICKRelatedness instead have ``cosine`` and ``trained``, on their test pairs; ``trained`` also has
+        ``dev_pearson``. Tasks with classes have ``accuracy`` and ``dev_accuracy``
+        (:func:`sightword.semantics.validation.classify`). ``zero_vectors`` counts a set's sentences with a vector of
+        zeros, if any. If all pairs have the same score, the correlations and their aggregates are None, and
+        ``undefined`` gives the reason.
 
     Raises:
-        SemanticsError: no such task, data that cannot be read (with file and line), or
-            an encoder whose answer cannot be judged.
+        SemanticsError: a task is unknown, data cannot be read (the message names file and line), or the encoder's
+            result cannot be evaluated.
     """
     return judge(
         encode,
@@ -119,7 +117,7 @@ def judge(
     missing: Literal["error", "skip"] = "error",
     progress: bool = False,
 ) -> Evaluation:
-    """As :func:`evaluate`, with the score of each pair besides the metrics."""
+    """Evaluate as :func:`evaluate`, and return the score of each pair besides the metrics."""
     training_captions = training_captions if training_captions is None else _texts(training_captions)
     _check(seed, classifier, kfold, missing)
     read, skipped = _read(tasks, Path(data), missing)
@@ -164,12 +162,12 @@ def _texts(captions: Iterable[str]) -> list[str]:
         raise SemanticsError("the training captions are one text", expected="a list of captions, or None")
     found = list(captions)
     if wrong := [place for place, caption in enumerate(found) if not isinstance(caption, str)]:
-        raise SemanticsError(f"training caption {wrong[0]} is no text but {type(found[wrong[0]]).__name__}")
+        raise SemanticsError(f"training caption {wrong[0]} is not a text but {type(found[wrong[0]]).__name__}")
     return found
 
 
 def _check(seed: int, classifier: str, kfold: int, missing: str) -> None:
-    """The arguments, which come from parameters that were checked, or from a caller of the library."""
+    """Check the arguments, since callers of the library may pass anything."""
     for name, value, known in (
         ("classifier", classifier, get_args(ClassifierName)),
         ("missing", missing, ("error", "skip")),
@@ -195,7 +193,7 @@ def _read(tasks: Sequence[str], data: Path, missing: Literal["error", "skip"]) -
             read.append(read_task(name, data))
     if not read:
         raise SemanticsError(
-            f"no task to judge: of {len(tasks)} named, none has its files",
+            f"no task to evaluate: none of the {len(tasks)} tasks has its files",
             where=data,
             todo="Get at least one data set.",
         )
@@ -221,7 +219,7 @@ def _cosines(vectors: Embeddings, pairs: Pairs) -> NDArray[np.float64]:
 
 
 def _zeros(vectors: Embeddings, sentences: Sequence[str]) -> Entry:
-    """How many of the sentences have a vector of zeros, where any has: their cosine counts as 0, as in SentEval."""
+    """Return the number of sentences with a vector of zeros, if any; their cosine counts as 0, as in SentEval."""
     count = vectors.zeros(sentences)
     return {"zero_vectors": count} if count else {}
 

@@ -1,4 +1,4 @@
-"""The drawing of Figure 3 of Merkx & Frank (2019): Pearson's r of every subtask beside that of published systems."""
+"""Draws Figure 3 of Merkx & Frank (2019): Pearson's r of every subtask for this encoder and published systems."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from sightword.semantics.published import Score
 
 WIDTH = 6.4
-"""Inches."""
-LOOKS = (("#0072b2", "o", 5.5), ("#d55e00", "s", 4.0), ("#009e73", "^", 4.5), ("#7f7f7f", "D", 3.5))
-"""Colour (of Okabe and Ito, whom colour-blind readers tell apart), marker and size of each system."""
+"""The width of the figure in inches."""
+MARKERS = (("#0072b2", "o", 5.5), ("#d55e00", "s", 4.0), ("#009e73", "^", 4.5), ("#7f7f7f", "D", 3.5))
+"""Colour (from Okabe and Ito's palette for colour-blind readers), marker and size of each system."""
 
 STYLE = {
     "axes.axisbelow": True,
@@ -32,10 +32,10 @@ STYLE = {
 
 
 def draw(rows: Sequence[tuple[str, Mapping[str, Score]]]) -> str:
-    """An SVG with a row for each subtask, and in it a point with its interval for each system.
+    """Return an SVG with a row for each subtask and in it a point with its interval for each system.
 
     Args:
-        rows: from top to bottom: a name, and what each of at most four systems reaches on it.
+        rows: names from top to bottom, each with the scores of at most four systems.
 
     Returns:
         The text of the file; the same rows give the same bytes.
@@ -45,7 +45,7 @@ def draw(rows: Sequence[tuple[str, Mapping[str, Score]]]) -> str:
         step = 0.34 if len(systems) > 1 else 0.22
         figure = Figure(figsize=(WIDTH, 0.9 + step * max(len(rows), 2)), layout="constrained")
         axes = figure.add_subplot()
-        for number, (system, (colour, marker, size)) in enumerate(zip(systems, LOOKS, strict=False)):
+        for number, (system, (colour, marker, size)) in enumerate(zip(systems, MARKERS, strict=False)):
             offset = 0.2 * (number - (len(systems) - 1) / 2)
             for place, (_, estimates) in enumerate(rows):
                 if system not in estimates:

@@ -1,7 +1,6 @@
-"""What a classifier is given: features of sentences or pairs, made from their vectors when they are needed.
+"""The inputs of a classifier: features of sentences or pairs, computed from their vectors on demand.
 
-SNLI's half a million pairs in four parts each would fill tens of gigabytes; their
-vectors are there once.
+The features of SNLI's half a million pairs would fill tens of gigabytes; their vectors are held once.
 """
 
 from __future__ import annotations
@@ -41,16 +40,18 @@ class Inputs:
 
     @property
     def width(self) -> int:
-        """How many numbers an example's features are."""
+        """The number of features of an example."""
         return self.vectors.shape[1] * _PARTS[self.features]
 
     def at(self, index: NDArray[np.int64] | slice) -> Inputs:
-        """The examples at these places, in their order."""
+        """Return the examples at these indices, in order."""
         second = None if self.second is None else self.second[index]
         return replace(self, first=self.first[index], second=second, labels=self.labels[index])
 
     def batch(self, index: NDArray[np.int64] | slice) -> torch.Tensor:
-        """The features (B, width) float32 of the examples at these places, computed in the vectors' own precision."""
+        """Return the features (B, width) float32 of the examples at these indices, computed in the vectors' own
+        precision.
+        """
         u = self.vectors.index_select(0, torch.from_numpy(self.first[index]))
         if self.second is None:
             return u.float()
@@ -60,10 +61,10 @@ class Inputs:
         return torch.cat(parts, dim=1).float()
 
     def matrix(self) -> NDArray[np.floating[Any]]:
-        """All features at once: (N, width) in the vectors' own precision.
+        """Return all features (N, width) in the vectors' own precision.
 
         Raises:
-            SemanticsError: they do not fit into this machine's memory.
+            SemanticsError: the features do not fit into this machine's memory.
         """
         size = len(self) * self.width * self.vectors.element_size()
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -71,7 +72,7 @@ class Inputs:
             raise SemanticsError(
                 f"scikit-learn needs all features at once, {size / 2**30:.0f} GiB; "
                 f"this machine has {memory / 2**30:.0f} GiB of memory",
-                todo="Set semantics.classifier to pytorch, which makes them batch by batch.",
+                todo="Set semantics.classifier to pytorch, which computes them batch by batch.",
             )
         u = self.vectors.numpy()[self.first]
         if self.second is None:
@@ -82,12 +83,12 @@ class Inputs:
 
 
 def inputs_of(part: Labelled, vectors: Embeddings, features: Features) -> Inputs:
-    """The inputs of one part of a task, whose sentences all have a vector.
+    """Return the inputs of one part of a task, whose sentences all have a vector.
 
-    Vectors of half precision are taken in single precision, as their products would overflow.
+    Vectors in half precision are converted to single precision, since their products would overflow.
     """
     table = vectors.vectors
-    if table.dtype not in (np.float32, np.float64):  # torch knows no others of numpy's, of either byte order
+    if table.dtype not in (np.float32, np.float64):  # torch supports no other float dtype or byte order
         table = table.astype(np.float64 if table.dtype.itemsize > 4 else np.float32)
     second = None if part.second is None else vectors.rows(part.second)
     return Inputs(torch.from_numpy(table), features, vectors.rows(part.first), second, part.labels)

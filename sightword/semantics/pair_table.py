@@ -1,4 +1,4 @@
-"""The score of every sentence pair, as a table: what two systems are compared by, and what a person looks into."""
+"""Reads and writes the table of every sentence pair's score, for comparing two systems and for reading."""
 
 from __future__ import annotations
 
@@ -27,23 +27,24 @@ SCHEMA = pa.schema(
         ("second_seen", pa.bool_()),
     ]
 )
-"""The columns of ``data/semantics/pairs.parquet``: ``pair`` counts from 1 the judged pairs of a subtask, in the file's
-order; ``score`` is the cosine, or what the trained head says; whether a sentence is a training caption is null where
-the training captions are not known."""
+"""The columns of ``data/semantics/pairs.parquet``. ``pair`` counts the judged pairs of a subtask from 1, in the file's
+order; ``score`` is the cosine or the trained head's score; ``first_seen`` and ``second_seen`` (whether the sentence is
+a training caption) are null without known training captions.
+"""
 
 
 @dataclass(frozen=True)
 class ScoredPairs:
-    """The pairs of a subtask with what people and what an encoder say of them."""
+    """The pairs of a subtask with people's scores and an encoder's scores."""
 
     first: list[str]
     second: list[str]
     gold: NDArray[np.float64]
     """(N,) people's scores."""
     score: NDArray[np.float64]
-    """(N,) the encoder's."""
+    """(N,) the encoder's scores."""
     first_seen: NDArray[np.bool_] | None
-    """(N,) which first sentences are training captions; None where that is not known."""
+    """(N,) whether each first sentence is a training caption; None without known training captions."""
     second_seen: NDArray[np.bool_] | None
 
     def __len__(self) -> int:
@@ -52,10 +53,12 @@ class ScoredPairs:
 
 @dataclass(frozen=True)
 class PairTable:
-    """What an encoder says of all pairs."""
+    """An encoder's scores of all pairs."""
 
     subtasks: dict[tuple[str, str], ScoredPairs]
-    """By task and subtask (``cosine`` or ``trained`` for STSBenchmark and SICKRelatedness), in the order judged."""
+    """The pairs by task and subtask (``cosine`` or ``trained`` for STSBenchmark and SICKRelatedness), in the order
+    judged.
+    """
 
 
 def write_pairs(path: Pathish, judged: Sequence[Judged]) -> None:
@@ -80,7 +83,7 @@ def write_pairs(path: Pathish, judged: Sequence[Judged]) -> None:
 
 
 def read_pairs(path: Pathish) -> PairTable:
-    """Read what :func:`write_pairs` wrote.
+    """Read a table written by :func:`write_pairs`.
 
     Raises:
         FileFormatError: the file is missing, damaged, or has other columns or an impossible order.
@@ -101,7 +104,7 @@ def read_pairs(path: Pathish) -> PairTable:
         part = table.slice(start, end - start)
         if keys[start] in subtasks or part["pair"].to_pylist() != list(range(1, end - start + 1)):
             raise FileFormatError(
-                f"the pairs of {' '.join(keys[start])} are not in order, each once",
+                f"the pairs of {' '.join(keys[start])} are repeated or not in order",
                 where=path,
                 expected="a table that the stage semantics wrote",
             )

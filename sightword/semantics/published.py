@@ -1,8 +1,8 @@
-"""Published semantic scores, and the rule by which their authors count who is better.
+"""Published semantic scores, and the authors' rule for counting wins.
 
 Merkx & Frank 2019 (Natural Language Engineering 25(4), 451-466), supplement, Table 1: Pearson's r with its 95 %
 interval on the 24 subtasks of STS12-16 by the cosine, on STS Benchmark and SICK relatedness by SentEval's trained head.
-Their intervals are Fisher's; :func:`sightword.statistics.fisher_interval` gives all 104 back to the printed digit from
+Their intervals are Fisher's; :func:`sightword.statistics.fisher_interval` reproduces all 104 to the printed digit from
 the rounded r and the number of pairs.
 """
 
@@ -31,7 +31,7 @@ SYSTEMS = {
     "char-gru": "char-GRU (Flickr8k)",
     "char-gru-coco": "char-GRU (COCO)",
 }
-"""What each system is called in the files and on the command line, and what it is called for readers."""
+"""Each system's name in the files and on the command line, and its title for readers."""
 
 Key = tuple[str, str]
 """Task and subtask, as in the metrics."""
@@ -54,14 +54,14 @@ class PublishedRow:
     subtask: str
     """SentEval's file name; ``trained`` for STSBenchmark and SICKRelatedness."""
     pairs: int
-    """How many pairs have a gold score: not printed there, counted in SentEval's files."""
+    """The number of pairs with a gold score, which is not printed but counted in SentEval's files."""
     scores: Mapping[str, Score]
-    """By the names of :data:`SYSTEMS`, intervals as printed."""
+    """Scores by the names of :data:`SYSTEMS`, with intervals as printed."""
 
 
 @functools.cache
 def published_rows() -> tuple[PublishedRow, ...]:
-    """The 26 rows, in the order of the table."""
+    """Return the 26 rows, in the order of the table."""
     text = resources.files("sightword.semantics").joinpath("published.csv").read_text("utf-8")
     lines = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
     return tuple(
@@ -73,13 +73,13 @@ def published_rows() -> tuple[PublishedRow, ...]:
 
 
 def published_scores(system: str) -> dict[Key, Score]:
-    """The 26 scores of one system, with their printed intervals.
+    """Return the 26 scores of one system, with their printed intervals.
 
     Args:
         system: a name of :data:`SYSTEMS`.
 
     Raises:
-        SemanticsError: there is no such system.
+        SemanticsError: the system is unknown.
     """
     if system not in SYSTEMS:
         raise SemanticsError("no such published system", where=system, expected=f"one of {', '.join(SYSTEMS)}")
@@ -87,16 +87,16 @@ def published_scores(system: str) -> dict[Key, Score]:
 
 
 def score_of(r: float | None, pairs: int) -> Score | None:
-    """A correlation with Fisher's interval; None where either is not defined (see :mod:`sightword.statistics`)."""
+    """Return a correlation with Fisher's interval; None if either is undefined (see :mod:`sightword.statistics`)."""
     interval = None if r is None else fisher_interval(r, pairs)
     return None if r is None or interval is None else Score(r, *interval)
 
 
 def check_numbers(key: Key, pairs: ScoredPairs) -> None:
-    """See that a table, which anyone may have made, holds numbers.
+    """Check that a table, which may have any origin, holds finite numbers.
 
     Raises:
-        SemanticsError: a gold score or a score is not finite; with the pair, counted from 1.
+        SemanticsError: a gold score or a score is not finite; the message names the pair, counted from 1.
     """
     for name, values in (("gold score", pairs.gold), ("score", pairs.score)):
         wrong = np.flatnonzero(~np.isfinite(values))
@@ -109,56 +109,55 @@ def check_numbers(key: Key, pairs: ScoredPairs) -> None:
 
 
 def in_mean(key: Key) -> bool:
-    """Whether a row counts in the mean over STS.
+    """Return whether a row counts in the mean over STS.
 
-    STS12 to STS16 and sets of one's own do; STS Benchmark, which is drawn from those, and SICK do not.
+    STS12 to STS16 and custom sets count. STS Benchmark, which is drawn from STS12 to STS16, and SICK do not.
     """
     return key[0] not in ("STSBenchmark", "SICKRelatedness")
 
 
 def wins(a: Mapping[Key, Score], b: Mapping[Key, Score]) -> list[Key]:
-    """The rows on which A is better than B by the paper's rule: A's 95 % interval lies above B's r.
+    """Return the rows on which A is better than B by the paper's rule: A's 95 % interval lies above B's r.
 
-    The rule takes B's r for a fixed number and does not correct for the number of rows, so it finds a difference too
-    easily; it is here to set a system beside the published counts. Where the scores of all pairs are known,
-    :func:`pipeline.comparison.systems.compare` is the better judge.
+    The rule treats B's r as a fixed number and does not correct for the number of rows, so it finds differences too
+    easily; it serves to compare a system with the published counts. With the scores of all pairs, use
+    :func:`pipeline.comparison.systems.compare` instead.
 
-    All 26 rows make the paper's counts (the 24 of STS12-16 alone do not): char-GRU over BOW 20, InferSent over BOW 22,
-    InferSent over char-GRU 7 and the reverse 3, COCO over Flickr8k 3. These are the same from printed intervals and
-    from those that Fisher's z gives for the rounded r. Flickr8k over COCO, which the paper counts as 6, is 5 from
-    printed intervals and 6 from recomputed ones: on STS15 belief the lower end, 0.66509, is printed as 0.665, which
-    is COCO's r.
+    All 26 rows give the paper's counts (the 24 of STS12-16 alone do not): char-GRU over BOW 20, InferSent over BOW 22,
+    InferSent over char-GRU 7 and the reverse 3, COCO over Flickr8k 3. These counts are the same from printed intervals
+    and from Fisher's z of the rounded r. Flickr8k over COCO, which the paper counts as 6, is 5 from printed intervals
+    and 6 from recomputed ones: on STS15 belief the lower end, 0.66509, is printed as 0.665, which is COCO's r.
 
     Args:
         a: scores by task and subtask.
-        b: likewise; rows that only one of them has do not count.
+        b: scores by task and subtask; only common rows count.
 
     Returns:
-        The rows, in the order of A; how many they are is the paper's count.
+        The rows, in the order of A; their number is the paper's count.
     """
     return [key for key, score in a.items() if key in b and score.low > b[key].r]
 
 
 @dataclass(frozen=True)
 class BesidePublished:
-    """A system beside a published one, of which no more than the correlations is known."""
+    """A comparison with a published system, of which only the correlations are known."""
 
     rows: list[tuple[PublishedRow, Score, Score]]
-    """Each published row that A has, with the score of A and the published one."""
+    """Each published row that A has, with A's score and the published score."""
     left_out: list[str]
-    """Published rows that A has no score for."""
+    """The published rows without a score of A."""
 
 
 def beside_published(a: PairTable, system: str) -> BesidePublished:
-    """Set a system beside a published one.
+    """Compare a system with a published one.
 
     Args:
-        a: what the system says of all pairs.
+        a: the system's scores of all pairs.
         system: a name of :data:`SYSTEMS`.
 
     Raises:
-        SemanticsError: no such system, no row in common, a subtask with another number of pairs than published, or a
-            score that is not finite.
+        SemanticsError: the published system is unknown, no row is common, a subtask has another number of pairs than
+            published, or a score is not finite.
     """
     published = published_scores(system)
     rows, left_out = [], []
@@ -184,6 +183,6 @@ def beside_published(a: PairTable, system: str) -> BesidePublished:
 
 
 def _printed(line: Mapping[str, str], system: str) -> Score:
-    """Ends rounded to the digits there are, so that equal numbers are equal."""
+    """Round the interval's ends to the printed digits, so that equal numbers compare equal."""
     r, up, down = (float(line[name]) for name in (system, f"{system} up", f"{system} down"))
     return Score(round(r / 100, 3), round((r - down) / 100, 3), round((r + up) / 100, 3))

@@ -1,8 +1,8 @@
-"""Two ways from a pair of vectors to a score: the cosine, and SentEval's trained head.
+"""Scores a pair of vectors in two ways: by the cosine, and by SentEval's trained head.
 
-Both as in facebookresearch/SentEval, commit 5d6dc117 (``senteval/sts.py``,
-``senteval/sick.py``, ``senteval/tools/relatedness.py``), with what its code does under
-today's torch: the mean squared error is a mean (``size_average=False`` is ignored).
+Both follow facebookresearch/SentEval, commit 5d6dc117 (``senteval/sts.py``, ``senteval/sick.py``,
+``senteval/tools/relatedness.py``), as its code behaves with today's torch: the mean squared error is a mean
+(``size_average=False`` is ignored).
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ Vectors = NDArray[np.floating[Any]]
 CLASSES = 5
 BATCH = 64
 CHECK_EVERY = 50
-"""Epochs between two looks at the dev pairs."""
+"""Epochs between two checks on the dev pairs."""
 WORSE_CHECKS = 4
-"""Training stops at the fourth look without a better correlation; the count is never set back."""
+"""Training stops at the fourth check without a better correlation; the count is never reset."""
 MOST_EPOCHS = 1000
-"""A round of 50 epochs starts while no more than this many are done, so that 1050 are the most."""
+"""A round of 50 epochs starts after at most this many epochs, so training ends after 1050 epochs at most."""
 
 
 def cosine(first: Vectors, second: Vectors) -> NDArray[np.float64]:
-    """Cosines of pairs of vectors, in float64; a pair with a vector of zeros has 0, as in SentEval.
+    """Return the cosines of pairs of vectors in float64; a pair with a vector of zeros has 0, as in SentEval.
 
-    The root is taken of the product of both squared norms, so that equal vectors have a
-    cosine of exactly 1 on every machine and tie with one another in Spearman's ranks.
+    The norm is the root of the product of both squared norms, so that equal vectors have a cosine of exactly 1 on every
+    machine and tie in Spearman's ranks.
 
     Args:
         first: (N, D).
@@ -51,7 +51,7 @@ def cosine(first: Vectors, second: Vectors) -> NDArray[np.float64]:
 
 
 def _scaled(vectors: Vectors) -> NDArray[np.float64]:
-    """In float64, each row divided by a power of two near its largest entry: exact, and no square overflows."""
+    """Return float64 rows divided by a power of two near their largest entry: exact, and no square overflows."""
     rows = vectors.astype(np.float64)
     _, exponent = np.frexp(np.abs(rows).max(axis=1, keepdims=True))
     scaled: NDArray[np.float64] = np.ldexp(rows, -exponent)
@@ -72,32 +72,32 @@ class Examples:
 
 @dataclass(frozen=True)
 class HeadScores:
-    """What the trained head gives."""
+    """The result of the trained head."""
 
     predicted: NDArray[np.float64]
     """(N,) the expected class of each test pair."""
     dev_pearson: float
-    """The correlation on the dev pairs by which the weights were chosen."""
+    """The correlation on the dev pairs that selected the weights."""
 
 
 def train_head(train: Examples, dev: Examples, test: Examples, *, seed: int = 1111) -> HeadScores | None:
-    """SentEval's relatedness head: a softmax layer over the classes 1 to 5 on ``|u - v|`` and ``u * v``.
+    """Train SentEval's relatedness head: a softmax layer over the classes 1 to 5 on ``|u - v|`` and ``u * v``.
 
-    Targets spread a gold score over its two neighbouring classes (below 1 they do not
-    sum to 1, since STS Benchmark starts at 0 and the classes at 1). Mean squared error,
-    Adam at its defaults, batches of 64, weights of the best dev correlation.
+    Targets spread a gold score over its two neighbouring classes (below 1 they do not sum to 1, since STS Benchmark
+    starts at 0 and the classes at 1). Mean squared error, Adam with its defaults, batches of 64, weights of the best
+    dev correlation. Training always runs in one CPU thread, so that the result does not depend on the machine's
+    settings.
 
     Args:
-        train: in the order in which SentEval has them, by the two lengths in tokens and the score:
-            the seeded batches are drawn from that order.
-        dev: chooses when to stop and which weights are kept.
-        test: what is predicted.
-        seed: of the first weights and the batches; SentEval's is 1111.
+        train: training pairs in SentEval's order, by the two lengths in tokens and the score, on which the seeded
+            batches depend.
+        dev: pairs that select the weights and the end of training.
+        test: pairs to predict.
+        seed: the seed of the first weights and the batches; SentEval's is 1111.
 
     Returns:
-        The predictions, or None where no look at the dev pairs gave a correlation, because
-        the head's answer was the same for all of them. One thread does the work, so that
-        the result does not depend on the machine's setting; on a CPU always.
+        The predictions, or None if no check on the dev pairs gave a correlation, because the head scored all pairs
+        equally.
 
     Raises:
         SemanticsError: the vectors are so large that the head overflows.
@@ -129,7 +129,7 @@ def train_head(train: Examples, dev: Examples, test: Examples, *, seed: int = 11
 def _epoch(
     layer: torch.Tensor, optimiser: torch.optim.Optimizer, x: torch.Tensor, y: torch.Tensor, order: torch.Tensor
 ) -> None:
-    """One pass over the training pairs; the gradient of softmax and squared error is written out, for speed."""
+    """Train for one epoch; the gradient of softmax and squared error is explicit, for speed."""
     for rows in torch.split(order, BATCH):
         inputs, targets = x[rows], y[rows]
         shares = torch.softmax(inputs @ layer.T, dim=1)  # (64, 5)
@@ -140,7 +140,7 @@ def _epoch(
 
 
 def _expected(layer: torch.Tensor, x: torch.Tensor) -> NDArray[np.float64]:
-    """The expected class of each pair, in float64: in float32 equal pairs get answers with other last bits."""
+    """Return the expected class of each pair in float64, since in float32 equal pairs differ in the last bits."""
     classes = torch.arange(1, CLASSES + 1, dtype=torch.float64)
     weights = layer.double().T
     parts = [torch.softmax(part.double() @ weights, dim=1) @ classes for part in torch.split(x, 1024)]
@@ -151,16 +151,16 @@ def _expected(layer: torch.Tensor, x: torch.Tensor) -> NDArray[np.float64]:
 
 
 def _features(examples: Examples) -> torch.Tensor:
-    """(N, 2D + 1) float32: the difference's size, the product, and a one for the bias.
+    """Return (N, 2D + 1) float32: the absolute difference, the product, and a one for the bias.
 
-    Vectors of half precision are taken in single precision, as their products would overflow.
+    Vectors in half precision are converted to single precision, since their products would overflow.
 
     Raises:
-        SemanticsError: what comes out is not finite.
+        SemanticsError: a feature is not finite.
     """
     u, v = (side.astype(np.float32) if side.dtype.itemsize < 4 else side for side in (examples.first, examples.second))
     ones = np.ones((len(u), 1), dtype=np.float32)
-    with np.errstate(over="ignore", invalid="ignore"):  # told below
+    with np.errstate(over="ignore", invalid="ignore"):  # reported below
         features = np.hstack([np.abs(u - v).astype(np.float32), (u * v).astype(np.float32), ones])
     if not np.isfinite(features).all():
         raise too_large()
@@ -168,7 +168,7 @@ def _features(examples: Examples) -> torch.Tensor:
 
 
 def too_large() -> SemanticsError:
-    """What is said where single precision cannot hold what a classifier makes of the vectors."""
+    """Return the error for vectors whose features overflow single precision."""
     return SemanticsError(
         "the encoder's vectors are so large that a classifier on them overflows",
         expected="features and products that single precision can hold",
@@ -177,7 +177,9 @@ def too_large() -> SemanticsError:
 
 
 def _targets(gold: NDArray[np.float64]) -> NDArray[np.float32]:
-    """(N, 5) each score spread on the classes below and above it (Tai, Socher & Manning 2015, equation 15)."""
+    """Return (N, 5) targets that spread each score over the neighbouring classes (Tai, Socher & Manning 2015, equation
+    15).
+    """
     floor = np.floor(gold)
     classes = np.arange(1, CLASSES + 1)
     above = (classes == floor[:, None] + 1) * (gold - floor)[:, None]

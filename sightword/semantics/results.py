@@ -1,4 +1,4 @@
-"""One row of the evaluation: what an encoder says of each pair of a subtask, and the numbers made of it."""
+"""One row of the evaluation: an encoder's scores of a subtask's pairs, and their correlations with people's scores."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ CONSTANT = "the encoder gives every pair the same score, so there is no correlat
 
 @dataclass(frozen=True)
 class Judged:
-    """One row of the table: a subtask, or a way of judging a task without subtasks."""
+    """One row of the table: a subtask, or one scoring method of a task without subtasks."""
 
     task: str
     subtask: str
     """SentEval's file name, such as ``surprise.OnWN``; ``cosine`` or ``trained`` for STSBenchmark and SICK."""
     pairs: Pairs
     scores: NDArray[np.float64]
-    """(N,) what the encoder says of each pair."""
+    """(N,) the encoder's scores."""
     entry: Entry
-    """What stands in the metrics."""
+    """The row's metrics."""
     seen: SeenMasks | None = None
-    """(N,) twice: which first and which second sentences are training captions; None where those are not known."""
+    """Two (N,) masks: the first and second sentences that are training captions; None without known training captions.
+    """
 
 
 def judge_pairs(task: str, subtask: str, pairs: Pairs, scores: NDArray[np.float64], seen: Seen | None) -> Judged:
@@ -40,16 +41,16 @@ def judge_pairs(task: str, subtask: str, pairs: Pairs, scores: NDArray[np.float6
 
     Args:
         task: the data set.
-        subtask: its part, or the way of judging.
+        subtask: the subtask or scoring method.
         pairs: N pairs.
-        scores: (N,) the encoder's.
+        scores: (N,) the encoder's scores.
         seen: the training captions.
 
     Returns:
-        The row; its entry holds ``pearson`` and ``spearman`` with their 95 % intervals, ``pairs``, and with training
-        captions ``seen_in_training`` (the share of the sentences that are one), ``pairs_seen`` (the share of the pairs
-        of which both are) and ``unseen`` (the same correlations over the pairs of which neither is). A correlation
-        that is not defined is None, and ``undefined`` says why.
+        The row. Its entry holds ``pearson`` and ``spearman`` with their 95 % intervals, ``pairs``, and with training
+        captions ``seen_in_training`` (the share of sentences that are training captions), ``pairs_seen`` (the share of
+        pairs whose two sentences are) and ``unseen`` (the same correlations over the pairs whose sentences both are
+        not). An undefined correlation is None, and ``undefined`` gives the reason.
     """
     entry = _correlations(scores, pairs.gold)
     masks = None
@@ -79,7 +80,7 @@ def _correlations(scores: NDArray[np.float64], gold: NDArray[np.float64]) -> Ent
 
 
 def aggregate(rows: Sequence[Judged]) -> dict[str, Entry]:
-    """The three ways to make one number of subtasks, each None where one of them has no correlation."""
+    """Aggregate subtasks in three ways, each None if a subtask's correlation is undefined."""
     gold = np.concatenate([row.pairs.gold for row in rows])
     scores = np.concatenate([row.scores for row in rows])
     weights = [len(row.pairs) for row in rows]

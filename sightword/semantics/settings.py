@@ -53,14 +53,14 @@ class SemanticsSettings(Settings):
 
 
 def known_once(tasks: list[str], *, classification: bool = False) -> list[str]:
-    """The names of tasks as they are.
+    """Return the names of tasks unchanged after checking them.
 
     Args:
         tasks: the names.
-        classification: accept classification tasks too, which cannot be judged by the cosine.
+        classification: accept classification tasks too, which the cosine cannot evaluate.
 
     Raises:
-        ValueError: one is no task's name, or is there twice.
+        ValueError: a name is unknown or repeated.
     """
     others = ("SICKRelatedness", *(CLASSIFICATION if classification else ()))
     for name in tasks:

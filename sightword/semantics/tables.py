@@ -1,4 +1,4 @@
-"""The evaluation as tables: one row a subtask beside the published systems, where it is wrong, and pairs to look at."""
+"""Writes the evaluation as tables: subtasks with the published systems, disagreements by range, and pairs to read."""
 
 from __future__ import annotations
 
@@ -8,37 +8,38 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from sightword.semantics.breakdown import Disagreement, Part
+from sightword.semantics.breakdown import Bin, Disagreement
 from sightword.semantics.published import SYSTEMS, Score, published_rows, score_of
 from sightword.semantics.results import Entry, Judged
 
 OWN = ("task", "subtask", "pairs", "pearson", "lo", "hi", "spearman", "spearman_lo", "spearman_hi")
 SEEN = ("seen_in_training", "pairs_seen", "unseen_pairs", "unseen_pearson", "unseen_lo", "unseen_hi")
 COLUMNS = (*OWN, *SEEN, *(f"{system.replace('-', '_')}{end}" for system in SYSTEMS for end in ("", "_lo", "_hi")))
-"""The columns of ``metrics/semantics.csv``; correlations as fractions, an empty cell where there is none.
+"""The columns of ``metrics/semantics.csv``; correlations are fractions, and undefined cells are empty.
 
-The last ones are Pearson's r of the published systems with its interval (Merkx & Frank 2019, supplement, Table 1)."""
+The last columns are Pearson's r of the published systems with its interval (Merkx & Frank 2019, supplement, Table 1).
+"""
 
 THIS = "this encoder"
 DRAWN = ("char-gru", "infersent", "bow")
-"""The published systems that are drawn beside this encoder: those of Figure 3."""
+"""The published systems in the drawing: those of Figure 3."""
 
 Scores = Mapping[str, Score]
 
 
 def score_csv(judged: Sequence[Judged]) -> str:
-    """One line a subtask (``lo`` and ``hi`` are the ends of 95 % intervals), six decimals."""
-    return _text(COLUMNS, [_score_row(row, _beside(row)) for row in judged], ",")
+    """Return one line for each subtask (``lo`` and ``hi`` are the ends of 95 % intervals), with six decimals."""
+    return _text(COLUMNS, [_score_row(row, _published(row)) for row in judged], ",")
 
 
 def score_tsv(judged: Sequence[Judged]) -> str:
-    """One line a subtask with a name of its own, for a plot with a bar for each."""
+    """Return one line for each subtask under a single name, for a bar plot."""
     rows = [[_name(row), row.entry["pearson"], *_ends(row.entry, "pearson_ci95"), len(row.pairs)] for row in judged]
     return _text(("name", "pearson", "lo", "hi", "pairs"), rows, "\t")
 
 
 def system_tsv(judged: Sequence[Judged]) -> str:
-    """One line a subtask and system, this encoder and the published ones, for a plot of them side by side."""
+    """Return one line for each subtask and system, this encoder and the published ones, for a grouped plot."""
     rows = [
         [name, system, score.r, score.low, score.high]
         for name, scores in compared(judged, (*DRAWN, "char-gru-coco"))
@@ -48,24 +49,24 @@ def system_tsv(judged: Sequence[Judged]) -> str:
 
 
 def compared(judged: Sequence[Judged], systems: Sequence[str] = DRAWN) -> list[tuple[str, dict[str, Score]]]:
-    """What the drawing shows: the subtasks of the published table where there are any, else all that have an interval.
+    """Return the rows of the drawing: the subtasks of the published table, or else all subtasks with an interval.
 
     Args:
         judged: the rows.
-        systems: which published systems stand beside this encoder.
+        systems: the published systems to show with this encoder.
     """
     found = []
-    for row in [row for row in judged if _beside(row)] or judged:
+    for row in [row for row in judged if _published(row)] or judged:
         own = score_of(row.entry["pearson"], len(row.pairs))
         scores = {} if own is None else {THIS: own}
-        beside = _beside(row)
+        beside = _published(row)
         scores |= {SYSTEMS[system]: beside[system] for system in systems if system in beside}
         found.append((_name(row), scores))
     return found
 
 
 def pair_tsv(judged: Sequence[Judged], most: int) -> str:
-    """Gold score and cosine of pairs, at most ``most`` of them, taken evenly over all subtasks."""
+    """Return gold score and cosine of at most ``most`` pairs, evenly chosen over all subtasks."""
     rows = [
         [row.task, row.subtask, float(gold), float(score)]
         for row in judged
@@ -77,14 +78,14 @@ def pair_tsv(judged: Sequence[Judged], most: int) -> str:
     return _text(("task", "subtask", "gold", "cosine"), rows, "\t")
 
 
-def part_tsv(parts: Iterable[Part]) -> str:
-    """Where the encoder is wrong, by length and by overlap: :class:`sightword.semantics.breakdown.Part`."""
-    rows = [[f"{part.by} {part.range}", part.pairs, part.difference, part.lean] for part in parts]
+def bin_tsv(bins: Iterable[Bin]) -> str:
+    """Return the disagreement by length and by overlap, from :class:`sightword.semantics.breakdown.Bin`."""
+    rows = [[f"{one.by} {one.range}", one.pairs, one.difference, one.lean] for one in bins]
     return _text(("name", "pairs", "rank_difference", "lean"), rows, "\t")
 
 
 def disagreement_tsv(worst: Iterable[Disagreement]) -> str:
-    """The pairs on which encoder and people differ most, for a person to read; ranks in percent."""
+    """Return the pairs that encoder and people rank most differently, for a person to read; ranks in percent."""
     rows = [
         [
             _name(one.row),
@@ -100,8 +101,8 @@ def disagreement_tsv(worst: Iterable[Disagreement]) -> str:
     return _text(("subtask", "gold", "score", "gold_rank", "score_rank", "first", "second"), rows, "\t")
 
 
-def _beside(row: Judged) -> Scores:
-    """What the published systems reach on this subtask; nothing for a set that is not theirs, nor for a part of it."""
+def _published(row: Judged) -> Scores:
+    """Return the published scores on this subtask; empty for other sets and for an incomplete subtask."""
     for known in published_rows():
         if (known.task, known.subtask, known.pairs) == (row.task, row.subtask, len(row.pairs)):
             return known.scores

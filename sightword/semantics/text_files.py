@@ -1,4 +1,4 @@
-"""What the readers of SentEval's files share: lines, sentences, and the rows of SICK."""
+"""Reads lines, sentences and rows of SICK for all readers of SentEval's files."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ SICK_COLUMNS = ("pair_ID", "sentence_A", "sentence_B", "relatedness_score", "ent
 
 
 def read_lines(file: Path, encoding: str = "utf-8") -> list[str]:
-    """The lines of a text file; only line feeds end a line (texts hold other separators Python splits at).
+    """Return the lines of a text file, split only at line feeds (texts hold other separators that Python splits at).
 
     Raises:
-        SemanticsError: the file cannot be read, or is not in this encoding (with the line).
+        SemanticsError: the file cannot be read, or a line is not in this encoding.
     """
     try:
         require_regular(file)
@@ -36,14 +36,14 @@ def read_lines(file: Path, encoding: str = "utf-8") -> list[str]:
 
 
 def read_sick(file: Path, columns: int) -> list[tuple[int, list[str]]]:
-    """The rows of a file of SICK with their line numbers, each split into as many columns as its header has.
+    """Return the rows of a SICK file with their line numbers, each with as many columns as the header.
 
     Args:
         file: one of :data:`SICK_FILES`.
-        columns: how many of :data:`SICK_COLUMNS` the header must begin with.
+        columns: the number of :data:`SICK_COLUMNS` that the header must begin with.
 
     Raises:
-        SemanticsError: it cannot be read, has another header, or a row has more or fewer columns.
+        SemanticsError: the file cannot be read, has another header, or a row has another number of columns.
     """
     lines = read_lines(file)
     header = lines[0].split("\t") if lines else []
@@ -65,10 +65,10 @@ def read_sick(file: Path, columns: int) -> list[tuple[int, list[str]]]:
 
 
 def check_partners(file: Path, lines: int, partner: Path, partner_lines: int, expected: str) -> None:
-    """Two files that belong together line by line.
+    """Check that two files have the same number of lines.
 
     Raises:
-        SemanticsError: they differ in length; it names the first line without a partner.
+        SemanticsError: the lengths differ; the message names the first line without a partner.
     """
     if lines != partner_lines:
         shorter = min(lines, partner_lines)
@@ -82,11 +82,11 @@ def check_partners(file: Path, lines: int, partner: Path, partner_lines: int, ex
 
 
 def sentence(tokens: list[str]) -> str:
-    """The tokens joined by single spaces; ``.`` where there is none, as in SentEval's own examples."""
+    """Return the tokens joined by single spaces; ``.`` without tokens, as in SentEval's own examples."""
     return " ".join(tokens) or "."
 
 
 def count(number: int, noun: str) -> str:
-    """A number with its noun: ``1 line``, ``2 lines``, ``2 classes``."""
+    """Return a number with its noun: ``1 line``, ``2 lines``, ``2 classes``."""
     plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
     return f"{number} {noun if number == 1 else plural}"

@@ -1,8 +1,8 @@
-"""SentEval's three ways to judge vectors by a classifier: folds within folds, folds and a test set, a split.
+"""SentEval's three protocols for classifiers on vectors: nested folds, folds with a test set, and a split.
 
-As in facebookresearch/SentEval, commit 5d6dc117 (``senteval/tools/validation.py``), with
-its roundings: the accuracies between which the regularisation is chosen are rounded to
-two decimals, and the first of equals is taken. scikit-learn draws the folds.
+They follow facebookresearch/SentEval, commit 5d6dc117 (``senteval/tools/validation.py``), including its rounding: the
+accuracies that select the regularisation are rounded to two decimals, and the first of equal ones wins. scikit-learn
+draws the folds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sightword.statistics import wald_half_width
 log = logging.getLogger(__name__)
 
 NESTED_SEED = 1111
-"""Of the folds within folds, whatever the seed of the rest."""
+"""The seed of nested folds, independent of the other seeds."""
 
 
 def classify(
@@ -40,24 +40,23 @@ def classify(
     seed: int = 1111,
     progress: bool = False,
 ) -> dict[str, Any]:
-    """Judge vectors by how well a logistic regression on them finds the classes of a task.
+    """Evaluate vectors by a logistic regression on them that predicts the classes of a task.
 
     Args:
         task: the task.
-        vectors: of all its sentences.
+        vectors: the vectors of all its sentences.
         classifier: SentEval's own regression by Adam, or scikit-learn's.
-        kfold: folds where the task has no dev examples.
-        seed: of the classifier, and of the folds where there is a test set.
+        kfold: folds of a task without dev examples.
+        seed: the seed of the classifier, and of the folds of a task with a test set.
         progress: show a progress bar on a terminal.
 
     Returns:
-        ``accuracy``, its 95 % half-width ``accuracy_ci95`` (Wald) and ``dev_accuracy`` in
-        percent, for MRPC also ``f1`` of the paraphrases in percent, and ``test``, how many
-        examples were tested (with folds within folds, all of them, each once).
+        ``accuracy``, its 95 % half-width ``accuracy_ci95`` (Wald) and ``dev_accuracy`` in percent, for MRPC also ``f1``
+        of the paraphrases in percent, and ``test``, the number of tested examples (for nested folds, each example
+        once).
 
     Raises:
-        SemanticsError: a class has too few examples for so many folds, or the vectors
-            are too large for a classifier.
+        SemanticsError: a class has too few examples for the folds, or the vectors are too large for a classifier.
     """
     check_folds(task, classifier, kfold)
     rounds = kfold if task.protocol == "nested" else 1
@@ -84,8 +83,8 @@ def classify(
             found = round(100 * accuracy(predicted, test.labels), 2)
     if isinstance(regression, SklearnRegression) and regression.unfinished:
         log.warning(
-            "%s: %d of %d fits of scikit-learn's logistic regression ended before they had converged, and were "
-            "taken as they were, as in SentEval (%s)",
+            "%s: %d of %d fits of scikit-learn's logistic regression did not converge, and were "
+            "used nevertheless, as in SentEval (%s)",
             task.name,
             len(regression.unfinished),
             regression.fits,
@@ -103,10 +102,10 @@ def classify(
 
 
 def check_folds(task: ClassificationTask, classifier: ClassifierName, kfold: int) -> None:
-    """Whether there are enough examples of each class, which can be said before anything is encoded.
+    """Check, before any encoding, that each class has enough examples for the folds.
 
     Raises:
-        SemanticsError: there are too few.
+        SemanticsError: a class has too few examples.
     """
     if task.protocol == "split":
         return
@@ -132,7 +131,7 @@ def check_folds(task: ClassificationTask, classifier: ClassifierName, kfold: int
 
 
 class _Protocols:
-    """The three ways, for one classifier."""
+    """The three protocols for one classifier."""
 
     def __init__(self, classifier: Classifier, kfold: int, seed: int, done: Callable[[int], object]) -> None:
         self._classifier = classifier
@@ -141,10 +140,10 @@ class _Protocols:
         self._done = done
 
     def nested(self, examples: Inputs) -> tuple[float, float]:
-        """Each fold tested once, by a classifier whose regularisation other folds, within the rest, have chosen.
+        """Test each fold once, with the regularisation chosen by folds within the other examples.
 
         Returns:
-            The accuracy and the dev accuracy, the means of those of the folds.
+            The accuracy and the dev accuracy, as means over the folds.
         """
         dev, test = [], []
         for rest, fold in self._folds(examples, NESTED_SEED):
@@ -155,7 +154,7 @@ class _Protocols:
         return _mean(test), _mean(dev)
 
     def folds(self, train: Inputs, test: Inputs) -> tuple[Labels, float]:
-        """The regularisation is chosen by folds of the training examples.
+        """Choose the regularisation by folds of the training examples.
 
         Returns:
             The class predicted for each test example, and the best accuracy of the folds.
@@ -164,9 +163,9 @@ class _Protocols:
         return self._final(train, strength, test), best
 
     def split(self, train: Inputs, dev: Inputs, test: Inputs, regularised: bool) -> tuple[Labels, float]:
-        """The regularisation is chosen by dev examples.
+        """Choose the regularisation by dev examples.
 
-        SentEval then fits again with the chosen one; that gives the same weights, so the first fit is kept.
+        SentEval then fits again with the same result, so the first fit is kept.
 
         Returns:
             The class predicted for each test example, and the best accuracy on dev.
@@ -179,7 +178,7 @@ class _Protocols:
         return found[best][1].predict(test), scores[best]
 
     def _chosen(self, train: Inputs, strengths: Sequence[float], seed: int) -> tuple[float, float]:
-        """The regularisation with the best mean accuracy over folds, and that accuracy."""
+        """Return the regularisation with the best mean accuracy over folds, and that accuracy."""
         scores = []
         for rest, fold in self._folds(train, seed):
             scores.append([score for score, _ in self._classifier.scan(train.at(rest), train.at(fold), strengths)])
@@ -205,7 +204,7 @@ def _mean(percents: Sequence[float]) -> float:
 
 
 def _f1(predicted: Labels, labels: Labels) -> float:
-    """The harmonic mean of precision and recall of class 1; 0 where there is no such example on either side."""
+    """Return the harmonic mean of precision and recall of class 1; 0 if class 1 is neither present nor predicted."""
     both = int((predicted & labels).sum())
     either = int(predicted.sum()) + int(labels.sum())
     return 2 * both / either if either else 0.0

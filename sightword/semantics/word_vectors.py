@@ -1,7 +1,7 @@
-"""A bag of words from a file of word vectors, the baseline that sentence encoders are held against.
+"""Encodes sentences as bags of words from a file of word vectors, the baseline of sentence encoders.
 
-The file is text, one word a line with its numbers, as GloVe, word2vec (text) and fastText
-ship it; a first line with two whole numbers, the count and the width, is a header.
+The file is text, one word a line with its numbers, as published for GloVe, word2vec (text) and fastText; a first line
+of two whole numbers, the count and the width, is a header.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ log = logging.getLogger(__name__)
 Floats = NDArray[np.float32]
 
 UNKNOWN = "."
-"""The word that stands for a sentence of which no word is known, as in SentEval's ``examples/bow.py``."""
+"""The word that replaces a sentence without known words, as in SentEval's ``examples/bow.py``."""
 
 
 class BagOfWords:
     """Encodes a sentence as the mean or the sum of its words' vectors.
 
-    Words are what stands between spaces. Those without a vector are left out; a sentence of
-    only such words has the vector of ``.``, and zeros where that has none.
+    Spaces separate words. Words without a vector are left out; a sentence without known words gets the vector of ``.``,
+    or zeros if ``.`` has no vector.
 
     Args:
         path: the file, or its ``.gz``.
         pooling: mean or sum of the vectors.
-        lower_case: look words up in lower case, for files that only have those.
+        lower_case: look words up in lower case, for files with only lower-case words.
     """
 
     def __init__(self, path: Pathish, *, pooling: Literal["mean", "sum"] = "mean", lower_case: bool = False) -> None:
@@ -62,14 +62,14 @@ class BagOfWords:
 
         Args:
             path: the file, or its ``.gz``.
-            words: the only words to know. Default: whatever the sentences have, read from the file
-                when they are first shown (:meth:`prepare`), so that a large file takes little memory.
+            words: the only words to read. By default :meth:`prepare` reads the words of the sentences, so that a large
+                file takes little memory.
             pooling: mean or sum of the vectors.
-            lower_case: look words up in lower case, for files that only have those.
+            lower_case: look words up in lower case, for files with only lower-case words.
 
         Raises:
-            SemanticsError: the file is missing, empty or no text file of word vectors; with ``words``,
-                also what :meth:`prepare` raises.
+            SemanticsError: the file is missing, empty or not a text file of word vectors; with ``words``, also the
+                errors of :meth:`prepare`.
         """
         bag = cls(path, pooling=pooling, lower_case=lower_case)
         if words is not None:
@@ -80,20 +80,20 @@ class BagOfWords:
         return bag
 
     def prepare(self, sentences: Iterable[str]) -> None:
-        """Read the vectors of these sentences' words, those that were not looked for before.
+        """Read the vectors of new words of these sentences.
 
         The file is read once, line by line; only wanted words are kept.
 
         Raises:
-            SemanticsError: a line has more or fewer numbers than the first, what should be a number of a wanted
-                word is none, or the file ends early.
+            SemanticsError: a line has another count of numbers than the first, a field of a wanted word is not a
+                number, or the file ends early.
         """
         wanted = self._words(word for sentence in sentences for word in sentence.split()) - self._sought
         if wanted and not self._fixed:
             self._read(wanted)
 
     def __call__(self, sentences: list[str]) -> Floats:
-        """Sentences to float32 (N, width); words not yet looked for are read first, as by :meth:`prepare`."""
+        """Encode sentences as float32 (N, width); the vectors of new words are read first, as by :meth:`prepare`."""
         self.prepare(sentences)
         found = np.zeros((len(sentences), self.width), np.float32)
         for place, sentence in enumerate(sentences):
@@ -114,7 +114,7 @@ class BagOfWords:
 
     def _read(self, words: set[str]) -> None:
         wanted = {word.encode(): word for word in {*words, UNKNOWN} - self._sought}
-        # Of a word that comes twice the last line counts, as in SentEval's example.
+        # The last line of a repeated word counts, as in SentEval's example.
         found = {wanted[line.word]: line.numbers() for line in _Lines(self.path) if line.word in wanted}
         self._rows.update(zip(found, itertools.count(len(self._vectors))))
         self._vectors = np.concatenate([self._vectors, *(vector[None] for vector in found.values())])
@@ -127,7 +127,7 @@ class BagOfWords:
 
 
 class _Line:
-    """A word and its numbers, which are only read when they are asked for."""
+    """A word and its numbers, which are parsed on demand."""
 
     def __init__(self, word: bytes, rest: bytes, width: int, where: str) -> None:
         self.word, self.width = word, width
@@ -136,7 +136,7 @@ class _Line:
     def numbers(self) -> Floats:
         fields = self._rest.split(b" ")
         numbers = [_number(field) for field in fields]
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is told below
+        with np.errstate(over="ignore"):  # overflow becomes infinite and is reported below
             vector = np.array(numbers, dtype=np.float32)
         wrong = np.flatnonzero(~np.isfinite(vector))
         if len(wrong):
@@ -149,7 +149,7 @@ class _Line:
 
 
 class _Lines:
-    """The words of a file, one after another, in constant memory."""
+    """Iterates over the words of a file in constant memory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -176,14 +176,14 @@ class _Lines:
             raise SemanticsError("has no word" if count is not None else "is empty", where=self.path)
         if count is not None and read != count:
             raise SemanticsError(
-                f"has {read} words and says {count} in its first line",
+                f"has {read} words, but its first line states {count}",
                 where=self.path,
-                todo="It may have been cut off: get it again.",
+                todo="The file may be truncated: download it again.",
             )
 
     def _line(self, line: bytes, width: int, where: str) -> _Line:
         spaces = line.count(b" ")
-        if spaces > width:  # a word with spaces in it, as glove.840B has some
+        if spaces > width:  # glove.840B has some words with spaces
             word, *rest = line.rsplit(b" ", width)
             if _numbers_at_end(line.split(b" ")) == width:
                 return _Line(word, b" ".join(rest), width, where)
@@ -213,12 +213,12 @@ class _Lines:
 
 
 def _numbers_at_end(fields: list[bytes]) -> int:
-    """How many of the fields, from the last back to the second, are finite numbers."""
+    """Return the number of finite numbers at the end of the fields, not counting the first field."""
     return sum(1 for _ in itertools.takewhile(lambda field: math.isfinite(_number(field)), reversed(fields[1:])))
 
 
 def _number(field: bytes) -> float:
-    """NaN for what is no number."""
+    """Return the number, or NaN for other text."""
     try:
         return float(field)
     except ValueError:

@@ -63,7 +63,7 @@ def test_words_are_from_the_training_captions_only(workspace: Path, caplog: pyte
     check_vocabulary(table, vocabulary)
 
 
-def test_captions_of_another_vocabulary_are_told(workspace: Path) -> None:
+def test_captions_of_another_vocabulary_are_refused(workspace: Path) -> None:
     work(CaptionsSettings())
     table = read_captions("data/captions/captions.parquet")
     check_vocabulary(table, Vocabulary.load("data/captions/vocabulary.json"))
@@ -72,11 +72,11 @@ def test_captions_of_another_vocabulary_are_told(workspace: Path) -> None:
     ):
         check_vocabulary(table, Vocabulary.build(["wxyz"]), where="c.p")
     other = Vocabulary.build(["abcdefghijklmnopqrstuvwxyz"])
-    with pytest.raises(CaptionsError, match=r"the ids of a\.jpg#0 are not those that the vocabulary gives it"):
+    with pytest.raises(CaptionsError, match=r"the ids of a\.jpg#0 differ from the vocabulary's"):
         check_vocabulary(table, other)
 
 
-def test_the_stage_gives_the_same_bytes_again_and_keeps_the_earlier_output_on_a_mistake(workspace: Path) -> None:
+def test_the_stage_repeats_its_bytes_and_keeps_the_earlier_output_on_an_error(workspace: Path) -> None:
     work(CaptionsSettings())
     before = {path.name: path.read_bytes() for path in Path("data/captions").iterdir()}
     work(CaptionsSettings())
@@ -87,7 +87,7 @@ def test_the_stage_gives_the_same_bytes_again_and_keeps_the_earlier_output_on_a_
     assert {path.name: path.read_bytes() for path in Path("data/captions").iterdir()} == before
 
 
-def test_one_split_is_taken_in_order_and_an_empty_one_is_refused(workspace: Path) -> None:
+def test_a_split_keeps_the_order_and_an_empty_split_is_refused(workspace: Path) -> None:
     work(CaptionsSettings(case="lower"))
     table = read_captions("data/captions/captions.parquet")
     train = table.split("train")
@@ -106,7 +106,7 @@ rows = st.lists(st.tuples(st.text(max_size=3), st.lists(st.integers(0, 2**31 - 1
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
 @given(rows)
-def test_a_written_table_is_read_back_as_it_was(tmp_path: Path, content: list[tuple[str, list[int]]]) -> None:
+def test_a_written_table_is_read_back_unchanged(tmp_path: Path, content: list[tuple[str, list[int]]]) -> None:
     count = len(content)
     table = CaptionTable(
         [name for name, _ in content],
@@ -126,7 +126,7 @@ def test_a_written_table_is_read_back_as_it_was(tmp_path: Path, content: list[tu
     assert [ids.tolist() for ids in again.ids] == [ids for _, ids in content]
 
 
-def test_many_row_groups_are_read_as_one(tmp_path: Path) -> None:
+def test_many_row_groups_are_read_as_one_table(tmp_path: Path) -> None:
     count = 1_100_000
     table = CaptionTable(["a"] * count, [0] * count, ["train"] * count, ["x"] * count,
                          np.split(np.arange(count, dtype=np.int32), count)[:1] * count)  # fmt: skip
@@ -161,7 +161,7 @@ def test_a_table_with_a_wrong_column_is_refused(tmp_path: Path, column: str, val
         assert len(read_texts(tmp_path / "captions.parquet")) == 1
 
 
-def test_no_training_captions_is_said(tmp_path: Path) -> None:
+def test_missing_training_captions_are_reported(tmp_path: Path) -> None:
     table = CaptionTable(["a"], [0], ["test"], ["x"], [])
     with pytest.raises(CaptionsError, match="training captions"):
         encode_captions(table, CaptionsSettings())

@@ -19,7 +19,7 @@ texts = st.lists(st.text(min_size=1), min_size=1)
 
 
 @given(texts)
-def test_encode_and_decode_are_each_others_inverse_on_known_characters(known: list[str]) -> None:
+def test_decode_inverts_encode_on_known_characters(known: list[str]) -> None:
     vocabulary = Vocabulary.build(known)
     for text in known:
         assert vocabulary.decode(vocabulary.encode(text)) == text
@@ -35,7 +35,7 @@ def test_ids_are_dense_sorted_and_never_padding(known: list[str], text: str) -> 
 
 
 @given(texts)
-def test_a_saved_vocabulary_is_the_same_one(known: list[str]) -> None:
+def test_a_saved_vocabulary_is_read_back_unchanged(known: list[str]) -> None:
     vocabulary = Vocabulary.build(known, normalise=Normalisation(case="lower", full_stop="add"))
     again = Vocabulary.from_json(json.loads(json.dumps(vocabulary.to_json())))
     assert again == vocabulary
@@ -52,7 +52,7 @@ def test_rare_characters_become_unknown() -> None:
     assert vocabulary.decode([0, 2, 1]) == "a\N{REPLACEMENT CHARACTER}"
     with pytest.raises(CaptionsError, match="no character occurs 9 times"):
         Vocabulary.build(["aab"], min_count=9)
-    with pytest.raises(CaptionsError, match="the id 3 is not of this vocabulary; expected 0 to 2"):
+    with pytest.raises(CaptionsError, match="the id 3 is not in this vocabulary; expected 0 to 2"):
         vocabulary.decode([3])
 
 
@@ -66,13 +66,13 @@ def test_rare_characters_become_unknown() -> None:
         (" \t", []),
     ],
 )
-def test_words_are_runs_of_letters_and_digits_and_other_signs_stand_alone(text: str, words: list[str]) -> None:
+def test_words_are_runs_of_letters_and_digits_or_single_other_signs(text: str, words: list[str]) -> None:
     assert split(text, "word") == words
     assert split(text, "character") == list(text)
 
 
 @given(st.text())
-def test_no_sign_is_lost_between_words_but_white_space(text: str) -> None:
+def test_only_white_space_is_lost_between_words(text: str) -> None:
     words = split(text, "word")
     assert "".join(words) == "".join(text.split())
     assert all(is_token(word, "word") for word in words)
@@ -132,7 +132,7 @@ def test_a_vocabulary_normalises_before_it_encodes() -> None:
         ({"tokens": []}, "at least one"),
         ({"tokens": ["ab"]}, "not a list of single characters"),
         ({"tokens": "ab"}, "not a list of single characters"),
-        ({"normalise": None}, "normalise is not whole"),
+        ({"normalise": None}, "normalise has missing or unknown keys"),
         (
             {"normalise": {"unicode": "NFD", "case": "keep", "whitespace": "keep", "full_stop": "add"}},
             "unicode = 'NFD'",
@@ -146,7 +146,7 @@ def test_a_damaged_vocabulary_is_refused(tmp_path: Path, change: dict[str, Any],
         Vocabulary.load(path)
 
 
-def test_a_vocabulary_that_is_missing_or_cut_off_is_said(tmp_path: Path) -> None:
+def test_a_missing_or_truncated_vocabulary_is_reported(tmp_path: Path) -> None:
     with pytest.raises(CaptionsError, match="does not exist"):
         Vocabulary.load(tmp_path / "vocabulary.json")
     Vocabulary.build(["ab"]).save(tmp_path / "vocabulary.json")

@@ -34,7 +34,7 @@ def small(folder: Path) -> None:
     write(folder, "captions_val2014.json", {7: "v7.jpg"}, [(3, 7, "x"), (4, 7, "x"), (5, 99, "lost")])
 
 
-def test_each_split_has_its_files_and_captions_go_by_their_ids(tmp_path: Path) -> None:
+def test_each_split_has_its_files_and_captions_are_ordered_by_id(tmp_path: Path) -> None:
     small(tmp_path / "annotations")
     corpus = read(tmp_path)
     assert [(image.image_id, image.split) for image in corpus.images] == [
@@ -55,13 +55,13 @@ def test_pictures_are_found_in_the_folder_of_their_set_or_beside_it(tmp_path: Pa
     assert [image.path for image in corpus.images] == ["t1.jpg", "val2014/v7.jpg"]
 
 
-def test_a_file_that_is_missing_empty_or_for_two_splits_is_said(tmp_path: Path) -> None:
+def test_a_file_that_is_missing_empty_or_in_two_splits_is_reported(tmp_path: Path) -> None:
     small(tmp_path)
     with pytest.raises(CorpusError, match=r"has no captions_val2017\.json"):
         read(tmp_path, coco_dev=["captions_val2017.json"])
-    with pytest.raises(ParamsError, match="named twice"):
+    with pytest.raises(ParamsError, match="listed twice"):
         read(tmp_path, coco_test=["captions_val2014.json"])
-    with pytest.raises(ParamsError, match="no file is named"):
+    with pytest.raises(ParamsError, match="no file is listed"):
         read(tmp_path, coco_train=[], coco_dev=[])
     write(tmp_path, "captions_val2014.json", {7: "v7.jpg"}, [])
     with pytest.raises(CorpusError, match="holds no captions"):

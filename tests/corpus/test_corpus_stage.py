@@ -41,7 +41,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def test_a_published_corpus_gives_tables_and_empty_folders_that_say_why(
+def test_a_published_corpus_gives_tables_and_empty_folders_with_the_reason(
     workspace: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
@@ -101,7 +101,7 @@ def stage(name: str, folder: Path, repository: Path, **corpus: object) -> subpro
 
 
 @pytest.mark.slow
-def test_odd_names_and_links_in_the_folder_of_pictures_as_a_process(workspace: Path, repository: Path) -> None:
+def test_odd_names_and_links_in_the_folder_of_pictures_are_handled(workspace: Path, repository: Path) -> None:
     pictures = workspace / "data/raw/mine/pictures"
     (pictures / os.fsdecode(b"\xfcber")).mkdir(parents=True)
     for name in (b"a.png", b"caf\xe9.png", b"\xfcber/b.png", b"notes \xe9.txt"):
@@ -153,7 +153,7 @@ def doubled_parquet() -> pa.Table:
         ("image,caption,split,caption\na.jpg,A,train,B\n", "my.csv, line 1: has two columns caption; expected one of"),
     ],
 )
-def test_odd_data_files_are_one_message(content: str | pa.Table, message: str, workspace: Path) -> None:
+def test_each_odd_data_file_gives_one_message(content: str | pa.Table, message: str, workspace: Path) -> None:
     folder = Path("data/raw/mine")
     (folder / "my.csv").unlink()
     form = "table"

@@ -32,7 +32,7 @@ def read(folder: Path, *, require: bool = False) -> Corpus:
     )
 
 
-def test_captions_are_ordered_by_their_number_and_names_may_end_strangely(tmp_path: Path) -> None:
+def test_captions_are_ordered_by_number_and_names_may_have_odd_endings(tmp_path: Path) -> None:
     write(tmp_path)
     corpus = read(tmp_path)
     assert [(image.image_id, image.split) for image in corpus.images] == [
@@ -44,7 +44,7 @@ def test_captions_are_ordered_by_their_number_and_names_may_end_strangely(tmp_pa
     assert corpus.dropped == []
 
 
-def test_names_in_no_split_without_captions_or_without_a_file_are_dropped_with_the_reason(tmp_path: Path) -> None:
+def test_names_without_a_split_captions_or_a_file_are_dropped_with_the_reason(tmp_path: Path) -> None:
     write(tmp_path, test="b2.jpg\n", train="a.jpg\nd.jpg\n")
     (tmp_path / "images").mkdir()
     for name in ("a.jpg", "d.jpg", "stray.PNG", "notes.txt"):
@@ -77,7 +77,7 @@ def test_windows_line_ends_and_blank_lines_change_nothing(tmp_path: Path) -> Non
         ({"token": "/etc/a.jpg#0\tA .\n"}, "leaves the folder"),
         ({"dev": "\n"}, "devImages.txt: holds no names"),
         ({"dev": "a.jpg\n"}, "'a.jpg' is in two splits: train and dev"),
-        ({"token": CAPTIONS + "a.jpg#0\tSomething else\n"}, "a.jpg#0 is there twice with different texts"),
+        ({"token": CAPTIONS + "a.jpg#0\tSomething else\n"}, "a.jpg#0 occurs twice with different texts"),
     ],
 )
 def test_a_wrong_file_is_named_with_its_line(tmp_path: Path, files: dict[str, str], message: str) -> None:
@@ -86,7 +86,7 @@ def test_a_wrong_file_is_named_with_its_line(tmp_path: Path, files: dict[str, st
         read(tmp_path)
 
 
-def test_a_missing_folder_list_or_folder_of_pictures_is_said(tmp_path: Path) -> None:
+def test_a_missing_folder_list_or_folder_of_pictures_is_reported(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="nowhere: does not exist"):
         read(tmp_path / "nowhere")
     write(tmp_path)

@@ -107,7 +107,7 @@ def test_a_wrong_entry_is_named_with_its_place(tmp_path: Path, images: list[Any]
         read(tmp_path, images)
 
 
-def test_json_cut_in_half_is_said_with_the_line(tmp_path: Path) -> None:
+def test_truncated_json_is_reported_with_its_line(tmp_path: Path) -> None:
     read(tmp_path, ENTRIES)
     whole = (tmp_path / "dataset_x.json").read_text()
     (tmp_path / "dataset_x.json").write_text(whole[: len(whole) // 2])
@@ -115,8 +115,8 @@ def test_json_cut_in_half_is_said_with_the_line(tmp_path: Path) -> None:
         read(tmp_path)
 
 
-def test_the_file_is_found_or_must_be_named(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"has not one file dataset_.* but none"):
+def test_the_only_file_is_found_and_one_of_several_must_be_named(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"must have one file dataset_.* but has none"):
         read(tmp_path)
     read(tmp_path, ENTRIES)
     (tmp_path / "dataset_y.json").write_text("{}")
@@ -127,7 +127,7 @@ def test_the_file_is_found_or_must_be_named(tmp_path: Path) -> None:
         read(tmp_path, file="z.json")
 
 
-def test_the_real_excerpt_is_read_and_its_repeated_entries_are_told(real_data: Path) -> None:
+def test_the_real_excerpt_is_read_and_its_repeated_entries_are_reported(real_data: Path) -> None:
     corpus = read(real_data / "flickr8k", file="karpathy_excerpt.json", pictures=str(real_data / "flickr8k/none"))
     assert corpus.counts() == {"train": 537, "dev": 97, "test": 81}
     assert len(corpus.captions) == 5 * 715

@@ -27,7 +27,7 @@ captions = st.lists(
 
 
 @given(images, captions, st.frozensets(names), st.booleans())
-def test_every_record_is_kept_or_dropped_and_what_is_kept_belongs_together(
+def test_every_record_is_kept_or_dropped_and_kept_records_are_consistent(
     named: list[Image], texts: list[tuple[str, int, str]], files: frozenset[str], require: bool
 ) -> None:
     anchor, caption = Image("z.jpg", "z.jpg", "train"), Caption("z.jpg", "0", "always there")
@@ -57,7 +57,7 @@ def test_equal_captions_of_one_picture_stay(tmp_path: Path) -> None:
     assert corpus.images[0].path is None
 
 
-def test_nothing_left_says_what_was_dropped_and_where_it_was_looked_for() -> None:
+def test_an_empty_result_reports_the_dropped_records_and_the_folder() -> None:
     image, caption = Image("a.jpg", "a.jpg", "train"), Caption("a.jpg", "0", "A .")
     with pytest.raises(CorpusError, match=r"1 no picture file.*corpus\.pictures \(wrong/folder\)"):
         clean([image], [caption], Listing(Path("wrong/folder"), frozenset()), require_pictures=True)
@@ -66,13 +66,13 @@ def test_nothing_left_says_what_was_dropped_and_where_it_was_looked_for() -> Non
 @pytest.mark.parametrize(
     "path", ["/a.jpg", "../a.jpg", "x/../../a.jpg", "", " ", "a//b.jpg", "./a.jpg", "a\n.jpg", "a\0"]
 )
-def test_paths_that_are_not_plain_are_refused(path: str) -> None:
+def test_odd_paths_are_refused(path: str) -> None:
     with pytest.raises(CorpusError, match="somewhere"):
         check_path(path, "somewhere")
 
 
 @pytest.mark.parametrize("path", ["a.jpg", "sub/ä b.jpg", "2258277193_586949ec62.jpg.1", "..a.jpg", "日本.png"])
-def test_plain_paths_are_taken_as_they_are(path: str) -> None:
+def test_plain_paths_are_unchanged(path: str) -> None:
     assert check_path(path, "somewhere") == path
 
 
@@ -95,7 +95,7 @@ def test_pictures_are_listed_with_linked_folders_and_without_loops(tmp_path: Pat
     assert listing.circular == listing.misnamed == set()
 
 
-def test_names_that_are_not_utf8_and_links_in_a_circle_are_told_apart(tmp_path: Path) -> None:
+def test_names_that_are_not_utf8_and_circular_links_are_listed_separately(tmp_path: Path) -> None:
     for name in (b"a.jpg", b"caf\xe9.jpg", "caf\u00e9.jpg".encode()):
         (tmp_path / os.fsdecode(name)).touch()
     for name, target in (("one", "two"), ("two", "one"), ("gone", "nowhere")):
@@ -127,7 +127,7 @@ def test_the_tables_have_their_columns_and_captions_count_from_zero(tmp_path: Pa
     ]
 
 
-def test_pictures_must_lie_in_the_corpus_so_that_dvc_sees_them() -> None:
+def test_pictures_must_lie_in_the_folder_of_the_corpus() -> None:
     CorpusSettings(path="data/raw/mine", pictures="data/raw/mine/pictures")
     CorpusSettings(format="sample", path="data/raw/sample/scenes.yaml", pictures="data/corpus/pictures")
     for pictures in ("data/raw/minen", "elsewhere", "data/raw/mine/../other"):

@@ -36,7 +36,7 @@ def tiny(world: World) -> World:
     return world.model_copy(update={"pictures": pictures, "pairs": pairs})
 
 
-def test_no_split_shows_objects_and_background_of_another_and_none_shows_them_twice(world: World) -> None:
+def test_each_combination_of_objects_and_background_occurs_once_over_all_splits(world: World) -> None:
     shown = {split: [scene.objects() for scene in scenes_of(world, split)] for split in ("train", "dev", "test")}
     everything = [objects for split in shown.values() for objects in split]
     assert len(everything) == len(set(everything)) == 480
@@ -48,13 +48,13 @@ def test_one_more_picture_changes_no_other(world: World) -> None:
     assert scenes_of(more, "test") == scenes_of(world, "test")
 
 
-def test_captions_differ_say_no_more_than_there_is_and_end_in_a_full_stop(world: World) -> None:
+def test_captions_differ_are_true_and_end_in_a_full_stop(world: World) -> None:
     for number, scene in enumerate(scenes_of(world, "test")):
-        told = captions(scene, world, stream(world, "test", number, "captions"))
-        assert len(set(told)) == 5
+        texts = captions(scene, world, stream(world, "test", number, "captions"))
+        assert len(set(texts)) == 5
         colours = {word for group in scene.groups for word in world.colours[group.colour].words}
         others = {word for colour in world.colours.values() for word in colour.words} - colours
-        for caption in told:
+        for caption in texts:
             assert caption[0].isupper()
             assert caption.endswith(" .")
             assert caption.split() == caption.split(" ")
@@ -74,7 +74,7 @@ def test_articles_fit_the_next_word(world: World) -> None:
 
 
 @given(seed=seeds)
-def test_likeness_is_one_for_the_same_scene_symmetric_and_blind_to_the_telling(world: World, seed: int) -> None:
+def test_likeness_is_symmetric_ignores_the_order_and_is_one_for_equal_scenes(world: World, seed: int) -> None:
     rng = random.Random(seed)
     one, other = random_scene(world, rng), leave_out(random_scene(world, rng), world, rng)
     assert likeness(one, one, world) == pytest.approx(1)
@@ -109,7 +109,7 @@ def test_likeness_by_hand(world: World) -> None:
     assert likeness(above, replace(above, groups=(green, blue)), world) == pytest.approx(1 - 0.60 * 0.45 / 2)
 
 
-def test_sentence_pairs_are_new_spread_over_all_scores_and_not_solved_by_shared_words(world: World) -> None:
+def test_sentence_pairs_are_new_cover_all_scores_and_need_more_than_shared_words(world: World) -> None:
     known = {
         caption.removesuffix(" .")
         for split in ("train",)
@@ -129,7 +129,7 @@ def test_sentence_pairs_are_new_spread_over_all_scores_and_not_solved_by_shared_
         assert np.corrcoef(gold, overlap)[0, 1] < 0.75
 
 
-def test_all_three_judgments_occur_and_the_denied_is_a_contradiction(world: World) -> None:
+def test_all_three_judgments_occur_and_a_denial_is_a_contradiction(world: World) -> None:
     pairs = [sick_pair(world, "train", number) for number in range(300)]
     assert {pair.judgment for pair in pairs} == {"ENTAILMENT", "CONTRADICTION", "NEUTRAL"}
     assert all(pair.judgment == "CONTRADICTION" for pair in pairs if "there is no" in pair.second.lower())
@@ -178,7 +178,7 @@ def test_a_picture_shows_the_colours_it_should(world: World, seed: int) -> None:
         assert near.mean() > 0.004
 
 
-def test_an_edited_description_is_checked_with_all_its_mistakes(repository: Path, tmp_path: Path) -> None:
+def test_all_mistakes_of_a_description_are_reported(repository: Path, tmp_path: Path) -> None:
     text = (repository / "data/raw/sample/scenes.yaml").read_text()
     wrong = text.replace("seed: 2019", "sed: 2019").replace('paint: "#e3202b"', "paint: red")
     (tmp_path / "scenes.yaml").write_text(wrong)
@@ -187,7 +187,7 @@ def test_an_edited_description_is_checked_with_all_its_mistakes(repository: Path
     for key in ("seed: Field required", "sed: Extra inputs", "colours.red.paint"):
         assert key in str(error.value)
     (tmp_path / "scenes.yaml").write_text(text.replace("avoid: [green]", "avoid: [mauve]"))
-    with pytest.raises(CorpusError, match="names 'mauve', which is no colour"):
+    with pytest.raises(CorpusError, match="names the unknown colour 'mauve'"):
         load_world(tmp_path)
     (tmp_path / "scenes.yaml").write_text("seed: [1")
     with pytest.raises(CorpusError, match="is not valid YAML"):

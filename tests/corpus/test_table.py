@@ -1,4 +1,4 @@
-"""Tables of one's own."""
+"""A user's own tables."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_csv_and_parquet_give_the_same_corpus(tmp_path: Path) -> None:
         ("image,caption,split\na.jpg,A dog, running .,test\n", "line 2: the row has 4 fields; expected 3"),
         ('image,caption,split\na.jpg,"A dog,test\n', "is not valid CSV"),
         ("image,caption,split\n../a.jpg,A .,test\n", "line 2: .*leaves the folder"),
-        ("image,caption,split\n./a.jpg,A .,test\n", "no plain file name"),
+        ("image,caption,split\n./a.jpg,A .,test\n", "not a plain file name"),
         ("image,caption,split\na.jpg,A .,test\na.jpg,B .,train\n", "two splits: test and train"),
         ("image,caption,split\na.jpg, ,test\n", "no picture with captions is left"),
     ],

@@ -39,7 +39,7 @@ def gradient(width: int = 20, height: int = 10) -> np.ndarray:
     return values.reshape(height, width, 3).astype(np.uint8)
 
 
-def test_rgb_comes_back_as_it_is() -> None:
+def test_rgb_is_unchanged() -> None:
     assert np.array_equal(pixels(saved(Image.fromarray(gradient()))), gradient())
 
 
@@ -78,7 +78,7 @@ def test_transparency_lies_over_white(mode: str) -> None:
     assert found[2].tolist() == [127] * 3
 
 
-def test_no_bytes() -> None:
+def test_an_empty_file_is_rejected() -> None:
     assert reason(b"") == "empty"
 
 
@@ -86,7 +86,7 @@ def test_postscript_is_not_run() -> None:
     assert reason(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\n") == "not_a_picture"
 
 
-def test_reasons_hold_nothing_that_changes_from_run_to_run() -> None:
+def test_reasons_are_the_same_in_every_run() -> None:
     details = set()
     for _ in range(2):
         with pytest.raises(RejectError) as caught:
@@ -118,7 +118,7 @@ def test_garbled_files_are_pictures_or_reasons(kind: str, data: st.DataObject) -
     assert known
 
 
-def test_files_that_are_none(tmp_path) -> None:
+def test_paths_that_are_not_picture_files_are_rejected(tmp_path) -> None:
     def why(path: object) -> str:
         with pytest.raises(RejectError) as caught:
             read_file(path, max_pixels=LIMIT)

@@ -30,7 +30,7 @@ def test_the_pixels_are_those_of_torchvision(size: tuple[int, int], name: str) -
     assert np.array_equal(np.asarray(found), np.asarray(oracle))
 
 
-def test_real_photographs_too(real_data) -> None:
+def test_real_photographs_are_resized_as_by_torchvision(real_data) -> None:
     oracle = torchvision.transforms.Resize(256, torchvision.transforms.InterpolationMode.LANCZOS)
     for path in sorted((real_data / "flickr8k/images").glob("*.jpg"))[:10]:
         with Image.open(path) as picture:
@@ -39,6 +39,6 @@ def test_real_photographs_too(real_data) -> None:
         assert np.array_equal(np.asarray(found), np.asarray(oracle(rgb)))
 
 
-def test_a_thread_of_pixels_would_fill_the_memory() -> None:
+def test_a_thin_picture_that_would_fill_the_memory_is_rejected() -> None:
     with pytest.raises(RejectError, match="256 x 1280000"):
         resize(Image.new("RGB", (1, 5000)), side=256, interpolation="lanczos", max_pixels=10**8)

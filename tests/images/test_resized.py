@@ -34,7 +34,7 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
-def test_all_pictures_are_there_once(tmp_path, sources) -> None:
+def test_every_picture_is_written_once(tmp_path, sources) -> None:
     summary = write_resized(tmp_path / "out", sources, SMALL)
     assert (summary.pictures, summary.rejects) == (20, [])
     assert [picture.image_id for picture in list_pictures(tmp_path / "out")] == sorted(
@@ -77,7 +77,7 @@ def test_allowed_rejects_are_rows(tmp_path, sources) -> None:
     assert len(list_pictures(tmp_path / "out")) == 18
 
 
-def test_missing_files_are_found_before_any_is_decoded(tmp_path, sources, monkeypatch) -> None:
+def test_missing_files_are_found_before_any_picture_is_decoded(tmp_path, sources, monkeypatch) -> None:
     monkeypatch.setattr("sightword.images.resized.decode", None)
     gone = [Source(f"gone-{number}", str(tmp_path / f"{number}.jpg")) for number in range(7)]
     with pytest.raises(PictureError, match=r"7 pictures .*7 missing.*gone-4.*and 2 more"):

@@ -225,7 +225,7 @@ def pixels_are_right(row: Row, values: np.ndarray) -> bool:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name[:20])
-def test_what_comes_out(row: Row, tmp_path, monkeypatch) -> None:
+def test_each_kind_of_file(row: Row, tmp_path, monkeypatch) -> None:
     (tmp_path / "pictures").mkdir()
     made = source(row, tmp_path / "pictures")
     if row.kind == "no permission" and os.geteuid() == 0:  # who reads every file: the system's answer to others
@@ -252,10 +252,10 @@ def test_what_comes_out(row: Row, tmp_path, monkeypatch) -> None:
 def test_the_table_and_the_page_for_users_agree(repository) -> None:
     page = (repository / "docs/pictures.md").read_text()
     kinds, rejects = (page.split(heading)[1].split("\n## ")[0] for heading in ("## Kinds of files", "## Rejects"))
-    told = dict(re.findall(r"^\| ([^|]+?) \| (.+) \|$", kinds, re.MULTILINE))
-    assert set(told) == {row.kind for row in ROWS} | {"kind of file"}
+    kinds_of_file = dict(re.findall(r"^\| ([^|]+?) \| (.+) \|$", kinds, re.MULTILINE))
+    assert set(kinds_of_file) == {row.kind for row in ROWS} | {"kind of file"}
     for row in ROWS:
-        assert row.reason is None or f"`{row.reason}`" in told[row.kind]
+        assert row.reason is None or f"`{row.reason}`" in kinds_of_file[row.kind]
     advice = re.findall(r"^\| `(\w+)` \| ..", rejects, re.MULTILINE)
     assert advice == ["image_id", "reason", "detail", *get_args(Reason)]
     assert {row.reason for row in ROWS} == {None, *get_args(Reason)}
@@ -307,7 +307,7 @@ def run(repository: Path, folder: Path, rows: list[Row], max_rejects: int) -> su
 
 
 @pytest.mark.slow
-def test_all_of_them_at_once_as_a_process(repository, tmp_path) -> None:
+def test_all_kinds_of_files_in_one_run_of_the_stage(repository, tmp_path) -> None:
     rows = [row for row in ROWS if not row.exif and (row.kind != "no permission" or os.geteuid() != 0)]
     bad = sorted((row for row in rows if row.reason), key=lambda row: row.name)
     (tmp_path / "pictures").mkdir()
@@ -329,7 +329,10 @@ def test_all_of_them_at_once_as_a_process(repository, tmp_path) -> None:
     present = [row for row in rows if row.reason != "missing"]
     bad = [row for row in bad if row.reason != "missing"]
     for given, words in (
-        (rows, r"2 pictures cannot be used \(2 missing\): link-broken\.png \(.*No other picture was looked at yet"),
+        (
+            rows,
+            r"2 pictures cannot be used \(2 missing\): link-broken\.png \(.*The other pictures were not checked yet",
+        ),
         (
             present,
             rf"{len(bad)} pictures cannot be used \(1 damaged, 1 empty,.*\): "

@@ -36,7 +36,7 @@ def test_a_picture_too_long_for_webp_becomes_png() -> None:
     assert ResizedPicture("x", "", 16_384, 1, used, data).array().shape == (1, 16_384, 3)
 
 
-def test_what_is_written_is_read(tmp_path) -> None:
+def test_written_pictures_are_read_back(tmp_path) -> None:
     rows = [picture(f"{number:04d}")[0] for number in range(70)]
     assert shards.write_shard(shards.shard_path(tmp_path, 0), rows, TRANSFORM) == 70
     assert list(shards.read_pictures(tmp_path)) == rows
@@ -45,7 +45,7 @@ def test_what_is_written_is_read(tmp_path) -> None:
     assert [picture[:2] for picture in shards.list_pictures(tmp_path)] == [(row.image_id, row.sha256) for row in rows]
 
 
-def test_an_empty_shard_still_says_how_it_was_made(tmp_path) -> None:
+def test_an_empty_shard_keeps_the_resize_settings(tmp_path) -> None:
     shards.write_shard(shards.shard_path(tmp_path, 0), [], TRANSFORM)
     assert shards.read_transform(tmp_path) == TRANSFORM
     assert list(shards.read_pictures(tmp_path)) == []
@@ -67,14 +67,14 @@ def test_the_shard_of_an_id_is_fixed() -> None:
     assert counts.min() > 400
 
 
-def test_shards_of_two_minds_are_refused(tmp_path) -> None:
+def test_shards_with_different_settings_are_refused(tmp_path) -> None:
     shards.write_shard(shards.shard_path(tmp_path, 0), [], TRANSFORM)
     shards.write_shard(shards.shard_path(tmp_path, 1), [], TRANSFORM | {"resize": 9})
     with pytest.raises(FileFormatError, match="another way"):
         shards.read_transform(tmp_path)
 
 
-def test_a_cut_shard_is_named(tmp_path) -> None:
+def test_a_truncated_shard_is_named(tmp_path) -> None:
     path = shards.shard_path(tmp_path, 0)
     shards.write_shard(path, [picture("a")[0]], TRANSFORM)
     path.write_bytes(path.read_bytes()[:-20])

@@ -1,4 +1,4 @@
-"""The map over processes keeps order, passes errors on, and says when a worker dies."""
+"""The map over processes keeps the order, passes errors on, and reports a dead worker."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from sightword.errors import SetupError
 from sightword.images.workers import ordered_map
 
 
-def test_without_workers_it_is_map() -> None:
+def test_without_workers_the_result_is_that_of_map() -> None:
     assert list(ordered_map(operator.neg, range(10), workers=0)) == [-n for n in range(10)]
 
 
 @pytest.mark.slow
-def test_order_errors_and_death(tmp_path) -> None:
+def test_order_is_kept_and_errors_and_dead_workers_are_reported(tmp_path) -> None:
     assert list(ordered_map(operator.neg, range(100), workers=2, chunk=3)) == [-n for n in range(100)]
     with pytest.raises(ZeroDivisionError):
         list(ordered_map((1).__truediv__, [1, 2, 0], workers=1))

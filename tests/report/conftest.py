@@ -9,16 +9,16 @@ import pytest
 from finished_run import write_run
 from sums import renew
 
-from sightword.report.inputs import Places
+from sightword.report.inputs import RunFiles
 
 
 @pytest.fixture
-def run_folder(tmp_path: Path) -> Places:
+def run_folder(tmp_path: Path) -> RunFiles:
     return write_run(tmp_path)
 
 
 @pytest.fixture
-def without_pictures(tmp_path: Path) -> Places:
+def without_pictures(tmp_path: Path) -> RunFiles:
     places = write_run(tmp_path, with_shards=False)
     path = places.encoder / "encoder.json"
     description = json.loads(path.read_text())

@@ -32,7 +32,7 @@ def test_the_weights_are_those_that_make_the_embedding(encoder) -> None:
     assert encoder.encode(text) == pytest.approx(np.sum(vectors, axis=0), abs=1e-5)
 
 
-def test_pieces_put_together_are_the_caption_and_words_have_their_shares(encoder) -> None:
+def test_pieces_join_to_the_caption_and_words_have_their_shares(encoder) -> None:
     (found,) = attend(encoder, ["a  red circle ."]) or []
     assert "".join(text for text, _ in found.pieces) == "a  red circle ."
     assert all(0 <= level <= LEVELS for _, level in found.pieces)
@@ -44,12 +44,12 @@ def test_pieces_put_together_are_the_caption_and_words_have_their_shares(encoder
     assert [share for _, share in found.words] == [round(100 * float(shares[word])) for word in best]
 
 
-def test_a_text_of_unknown_characters_or_of_none_is_no_fault(encoder) -> None:
+def test_unknown_characters_and_empty_texts_are_accepted(encoder) -> None:
     unknown, spaces = attend(encoder, ["漢字 \U0001f600", "", "  "]) or []
     assert "".join(text for text, _ in unknown.pieces) == "漢字 \U0001f600"
     assert spaces.words == []
 
 
-def test_other_poolings_have_none(tmp_path) -> None:
+def test_other_poolings_have_no_attention(tmp_path) -> None:
     write_encoder(tmp_path, pooling="mean")
     assert attend(SentenceEncoder.load(tmp_path, device="cpu"), ["a"]) is None

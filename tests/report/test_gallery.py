@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from sightword.report import gallery
-from sightword.report.inputs import Places
+from sightword.report.inputs import RunFiles
 
 RANKS = st.dictionaries(
     st.tuples(st.sampled_from([f"picture {n}" for n in range(12)]), st.integers(0, 4)), st.integers(0, 10), max_size=40
@@ -56,7 +56,7 @@ def test_first_right_is_the_best_position_in_any_order() -> None:
     assert gallery.first_right(rows) == {("a", -1): 2, ("b", -1): 0}
 
 
-def test_the_right_picture_is_framed_or_shown_beside(run_folder: Places) -> None:
+def test_the_right_picture_is_framed_or_added(run_folder: RunFiles) -> None:
     top = gallery.read_top(run_folder.top)
     captions = gallery.read_captions(run_folder.captions, ["test"])
     made = gallery.build(top, captions, run_folder.resized, number=9, thumbnail=64)
@@ -73,7 +73,7 @@ def test_the_right_picture_is_framed_or_shown_beside(run_folder: Places) -> None
     assert made.without_thumbnails == 0
 
 
-def test_thumbnails_are_the_pictures_themselves_and_small(run_folder: Places) -> None:
+def test_thumbnails_are_the_pictures_themselves_and_small(run_folder: RunFiles) -> None:
     captions = gallery.read_captions(run_folder.captions, ["test"])
     made = gallery.build(gallery.read_top(run_folder.top), captions, run_folder.resized, number=40, thumbnail=64)
     colours = {"red": (204, 51, 51), "blue": (51, 102, 204), "green": (51, 153, 51), "yellow": (221, 187, 51)}
@@ -91,7 +91,7 @@ def test_thumbnails_are_the_pictures_themselves_and_small(run_folder: Places) ->
         assert near > 100
 
 
-def test_a_run_without_answers_has_an_empty_gallery(run_folder: Places) -> None:
+def test_a_run_without_answers_has_an_empty_gallery(run_folder: RunFiles) -> None:
     none = gallery.read_top(run_folder.top).iloc[:0]
     captions = gallery.read_captions(run_folder.captions, ["test"])
     made = gallery.build(none, captions, run_folder.resized, number=12, thumbnail=64)

@@ -1,4 +1,4 @@
-"""What stands first: every fall-back, in sentences a stranger can read."""
+"""The warnings at the top of the page: every fallback, in plain sentences."""
 
 from __future__ import annotations
 
@@ -7,64 +7,64 @@ from dataclasses import replace
 import pytest
 
 from sightword.report.gallery import Gallery
-from sightword.report.inputs import Places, Run, read_run
+from sightword.report.inputs import Run, RunFiles, read_run
 from sightword.report.notes import notes
 from sightword.report.page import _story
 
 NO_GALLERY = Gallery("test", 0, [], [], 0, 0)
 
 
-def said(run: Run) -> dict[str, str]:
+def remarks(run: Run) -> dict[str, str]:
     return {note.head: note.text for note in notes(run, NO_GALLERY)}
 
 
 @pytest.fixture
-def run(run_folder: Places) -> Run:
+def run(run_folder: RunFiles) -> Run:
     return read_run(run_folder)
 
 
-def test_captions_left_out_are_said_too(run: Run) -> None:
-    assert said(run)["Left out of the corpus"] == "1 picture (1 no picture file); 1 caption (1 empty caption)."
+def test_dropped_captions_are_reported(run: Run) -> None:
+    assert remarks(run)["Left out of the corpus"] == "1 picture (1 no picture file); 1 caption (1 empty caption)."
     only = replace(run, dropped={"picture": {}, "caption": {"duplicate": 1200, "empty caption": 3}})
-    assert said(only)["Left out of the corpus"] == "1,203 captions (1,200 duplicate, 3 empty caption)."
-    assert "Left out of the corpus" not in said(replace(run, dropped={"picture": {}, "caption": {}}))
+    assert remarks(only)["Left out of the corpus"] == "1,203 captions (1,200 duplicate, 3 empty caption)."
+    assert "Left out of the corpus" not in remarks(replace(run, dropped={"picture": {}, "caption": {}}))
 
 
 def test_pictures_without_features_are_reported_once(run: Run) -> None:
     lost = replace(run, train={**run.train, "rejected_pictures": 7})
-    assert said(lost)["Pictures without features"].startswith("7 pictures")
-    told = said(replace(lost, rejects={"truncated": 7}))  # the same seven, with the reason
-    assert "Pictures without features" not in told
-    assert "7 pictures (7 truncated)" in told["Skipped pictures"]
-    assert "Pictures without features" not in said(replace(run, train={**run.train, "rejected_pictures": 0}))
+    assert remarks(lost)["Pictures without features"].startswith("7 of them")
+    texts = remarks(replace(lost, rejects={"truncated": 7}))  # the same seven, with the reason
+    assert "Pictures without features" not in texts
+    assert "7 pictures (7 truncated)" in texts["Skipped pictures"]
+    assert "Pictures without features" not in remarks(replace(run, train={**run.train, "rejected_pictures": 0}))
 
 
-def test_a_long_hash_is_omitted(run: Run) -> None:
+def test_long_hashes_are_left_out(run: Run) -> None:
     features = {"origin": f"precomputed: theirs.npy (sha256 {'0a' * 32})", "weights": "", "backbone": ""}
     other = replace(run, description={**run.description, "features": features})
-    assert said(other)["Precomputed features"] == "The features were computed elsewhere: theirs.npy."
-    assert "as precomputed features" in _story(other)
+    assert remarks(other)["Precomputed features"].endswith("used unchanged: theirs.npy.")
+    assert "features that were computed elsewhere" in _story(other)
 
 
-def test_what_does_not_compare_by_the_cosine_says_so(run: Run) -> None:
+def test_another_similarity_than_the_cosine_is_reported(run: Run) -> None:
     assert "compared by" not in _story(replace(run, description={**run.description, "similarity": "cosine"}))
     assert "pictures are compared by the dot product, two sentences by the cosine." in _story(run)
     other = replace(run, description={**run.description, "similarity": "reversed_order"})
     assert "pictures are compared by reversed order, two sentences by the cosine." in _story(other)
 
 
-def test_a_protocol_that_was_left_out_is_told_with_the_reason(run: Run) -> None:
-    assert "Skipped protocols" not in said(run)
+def test_a_skipped_protocol_is_reported_with_the_reason(run: Run) -> None:
+    assert "Skipped protocols" not in remarks(run)
     full = run.retrieval["test"]["full"]
     why = "the split test has 11 pictures, five folds need 5000"
     other = replace(run, retrieval={"test": {"full": full, "skipped": {"five_fold_1k": why}}})
-    assert said(other)["Skipped protocols"] == f"five folds of 1,000 pictures, averaged: {why}."
+    assert remarks(other)["Skipped protocols"] == f"five folds of 1,000 pictures, averaged: {why}."
 
 
 def test_one_is_singular(run: Run) -> None:
     one = replace(run, train={"captions": 1, "pictures": 1, "epochs": 1, "parameters": 1}, select={"members": 1})
     story = _story(one)
     assert "of 1 parameter learned from 1 caption of 1 picture in 1 epoch," in story
-    assert "those of one snapshot, selected" in story
+    assert "those of one snapshot of the encoder" in story
     assert "1,500 captions of 300 pictures in 8 epochs," in _story(run)
-    assert "of the sum of 2 snapshots" in _story(run)
+    assert "those of the sum of 2 snapshots of the encoder" in _story(run)

@@ -11,7 +11,7 @@ from finished_run import write_run
 
 from sightword.report import page
 from sightword.report.drawing import Drawing
-from sightword.report.inputs import Places
+from sightword.report.inputs import RunFiles
 from sightword.report.settings import ReportSettings
 
 UNSEEN = {"pearson": 0.3333, "spearman": 0.3, "pairs": 1102, "pearson_ci95": [0.2, 0.4]}
@@ -57,12 +57,12 @@ def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Drawing, "in_page", lambda _: "<svg></svg>")
 
 
-def made(places: Places, folder: Path) -> str:
+def made(places: RunFiles, folder: Path) -> str:
     page.write(places, ReportSettings(gallery=0, attention=0), folder / "index.html")
     return (folder / "index.html").read_text("utf-8")
 
 
-def test_each_cell_of_retrieval_is_the_metrics(run_folder: Places, tmp_path: Path) -> None:
+def test_each_cell_of_retrieval_is_the_metrics(run_folder: RunFiles, tmp_path: Path) -> None:
     metrics = json.loads((run_folder.metrics / "retrieval.json").read_text())["test"]["full"]
     found = Tables(made(run_folder, tmp_path)).of("retrieval")
     assert len(found) == 2
@@ -75,7 +75,7 @@ def test_each_cell_of_retrieval_is_the_metrics(run_folder: Places, tmp_path: Pat
         assert ranks == (str(scores["median_rank"]), "mean 5.2")
 
 
-def test_published_intervals_are_those_that_the_paper_prints(run_folder: Places, tmp_path: Path) -> None:
+def test_published_intervals_are_those_that_the_paper_prints(run_folder: RunFiles, tmp_path: Path) -> None:
     one, other = Tables(made(run_folder, tmp_path)).of("retrieval")
     for rows, recall, half in ((one, "27.5", "± 1.2"), (other, "38.5", "± 3.0")):
         (char_gru,) = (row for row in rows if row[0] == ("char-GRU", "Merkx & Frank 2019") and row[1][0] == recall)
@@ -84,7 +84,7 @@ def test_published_intervals_are_those_that_the_paper_prints(run_folder: Places,
     assert order[1:] == [("37.9", "± 0.6"), ("–", ""), ("85.9", "± 0.4"), ("2", "mean 8.1")]
 
 
-def test_each_cell_of_semantics_is_the_metrics(run_folder: Places, tmp_path: Path) -> None:
+def test_each_cell_of_semantics_is_the_metrics(run_folder: RunFiles, tmp_path: Path) -> None:
     path = run_folder.metrics / "semantics.json"
     metrics = json.loads(path.read_text())
     metrics["STSBenchmark"]["cosine"]["unseen"] = UNSEEN
@@ -110,7 +110,7 @@ def test_each_cell_of_semantics_is_the_metrics(run_folder: Places, tmp_path: Pat
     assert checked == 8
 
 
-def test_what_is_not_finite_is_no_number(run_folder: Places, tmp_path: Path) -> None:
+def test_values_that_are_not_finite_are_left_out(run_folder: RunFiles, tmp_path: Path) -> None:
     path = run_folder.metrics / "retrieval.json"
     metrics = json.loads(path.read_text())
     metrics["test"]["full"]["caption_to_image"] |= {"r10": float("nan"), "r10_ci95": float("inf")}

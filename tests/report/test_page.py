@@ -17,7 +17,7 @@ from sums import renew
 from sightword.errors import FileFormatError
 from sightword.report import page
 from sightword.report.drawing import Drawing
-from sightword.report.inputs import Places
+from sightword.report.inputs import RunFiles
 from sightword.report.settings import ReportSettings
 
 SETTINGS = ReportSettings(title="A run", gallery=6)
@@ -76,7 +76,7 @@ def drawn() -> None:
     """Asked for by tests that look at drawings; those of the page ``text`` are always there."""
 
 
-def make(places: Places, tmp_path: Path, settings: ReportSettings = SETTINGS) -> str:
+def make(places: RunFiles, tmp_path: Path, settings: ReportSettings = SETTINGS) -> str:
     page.write(places, settings, tmp_path / "out" / "index.html")
     return (tmp_path / "out" / "index.html").read_text("utf-8")
 
@@ -92,7 +92,7 @@ def change(path: Path, **values: object) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | values))
 
 
-def test_it_needs_nothing_else(text: str) -> None:
+def test_the_page_needs_no_other_file(text: str) -> None:
     found = Page(text)
     assert found.tags.count("script") == 1
     assert "link" not in found.tags
@@ -100,7 +100,7 @@ def test_it_needs_nothing_else(text: str) -> None:
     assert "url(http" not in text
 
 
-def test_its_own_script_is_the_only_one_that_may_run(text: str) -> None:
+def test_only_the_pages_own_script_may_run(text: str) -> None:
     script = re.search(r"<script>(.*?)</script>", text, re.DOTALL)
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
     assert script is not None
@@ -110,7 +110,7 @@ def test_its_own_script_is_the_only_one_that_may_run(text: str) -> None:
     assert "default-src 'none'" in policy[1]
 
 
-def test_ids_are_unique_and_inner_links_lead_somewhere(text: str) -> None:
+def test_ids_are_unique_and_inner_links_have_targets(text: str) -> None:
     found = Page(text)
     assert len(found.ids) == len(set(found.ids))
     assert {link[1:] for link in found.links if link.startswith("#")} <= set(found.ids)
@@ -123,13 +123,13 @@ def test_clip_paths_of_each_drawing_are_its_own(text: str) -> None:
 
 
 @pytest.mark.usefixtures("drawn")
-def test_the_same_run_gives_the_same_bytes_anywhere(text: str, run_folder: Places, tmp_path: Path) -> None:
+def test_the_same_run_gives_the_same_bytes_anywhere(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
     assert make(run_folder, tmp_path) == text
     assert str(tmp_path) not in text
     assert not re.search(r"\b20\d\d-\d\d-\d\d\b", text)  # no date
 
 
-def test_its_numbers_are_those_of_the_metrics(text: str) -> None:
+def test_the_numbers_are_those_of_the_metrics(text: str) -> None:
     words = Page(text).text
     for number in ("33.3", "± 10.3", "66.7", "0.710", "0.650 to 0.760", "75.5 %", "1,379", "0.565"):
         assert number in words, number
@@ -137,26 +137,26 @@ def test_its_numbers_are_those_of_the_metrics(text: str) -> None:
     assert "mobilenet_v3_small" in words
 
 
-def test_random_weights_are_said_first(text: str) -> None:
+def test_random_weights_are_the_first_warning(text: str) -> None:
     words = Page(text).text
     assert "random weights: for demonstration" in words
     assert words.index("random weights: for demonstration") < words.index("From a caption to its picture")
 
 
-def test_published_rows_are_marked_and_can_be_left_out(text: str, run_folder: Places, tmp_path: Path) -> None:
+def test_published_rows_are_marked_and_can_be_left_out(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
     assert "Merkx & Frank 2019" in Page(text).text
     without = Page(make(run_folder, tmp_path, SETTINGS.model_copy(update={"published": False}))).text
     assert "Merkx" not in without
     assert "published" not in without
 
 
-def test_every_picture_has_words_for_those_who_cannot_see_it(text: str) -> None:
+def test_every_picture_has_an_alternative_text(text: str) -> None:
     images = Page(text).images
     assert images
     assert all(image["alt"] for image in images)
 
 
-def test_without_pictures_ids_stand_for_them_and_it_says_why(without_pictures: Places, tmp_path: Path) -> None:
+def test_missing_pictures_are_replaced_by_ids_with_the_reason(without_pictures: RunFiles, tmp_path: Path) -> None:
     found = Page(make(without_pictures, tmp_path))
     assert found.images == []
     assert "precomputed, without pictures" in found.text
@@ -164,7 +164,7 @@ def test_without_pictures_ids_stand_for_them_and_it_says_why(without_pictures: P
     assert "random weights" not in found.text
 
 
-def test_hostile_captions_stay_text(run_folder: Places, tmp_path: Path) -> None:
+def test_hostile_captions_stay_text(run_folder: RunFiles, tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -177,23 +177,23 @@ def test_hostile_captions_stay_text(run_folder: Places, tmp_path: Path) -> None:
     assert all((image["src"] or "").startswith("data:image/webp") for image in found.images)
 
 
-def test_a_run_without_semantic_scores_or_curves_has_a_page(run_folder: Places, tmp_path: Path) -> None:
+def test_a_run_without_semantic_scores_or_curves_has_a_page(run_folder: RunFiles, tmp_path: Path) -> None:
     (run_folder.metrics / "semantics.json").write_text("{}")
     for path in run_folder.plots.rglob("*.tsv"):
         path.unlink()
     text = Page(make(run_folder, tmp_path)).text
     assert "This run has no scores of sentence similarity" in text
-    assert "This training run has no curves" in text
-    assert "No scores on STS12, STS13, STS14, STS15, STS16, STSBenchmark, SICKRelatedness" in text
+    assert "This run has no training curves" in text
+    assert "Not evaluated on STS12, STS13, STS14, STS15, STS16, STSBenchmark, SICKRelatedness" in text
 
 
-def test_an_empty_gallery_is_left_out(run_folder: Places, tmp_path: Path) -> None:
+def test_an_empty_gallery_is_left_out(run_folder: RunFiles, tmp_path: Path) -> None:
     found = Page(make(run_folder, tmp_path, SETTINGS.model_copy(update={"gallery": 0})))
     assert found.images == []
     assert "Gallery" not in found.text
 
 
-def test_five_folds_and_unknown_keys_are_shown(run_folder: Places, tmp_path: Path) -> None:
+def test_five_folds_and_unknown_keys_are_shown(run_folder: RunFiles, tmp_path: Path) -> None:
     path = run_folder.metrics / "retrieval.json"
     full = json.loads(path.read_text())["test"]["full"]
     path.write_text(json.dumps({"test": {"full": full, "five_fold_1k": full}}))
@@ -203,7 +203,7 @@ def test_five_folds_and_unknown_keys_are_shown(run_folder: Places, tmp_path: Pat
     assert "seconds_of_joy" in text
 
 
-def test_no_correlation_is_said_and_no_number_made_up(run_folder: Places, tmp_path: Path) -> None:
+def test_an_undefined_correlation_is_reported_without_a_number(run_folder: RunFiles, tmp_path: Path) -> None:
     entry = {"pearson": None, "spearman": None, "pairs": 9, "pearson_ci95": None, "undefined": "constant"}
     nothing = {"pearson": None, "spearman": None}
     sts = {"MSRpar": entry, "mean": nothing, "weighted_mean": nothing, "all": nothing}
@@ -215,7 +215,7 @@ def test_no_correlation_is_said_and_no_number_made_up(run_folder: Places, tmp_pa
     assert "nan" not in text
 
 
-def test_accuracies_have_a_table_of_their_own(run_folder: Places, tmp_path: Path) -> None:
+def test_accuracies_have_a_table_of_their_own(run_folder: RunFiles, tmp_path: Path) -> None:
     assert ">accuracy</th>" not in make(run_folder, tmp_path)
     entry = {"accuracy": 74.25, "accuracy_ci95": 2.06, "dev_accuracy": 73.1, "f1": 81.94, "test": 1725}
     change(run_folder.metrics / "semantics.json", MRPC=entry | {"seen_in_training": 0.002})
@@ -225,20 +225,22 @@ def test_accuracies_have_a_table_of_their_own(run_folder: Places, tmp_path: Path
         assert f"<td>{value}</td>" in row
 
 
-def test_rejected_pictures_are_said(run_folder: Places, tmp_path: Path) -> None:
+def test_rejected_pictures_are_reported(run_folder: RunFiles, tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     rows = {"image_id": ["a", "b", "c"], "reason": ["truncated", "empty", "truncated"], "detail": ["", "", ""]}
     pq.write_table(pa.table(rows), run_folder.resized / "rejects.parquet")
     assert (
-        "Rejected pictures are not in any score: 3 pictures (1 empty, 2 truncated)."
+        "Unusable pictures are in none of the numbers: 3 pictures (1 empty, 2 truncated)."
         in Page(make(run_folder, tmp_path)).text
     )
 
 
 @pytest.mark.parametrize("name", ["train", "select", "retrieval", "semantics"])
-def test_missing_or_cut_metrics_are_named_and_no_page_is_made(run_folder: Places, tmp_path: Path, name: str) -> None:
+def test_missing_or_truncated_metrics_are_named_and_no_page_is_made(
+    run_folder: RunFiles, tmp_path: Path, name: str
+) -> None:
     path = run_folder.metrics / f"{name}.json"
     for spoil in (lambda: path.write_text('{"a": '), lambda: path.write_text("[1]"), path.unlink):
         spoil()
@@ -247,7 +249,7 @@ def test_missing_or_cut_metrics_are_named_and_no_page_is_made(run_folder: Places
     assert not (tmp_path / "out" / "index.html").exists()
 
 
-def test_a_curve_with_a_short_row_is_named(run_folder: Places, tmp_path: Path) -> None:
+def test_a_curve_with_a_short_row_is_named(run_folder: RunFiles, tmp_path: Path) -> None:
     (run_folder.plots / "train" / "loss.tsv").write_text("step\tloss\n1\n")
     with pytest.raises(FileFormatError, match=r"loss\.tsv, line 2"):
         make(run_folder, tmp_path)
@@ -256,26 +258,26 @@ def test_a_curve_with_a_short_row_is_named(run_folder: Places, tmp_path: Path) -
         make(run_folder, tmp_path)
 
 
-def test_kept_epochs_are_drawn_and_an_empty_cell_is_no_number(text: str, run_folder: Places, tmp_path: Path) -> None:
+def test_kept_epochs_are_drawn_and_an_empty_cell_is_left_out(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
     labels = re.findall(r'aria-label="([^"]*)"', text)
     assert any("R@10 to picture 68.0, R@10 to caption 72.0, semantics –" in label for label in labels), labels
     (run_folder.plots / "epochs" / "epochs.tsv").unlink()
     assert "each kept epoch" not in make(run_folder, tmp_path)
 
 
-def test_words_are_said_where_the_tokens_are_words(text: str, run_folder: Places, tmp_path: Path) -> None:
-    assert "reading characters and knowing no words" in Page(text).text
+def test_the_page_names_words_as_the_unit_of_words(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
+    assert "reading characters without a list of words" in Page(text).text
     write_encoder(run_folder.encoder, unit="word")
     words = Page(make(run_folder, tmp_path)).text
     assert "reading words" in words
-    assert "knowing no words" not in words
+    assert "without a list of words" not in words
 
 
-def test_what_the_corpus_left_out_is_said(text: str) -> None:
+def test_dropped_records_of_the_corpus_are_reported(text: str) -> None:
     assert "Left out of the corpus . 1 picture (1 no picture file); 1 caption (1 empty caption)." in Page(text).text
 
 
-def test_drawings_are_files_too(run_folder: Places, tmp_path: Path) -> None:
+def test_drawings_are_files_too(run_folder: RunFiles, tmp_path: Path) -> None:
     names = {"sts", "systems", "scatter", "breakdown", "loss", "learning_rate", "epochs", "tasks0"}
     names |= {"recall_caption_to_image", "recall_image_to_caption"}
     folder = tmp_path / "files"
@@ -285,32 +287,32 @@ def test_drawings_are_files_too(run_folder: Places, tmp_path: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {f"{name}.{kind}" for name in names for kind in ("svg", "png")}
 
 
-def test_worst_pairs_are_listed_as_they_are(text: str, run_folder: Places, tmp_path: Path) -> None:
+def test_worst_pairs_are_listed_unchanged(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
     words = Page(text).text
     for part in ('He said "no" .', "a<b>c", "d & e", "2 pairs"):
         assert part in words, part
     none = Page(make(run_folder, tmp_path, SETTINGS.model_copy(update={"worst": 0}))).text
-    assert "largest errors" not in none
+    assert "largest disagreement" not in none
 
 
 @pytest.mark.usefixtures("drawn")
-def test_points_are_as_many_as_asked(text: str, run_folder: Places, tmp_path: Path) -> None:
+def test_the_number_of_points_is_the_setting(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
     def dots(page: str) -> int:
         return len(re.findall(r"h\.1\b", page))
 
     assert dots(text) == 130
     fewer = make(run_folder, tmp_path, SETTINGS.model_copy(update={"points": 50}))
     assert dots(fewer) == 50
-    assert "Drawn are 50 of 130 pairs" in Page(fewer).text
+    assert "The plots show 50 of 130 pairs" in Page(fewer).text
 
 
-def test_without_points_there_is_no_scatter_plot(text: str, run_folder: Places, tmp_path: Path) -> None:
-    assert "A dot is a pair of sentences" in Page(text).text
+def test_without_points_there_is_no_scatter_plot(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
+    assert "Each dot is a pair of sentences" in Page(text).text
     none = make(run_folder, tmp_path, SETTINGS.model_copy(update={"points": 0}))
-    assert "A dot is a pair of sentences" not in Page(none).text
+    assert "Each dot is a pair of sentences" not in Page(none).text
 
 
-def test_attention_is_shown_over_characters_and_told_in_words(text: str) -> None:
+def test_attention_is_shown_over_characters_and_by_words(text: str) -> None:
     words = Page(text).text
     assert words.count("Most weight:") == 8
     spans = re.findall(r'<div class="attended" role="img"[^>]*aria-label="([^"]*)">(.*?)</div>', text)
@@ -318,7 +320,7 @@ def test_attention_is_shown_over_characters_and_told_in_words(text: str) -> None
     assert any("class=w" in marked for _, marked in spans)
 
 
-def test_without_attention_the_section_is_left_out_and_it_says_so(run_folder: Places, tmp_path: Path) -> None:
+def test_without_attention_the_section_is_left_out_with_the_reason(run_folder: RunFiles, tmp_path: Path) -> None:
     write_encoder(run_folder.encoder, pooling="max")
     change(run_folder.encoder / "encoder.json", training={"pooling": "max"})
     renew(run_folder.encoder)
@@ -327,7 +329,7 @@ def test_without_attention_the_section_is_left_out_and_it_says_so(run_folder: Pl
     assert "Most weight:" not in words
 
 
-def test_each_table_tells_its_file_and_the_command_for_the_rest(text: str, run_folder: Places) -> None:
+def test_each_table_names_its_file_and_the_command_for_its_history(text: str, run_folder: RunFiles) -> None:
     words = Page(text).text
     for path in (
         run_folder.metrics / "retrieval.json",
@@ -344,7 +346,7 @@ def test_each_table_tells_its_file_and_the_command_for_the_rest(text: str, run_f
     assert words.count("sightword audit plots/train/loss.tsv") == 2
 
 
-def test_snapshots_are_marked_in_steps_and_epochs(text: str, run_folder: Places) -> None:
+def test_snapshots_are_marked_in_steps_and_epochs(text: str, run_folder: RunFiles) -> None:
     from sightword.report.curves import snapshots
     from sightword.report.inputs import read_run
     from sightword.report.plots import Marks
@@ -352,11 +354,11 @@ def test_snapshots_are_marked_in_steps_and_epochs(text: str, run_folder: Places)
     marks = snapshots(read_run(run_folder))
     assert marks == Marks([4.0, 8.0], [8.0, 4.0])
     assert marks.scaled(50) == Marks([200.0, 400.0], [400.0, 200.0])
-    change(run_folder.metrics / "train.json", snapshots=5)  # more than the cycles tell: which ones is not known
+    change(run_folder.metrics / "train.json", snapshots=5)  # more than the cycles explain, so the epochs are unknown
     assert snapshots(read_run(run_folder)).kept == ()
 
 
-def test_a_damaged_table_of_pairs_is_named(run_folder: Places, tmp_path: Path) -> None:
+def test_a_damaged_table_of_pairs_is_named(run_folder: RunFiles, tmp_path: Path) -> None:
     for name, what in (("worst.tsv", r"worst\.tsv"), ("pairs.parquet", r"pairs\.parquet")):
         before = (run_folder.pairs / name).read_bytes()
         (run_folder.pairs / name).write_text("subtask\tgold\nx\t1\n")

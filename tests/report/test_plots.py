@@ -24,7 +24,7 @@ def test_the_same_numbers_give_the_same_bytes_whatever_the_users_settings() -> N
         assert drawn() == before
 
 
-def test_files_have_the_same_bytes_too_and_need_no_page() -> None:
+def test_files_have_the_same_bytes_and_need_no_page() -> None:
     def saved() -> tuple[str, bytes]:
         one = plots.curve("a", [1, 2, 3], [3, 2, 1], xlabel="x", ylabel="y", title="t", marks=plots.Marks([1, 2], [2]))
         return one.svg(), one.png()
@@ -84,7 +84,7 @@ def test_a_long_curve_stays_small_and_true() -> None:
     assert len(drawn(points=100_000)) < 40_000
     x = np.arange(10_000, dtype=float)
     y = np.random.default_rng(0).normal(size=10_000)
-    middle_x, middle, low, high = plots.parts(x, y)
+    middle_x, middle, low, high = plots.segments(x, y)
     assert len(middle) == plots.POINTS
     assert middle.mean() == pytest.approx(y.mean(), abs=1e-3)
     assert low.min() == y.min()
@@ -100,7 +100,7 @@ def test_one_point_is_enough() -> None:
     assert "<svg" in intervals.in_page()
 
 
-def test_a_single_epoch_stands_alone_on_its_axis() -> None:
+def test_a_single_epoch_has_the_only_tick() -> None:
     series = {"R@1": [2.0], "R@5": [3.0]}
     (axes,) = plots.epoch_curves("r", [4], series, ylabel="percent", title="t").figure.axes
     assert [
@@ -117,7 +117,7 @@ def test_the_highest_marker_is_inside_and_the_axis_starts_at_zero(values: list[f
     assert high > 1.05 * np.nanmax(values)
 
 
-def test_nothing_but_gaps_is_an_empty_drawing() -> None:
+def test_only_gaps_give_an_empty_drawing() -> None:
     gaps = [float("nan")] * 2
     assert "<svg" in plots.epoch_curves("r", [1, 2], {"R@10": gaps}, ylabel="percent", title="t").in_page()
     assert "<svg" in plots.curve("loss", [1, 2], gaps, xlabel="step", ylabel="loss", title="t").in_page()

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from sightword.report import semantic_plots
-from sightword.report.sentence_pairs import PANELS, Part, panels, read
+from sightword.report.sentence_pairs import PANELS, Bin, panels, read
 from sightword.semantics.pair_table import PairTable, ScoredPairs
 
 
@@ -52,7 +52,7 @@ def test_too_many_data_sets_are_counted_and_empty_ones_left_out() -> None:
     assert panels(PairTable({}), 10) == ([], 0)
 
 
-def test_every_dot_is_seen_in_the_picture() -> None:
+def test_every_dot_is_visible_in_the_picture() -> None:
     """Few dots in a line along an axis: a drawing library may take such lines for nothing."""
     pairs = ScoredPairs([""] * 3, [""] * 3, np.array([0.0, 2.0, 4.0]), np.array([0.5, 0.1, 0.9]), None, None)
     found, _ = panels(PairTable({("A", "x"): pairs}), 10)
@@ -66,17 +66,17 @@ def test_every_dot_is_seen_in_the_picture() -> None:
 
 def test_a_mean_over_few_pairs_is_pale_and_every_bar_ends_inside() -> None:
     few, many = semantic_plots.FEW - 1, semantic_plots.FEW
-    parts = [Part("length", "5 to 10", many, 0.2, 0.0), Part("length", "20 to 30", few, 0.54, 0.5)]
-    drawing = semantic_plots.breakdown(parts)
+    bins = [Bin("length", "5 to 10", many, 0.2, 0.0), Bin("length", "20 to 30", few, 0.54, 0.5)]
+    drawing = semantic_plots.breakdown(bins)
     (axes,) = drawing.figure.axes
     assert [bar.get_alpha() for bar in axes.patches] == [1.0, 0.35]
     assert axes.get_xlim()[1] > 0.54
     assert f"20 to 30: 0.540 ({few} pairs)" in drawing.title
 
 
-def test_what_is_absent_is_empty(tmp_path) -> None:
+def test_missing_files_give_empty_lists(tmp_path) -> None:
     found = read(tmp_path, tmp_path, points=10, worst=10, with_published=True)
-    assert (found.panels, found.worst, found.parts, found.systems) == ([], [], [], [])
+    assert (found.panels, found.worst, found.bins, found.systems) == ([], [], [], [])
 
 
 def test_only_subtasks_with_a_published_score_and_the_systems_of_the_figure(tmp_path) -> None:

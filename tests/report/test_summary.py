@@ -19,7 +19,7 @@ def test_flat_and_from_the_metrics(tmp_path):
         "image_r10": 66.7,
         "caption_r1": 33.3,
         "caption_r10": 66.7,
-        "sts": (0.71 + 0.42) / 2,  # STS Benchmark is no part of it
+        "sts": (0.71 + 0.42) / 2,  # STS Benchmark is not part of the mean
         "stsb": 0.6,
         "sick": 0.63,
     }

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from sightword.semantics.breakdown import parts, worst
+from sightword.semantics.breakdown import bins, worst
 from sightword.semantics.datasets import Pairs
 from sightword.semantics.results import judge_pairs
 
@@ -28,14 +28,14 @@ def plain_differences(row):
 
 def test_every_pair_is_in_one_range_of_each_kind():
     rows = [random_row(300, 1), random_row(200, 2, "park")]
-    found = parts(rows)
+    found = bins(rows)
     for kind in ("length", "overlap"):
-        assert sum(part.pairs for part in found if part.by == kind) == 500
+        assert sum(one.pairs for one in found if one.by == kind) == 500
     everything = np.concatenate([plain_differences(row) for row in rows])
     for kind in ("length", "overlap"):
-        some = [part for part in found if part.by == kind and part.pairs]
-        assert sum(part.difference * part.pairs for part in some) == pytest.approx(np.abs(everything).sum())
-        assert sum(part.lean * part.pairs for part in some) == pytest.approx(everything.sum(), abs=1e-9)
+        some = [one for one in found if one.by == kind and one.pairs]
+        assert sum(one.difference * one.pairs for one in some) == pytest.approx(np.abs(everything).sum())
+        assert sum(one.lean * one.pairs for one in some) == pytest.approx(everything.sum(), abs=1e-9)
 
 
 def test_ranges_are_those_of_a_plain_count():
@@ -44,24 +44,24 @@ def test_ranges_are_those_of_a_plain_count():
     texts = list(zip(row.pairs.first, row.pairs.second, strict=True))
     length = np.array([(len(a.split()) + len(b.split())) / 2 for a, b in texts])
     overlap = np.array([len(set(a.split()) & set(b.split())) / len(set(a.split() + b.split())) for a, b in texts])
-    found = {(part.by, part.range): part for part in parts([row])}
+    found = {(one.by, one.range): one for one in bins([row])}
     for name, inside in (
         ("up to 5", length <= 5),
         ("10 to 15", (length > 10) & (length <= 15)),
         ("over 30", length > 30),
     ):
-        part = found["length", name]
-        assert part.pairs == inside.sum() > 0
-        assert part.difference == pytest.approx(np.abs(difference[inside]).mean())
+        one = found["length", name]
+        assert one.pairs == inside.sum() > 0
+        assert one.difference == pytest.approx(np.abs(difference[inside]).mean())
     for name, inside in (("none", overlap == 0), ("0.2 to 0.4", (overlap > 0.2) & (overlap <= 0.4))):
-        part = found["overlap", name]
-        assert part.pairs == inside.sum() > 0
-        assert part.lean == pytest.approx(difference[inside].mean())
+        one = found["overlap", name]
+        assert one.pairs == inside.sum() > 0
+        assert one.lean == pytest.approx(difference[inside].mean())
 
 
 def test_unrelated_rankings_differ_by_a_third():
     row = random_row(4000, 4)
-    size = sum(part.difference * part.pairs for part in parts([row]) if part.by == "length" and part.pairs) / 4000
+    size = sum(one.difference * one.pairs for one in bins([row]) if one.by == "length" and one.pairs) / 4000
     assert size == pytest.approx(1 / 3, abs=0.02)
 
 
@@ -89,5 +89,5 @@ def test_trained_rows_and_constant_encoders_are_left_out():
     constant = judged(["a", "b"], ["c", "d"], [1, 2], [1, 1])
     trained = judged(["a", "b"], ["c", "d"], [1, 2], [1, 2], subtask="trained")
     assert worst([constant, trained], 5) == []
-    assert all(part.pairs == 0 and part.difference is None for part in parts([constant, trained]))
-    assert parts([])
+    assert all(one.pairs == 0 and one.difference is None for one in bins([constant, trained]))
+    assert bins([])

@@ -28,7 +28,7 @@ def mean(params, batch):
     return np.vstack([np.mean([params["word_vec"][word] for word in sent], 0) for sent in batch])
 
 
-def test_prepare_sees_all_sentences_once_and_batcher_batches_of_tokens(data):
+def test_prepare_receives_all_sentences_once_and_the_batcher_batches_of_tokens(data):
     calls = []
 
     def batcher(params, batch):
@@ -51,7 +51,7 @@ def test_an_empty_sentence_is_a_full_stop():
     assert batches == [[["."], ["a", "b"]]]
 
 
-def test_params_have_sentevals_defaults_and_the_callers_own_without_touching_them():
+def test_params_are_a_copy_with_sentevals_defaults():
     given = {"seed": 5, "model": object()}
     params = SentEvalEncoder(mean, None, given).params
     assert (params.seed, params["batch_size"], params.usepytorch, params.nhid, params.kfold) == (5, 128, True, 0, 5)
@@ -73,7 +73,7 @@ def test_params_are_reached_by_attribute_and_by_key():
 
 
 @pytest.mark.parametrize("size", [0, -1, "128", None])
-def test_a_batch_size_that_is_none_is_told(size):
+def test_an_invalid_batch_size_is_refused(size):
     with pytest.raises(SemanticsError, match=f"batch_size is {size!r}"):
         SentEvalEncoder(mean, None, {"batch_size": size})
 
@@ -86,7 +86,7 @@ def test_a_batch_size_that_is_none_is_told(size):
         (lambda params, batch: np.full((len(batch), 2), np.inf), "sentence 'bb': .* NaN or infinity"),
     ],
 )
-def test_a_batch_that_cannot_be_judged_is_told(batcher, message):
+def test_an_invalid_batch_is_refused(batcher, message):
     with pytest.raises(SemanticsError, match=message):
         embed(SentEvalEncoder(batcher, params={"batch_size": 2}), ["a", "bb", "cc"])
 

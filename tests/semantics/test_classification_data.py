@@ -68,7 +68,7 @@ def test_trec_has_the_coarse_classes(published):
     assert rows(task.test, task.classes)[0] == ("Where ?", None, "LOC")
 
 
-def test_mrpc_has_pairs_and_quotes_mean_nothing(published):
+def test_mrpc_has_pairs_and_its_quotes_are_plain_characters(published):
     task = read_task("MRPC", published)
     assert (task.protocol, task.features, task.dev) == ("folds", "compared", None)
     assert rows(task.train, task.classes) == [
@@ -78,7 +78,7 @@ def test_mrpc_has_pairs_and_quotes_mean_nothing(published):
     assert task.test_sentences() == ["A b", "A b c"]
 
 
-def test_snli_is_sorted_by_its_second_sentence_and_the_labels_name_and_read_as_latin_1(published):
+def test_snli_is_read_as_latin_1_and_sorted_by_second_sentence_and_label_name(published):
     task = read_task("SNLI", published)
     assert (task.protocol, task.features, task.regularised) == ("split", "all", False)
     assert rows(task.train, task.classes) == [
@@ -90,7 +90,7 @@ def test_snli_is_sorted_by_its_second_sentence_and_the_labels_name_and_read_as_l
     assert task.train.labels.tolist() == [0, 1, 2, 0]
 
 
-def test_half_a_letter_read_as_latin_1_divides_no_word(published):
+def test_half_a_letter_read_as_latin_1_does_not_split_a_word(published):
     for part in ("train", "dev", "test"):
         (published / f"downstream/SNLI/s2.{part}").write_text("à la carte\nb\nc\nd\n", encoding="utf-8")
     assert read_task("SNLI", published).train.second[-1] == "\u00c3\u00a0 la carte"
@@ -188,7 +188,7 @@ def test_a_wrong_line_of_sick_is_named(data, line, message):
     assert message in wrong(data, "SICKEntailment")
 
 
-def test_sick_without_classes_is_told(data):
+def test_sick_without_classes_is_refused(data):
     assert "SICK_train.txt: has no example of the class CONTRADICTION" in wrong(data, "SICKEntailment")
     for file in (data / "downstream/SICK").iterdir():
         file.write_text("".join(line.rpartition("\t")[0] + "\n" for line in file.read_text().splitlines()))

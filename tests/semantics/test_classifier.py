@@ -19,7 +19,7 @@ GRID = [1e-5, 1e-4, 1e-3, 1e-2]
 @pytest.mark.parametrize(
     ("kind", "classes", "dtype"), [("vector", 2, np.float32), ("compared", 3, np.float64), ("all", 3, np.float32)]
 )
-def test_fits_side_by_side_equal_plain_ones_one_by_one(kind, classes, dtype):
+def test_joint_fits_equal_separate_fits(kind, classes, dtype):
     train = examples(150, 1, classes, kind=kind, dtype=dtype)
     dev = examples(70, 2, classes, kind=kind, dtype=dtype)
     found = AdamRegression(classes, seed=7).scan(train, dev, GRID)
@@ -30,7 +30,7 @@ def test_fits_side_by_side_equal_plain_ones_one_by_one(kind, classes, dtype):
         torch.testing.assert_close(layer.bias, plain.bias, rtol=0, atol=2e-6)
 
 
-def test_fits_end_each_in_its_own_time():
+def test_each_fit_stops_by_its_own_accuracy():
     train, dev = examples(150, 8), examples(70, 9)
     ends = [plain_fit(features(train), train.labels, 3, p, 1111, (features(dev), dev.labels))[2] for p in [0.0, 1.0]]
     assert ends[0] != ends[1]  # so that the comparison says something
@@ -61,7 +61,7 @@ def test_without_dev_examples_a_twentieth_is_held_out():
         assert fitted.predict(test).tolist() == plain(torch.from_numpy(features(test))).argmax(1).tolist()
 
 
-def test_scikit_learns_regression_is_used_as_it_comes():
+def test_scikit_learns_regression_has_its_defaults():
     train, dev = examples(150, 1, kind="compared"), examples(70, 2, kind="compared")
     regression = SklearnRegression(seed=3)
     found = regression.scan(train, dev, regression.grid)
@@ -105,7 +105,7 @@ def test_a_batch_and_the_whole_are_the_published_features(kind):
 
 
 @pytest.mark.parametrize("regression", [AdamRegression(3), SklearnRegression()])
-def test_vectors_whose_products_overflow_are_told(regression):
+def test_vectors_whose_products_overflow_are_refused(regression):
     part = examples(40, 1, kind="compared")
     huge = Inputs(part.vectors * 1e30, "compared", part.first, part.second, part.labels)
     with (
@@ -115,14 +115,14 @@ def test_vectors_whose_products_overflow_are_told(regression):
         regression.scan(huge, huge, [1.0])
 
 
-def test_features_beyond_the_memory_are_told(monkeypatch):
+def test_features_beyond_the_memory_are_refused(monkeypatch):
     part = examples(40, 1)
     monkeypatch.setattr("sightword.semantics.inputs.os.sysconf", lambda name: 1)
     with pytest.raises(SemanticsError, match=r"needs all features at once.* Set semantics.classifier to pytorch"):
         part.matrix()
 
 
-def test_torch_is_left_as_it_was():
+def test_torchs_global_state_is_restored():
     torch.manual_seed(5)
     expected = torch.rand(1)
     torch.manual_seed(5)

@@ -18,7 +18,7 @@ def wrong(data, name="STSOwn"):
     return str(caught.value)
 
 
-def test_a_set_of_ones_own_has_the_subtasks_its_folder_has(data):
+def test_a_custom_set_has_the_subtasks_of_its_folder(data):
     task = read_task("STSOwn", data)
     assert list(task.subtasks) == ["park.life", "street"]
     assert [len(pairs) for pairs in task.subtasks.values()] == [30, 28]
@@ -38,7 +38,7 @@ def test_sentences_are_tokens_joined_by_single_spaces_and_an_empty_one_is_a_full
     assert (pairs.first, pairs.second, pairs.gold.tolist()) == (["a dog .", "."], [".", "b"], [1.0, 2.5])
 
 
-def test_separators_inside_a_sentence_end_no_line(data):
+def test_separators_inside_a_sentence_do_not_end_a_line(data):
     (data / OWN / "STS.input.street.txt").write_text("a\u2028b\tc\x0bd\nx\ty\n")
     (data / OWN / "STS.gs.street.txt").write_text("1\n2")
     assert read_task("STSOwn", data).subtasks["street"].first == ["a b", "x"]
@@ -75,7 +75,7 @@ def test_the_published_sets_have_24_subtasks_with_the_published_pairs(real_data)
         ),
         ("STS.gs.street.txt", "1\n" * 29 + "nan\n", "line 30: the score is 'nan'"),
         ("STS.gs.street.txt", "1\n" * 29 + "1_0\n", "line 30: the score is '1_0'"),
-        ("STS.gs.street.txt", "1\n" * 30, "all 30 scores are 1: nothing can correlate"),
+        ("STS.gs.street.txt", "1\n" * 30, "all 30 scores are 1, so no correlation is defined"),
         ("STS.gs.street.txt", "\n" * 30, "STS.gs.street.txt: has no pair with a score"),
         (
             "STS.input.street.txt",
@@ -116,7 +116,7 @@ def test_a_wrong_line_of_a_set_with_training_pairs_is_named(data, name, file, li
     assert re.search(message, wrong(data, name))
 
 
-def test_sick_without_its_header_is_told(data):
+def test_sick_without_its_header_is_refused(data):
     path = data / "downstream/SICK/SICK_train.txt"
     path.write_text(path.read_text().split("\n", 1)[1])
     assert "SICK_train.txt, line 1: has no header of SICK; expected pair_ID, sentence_A" in wrong(
@@ -126,7 +126,7 @@ def test_sick_without_its_header_is_told(data):
     assert "SICK_train.txt, line 1: is empty" in wrong(data, "SICKRelatedness")
 
 
-def test_what_is_missing_is_named_first(data, tmp_path):
+def test_the_first_missing_file_is_named(data, tmp_path):
     assert missing_file("STSOwn", data) is None
     assert missing_file("STS12", data) == "downstream/STS/STS12-en-test"
     assert "STS12-en-test: task STS12: does not exist. Get the data set" in wrong(data, "STS12")
@@ -136,19 +136,19 @@ def test_what_is_missing_is_named_first(data, tmp_path):
         missing_file("STSOwn", tmp_path / "downstream")
 
 
-def test_a_name_that_is_no_task_is_told(data):
+def test_an_unknown_task_is_refused(data):
     assert "no such task: 'MRPC2'; expected STS12, STS13" in wrong(data, "MRPC2")
     assert "no such task: 'STS/../..'" in wrong(data, "STS/../..")
 
 
-def test_a_folder_without_subtasks_or_with_a_reserved_name_is_told(data):
+def test_a_folder_without_subtasks_or_with_a_reserved_name_is_refused(data):
     (data / "downstream/STS/STSEmpty-en-test").mkdir()
     assert "STSEmpty-en-test: has no subtask" in wrong(data, "STSEmpty")
     (data / OWN / "STS.input.mean.txt").write_text("a\tb\n")
     assert "a subtask is called 'mean'" in wrong(data)
 
 
-def test_a_subtask_that_is_there_twice_is_told(data):
+def test_a_repeated_subtask_is_refused(data):
     folder = data / "downstream/STS/STSOwn-en-test"
     for kind in ("input", "gs"):
         shutil.copy(folder / f"STS.{kind}.street.txt", folder / f"STS.{kind}.avenue.txt")
@@ -156,13 +156,13 @@ def test_a_subtask_that_is_there_twice_is_told(data):
         read_task("STSOwn", data)
 
 
-def test_a_subtask_without_a_name_is_told(data):
+def test_a_subtask_without_a_name_is_refused(data):
     (data / "downstream/STS/STSOwn-en-test/STS.input..txt").write_text("a\tb\n")
     with pytest.raises(SemanticsError, match="a subtask without a name"):
         read_task("STSOwn", data)
 
 
-def test_a_pipe_is_not_waited_for(data):
+def test_reading_a_pipe_does_not_block(data):
     gold = data / OWN / "STS.gs.street.txt"
     gold.unlink()
     with silent_pipe(gold):

@@ -52,17 +52,17 @@ def test_tensors_and_lists_and_whole_numbers_are_taken():
         ),
     ],
 )
-def test_an_answer_that_cannot_be_judged_is_told(encode, message):
+def test_an_invalid_result_is_refused(encode, message):
     with pytest.raises(SemanticsError, match=message):
         embed(encode, ["a", "bb", "ccc"])
 
 
-def test_another_width_at_a_later_call_is_told():
+def test_another_width_in_a_later_call_is_refused():
     with pytest.raises(SemanticsError, match="sentence 'a': the encoder gave vectors of width 4 after width 5"):
         embed(lambda s: np.ones((len(s), 3 + len(s))), ["a", "bb", "ccc"], chunk=2)
 
 
-def test_another_type_at_a_later_call_is_told():
+def test_another_type_in_a_later_call_is_refused():
     with pytest.raises(
         SemanticsError, match="sentence 'a': the encoder gave vectors of type float32 after type float64"
     ):
@@ -74,7 +74,7 @@ def test_the_type_is_kept(dtype):
     assert embed(lambda s: lengths(s).astype(dtype), ["a", "bb"]).of(["a"]).dtype == dtype
 
 
-def test_what_libraries_give_is_taken():
+def test_results_of_common_libraries_are_accepted():
     rows = lengths(["bb", "a"])
     for answer in (
         torch.tensor(rows, requires_grad=True),
@@ -85,7 +85,7 @@ def test_what_libraries_give_is_taken():
         np.testing.assert_array_equal(embed(lambda s, answer=answer: answer, ["a", "bb"]).of(["bb", "a"]), rows)
 
 
-def test_an_encoder_that_prepares_is_shown_all_distinct_sentences_once_and_first():
+def test_prepare_receives_all_distinct_sentences_once_and_first():
     calls = []
 
     class Encoder:
@@ -100,12 +100,12 @@ def test_an_encoder_that_prepares_is_shown_all_distinct_sentences_once_and_first
     assert calls == [("prepare", ["ccc", "bb", "a"]), ("encode", ["ccc", "bb"]), ("encode", ["a"])]
 
 
-def test_no_sentences_are_told():
+def test_an_empty_list_of_sentences_is_refused():
     with pytest.raises(SemanticsError, match="no sentence"):
         embed(lengths, [])
 
 
-def test_vectors_of_zeros_are_told(caplog):
+def test_vectors_of_zeros_are_logged(caplog):
     with caplog.at_level(logging.WARNING):
         embed(lambda s: lengths(s) * (lengths(s)[:, :1] > 1), ["a", "bb"])
     assert "1 of 2 sentences have a vector of zeros" in caplog.text

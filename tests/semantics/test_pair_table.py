@@ -15,7 +15,7 @@ def found(data, bag_encoder):
     return judge(bag_encoder, ["STSOwn", "SICKRelatedness"], data, ["a man"])
 
 
-def test_what_was_written_comes_back(found, tmp_path):
+def test_a_written_table_is_read_back(found, tmp_path):
     write_pairs(tmp_path / "pairs.parquet", found.judged)
     table = read_pairs(tmp_path / "pairs.parquet")
     assert list(table.subtasks) == [(row.task, row.subtask) for row in found.judged]
@@ -28,20 +28,20 @@ def test_what_was_written_comes_back(found, tmp_path):
         assert np.array_equal(pairs.second_seen, row.seen[1])
 
 
-def test_without_training_captions_nothing_is_said_of_them(data, bag_encoder, tmp_path):
+def test_without_training_captions_the_masks_are_none(data, bag_encoder, tmp_path):
     write_pairs(tmp_path / "pairs.parquet", judge(bag_encoder, ["STSOwn"], data).judged)
     pairs = read_pairs(tmp_path / "pairs.parquet").subtasks["STSOwn", "street"]
     assert pairs.first_seen is pairs.second_seen is None
     assert len(pairs) == 28
 
 
-def test_the_same_judgement_has_the_same_bytes(found, tmp_path):
+def test_the_same_results_have_the_same_bytes(found, tmp_path):
     for name in ("one", "two"):
         write_pairs(tmp_path / name, found.judged)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
-def test_no_rows_are_an_empty_table(tmp_path):
+def test_an_empty_evaluation_gives_an_empty_table(tmp_path):
     write_pairs(tmp_path / "pairs.parquet", [])
     assert read_pairs(tmp_path / "pairs.parquet").subtasks == {}
 
@@ -50,10 +50,10 @@ def test_a_table_out_of_order_is_refused(found, tmp_path):
     write_pairs(tmp_path / "pairs.parquet", found.judged)
     table = pq.read_table(tmp_path / "pairs.parquet")
     pq.write_table(table.take([1, 0, *range(2, len(table))]), tmp_path / "mixed.parquet")
-    with pytest.raises(FileFormatError, match=r"the pairs of STSOwn park\.life are not in order"):
+    with pytest.raises(FileFormatError, match=r"the pairs of STSOwn park\.life are repeated or not in order"):
         read_pairs(tmp_path / "mixed.parquet")
     pq.write_table(pa.concat_tables([table, table]), tmp_path / "twice.parquet")
-    with pytest.raises(FileFormatError, match="are not in order, each once"):
+    with pytest.raises(FileFormatError, match="are repeated or not in order"):
         read_pairs(tmp_path / "twice.parquet")
 
 

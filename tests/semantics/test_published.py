@@ -58,7 +58,7 @@ def test_pairs_are_those_of_the_files(real_data):
         assert row.pairs == len(task.test if row.subtask == "trained" else task.subtasks[row.subtask])
 
 
-def test_fisher_gives_all_104_intervals_back_to_the_printed_digit():
+def test_fisher_reproduces_all_104_intervals_to_the_printed_digit():
     for row in published_rows():
         for system, score in row.scores.items():
             low, high = fisher_interval(score.r, row.pairs)
@@ -71,7 +71,7 @@ def test_fisher_gives_all_104_intervals_back_to_the_printed_digit():
     ("a", "b", "count", "back"),
     [("char-gru", "bow", 20, 1), ("infersent", "bow", 22, 0), ("infersent", "char-gru", 7, 3)],
 )
-def test_the_papers_counts_come_out(scores, a, b, count, back):
+def test_the_rule_gives_the_papers_counts(scores, a, b, count, back):
     assert len(wins(scores(a), scores(b))) == count
     assert len(wins(scores(b), scores(a))) == back
 
@@ -101,7 +101,7 @@ def test_the_rule_is_strict_and_of_common_rows():
     assert wins(b, a) == []
 
 
-def test_an_unknown_system_is_told_with_those_there_are():
+def test_an_unknown_system_is_refused_with_the_known_names():
     with pytest.raises(SemanticsError, match=r"gru: no such published system; expected one of bow, infersent"):
         published_scores("gru")
 
@@ -119,7 +119,7 @@ def scored(pairs, noise=0.5, seed=0):
     return ScoredPairs(texts, texts, gold, gold + noise * random.standard_normal(pairs), None, None)
 
 
-def test_a_system_stands_beside_the_rows_it_has():
+def test_a_system_is_compared_on_the_rows_it_has():
     table = PairTable({("STS13", "FNWN"): scored(189), ("STSBenchmark", "cosine"): scored(1379)})
     beside = beside_published(table, "bow")
     ((row, a, b),) = beside.rows
@@ -137,7 +137,7 @@ def test_other_data_than_the_published_is_refused():
         beside_published(PairTable({("STSOwn", "x"): scored(188)}), "bow")
 
 
-def test_a_score_that_is_no_number_is_refused():
+def test_a_score_that_is_not_a_number_is_refused():
     pairs = scored(189)
     pairs.score[2] = np.inf
     with pytest.raises(SemanticsError, match=r"STS13 FNWN, pair 3: the score is inf"):

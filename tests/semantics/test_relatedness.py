@@ -101,7 +101,7 @@ def test_the_head_learns_and_depends_on_its_seed_alone(monkeypatch):
     assert torch.get_num_threads() == threads
 
 
-def test_a_head_that_cannot_tell_the_dev_pairs_apart_gives_nothing(monkeypatch):
+def test_a_head_that_scores_all_dev_pairs_equally_gives_none(monkeypatch):
     monkeypatch.setattr(relatedness, "CHECK_EVERY", 2)
     same = np.ones((9, 4), np.float32)
     part = Examples(same, same, np.linspace(1, 5, 9))

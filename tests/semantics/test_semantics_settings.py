@@ -8,7 +8,7 @@ from sightword.semantics.classification_data import FILES
 from sightword.semantics.settings import CLASSIFICATION, TASKS, SemanticsSettings
 
 
-def test_the_classification_tasks_are_known_but_not_asked_for_by_default():
+def test_the_classification_tasks_are_accepted_but_not_in_the_defaults():
     assert set(CLASSIFICATION) == set(FILES)
     assert SemanticsSettings().tasks == list(TASKS)
     assert not set(TASKS) & set(CLASSIFICATION)
@@ -30,11 +30,11 @@ def test_the_defaults_are_sentevals():
         ({"classifier": "svm"}, "classifier"),
     ],
 )
-def test_what_is_not_accepted_is_told(wrong, message):
+def test_wrong_values_are_refused(wrong, message):
     with pytest.raises(ValidationError, match=message):
         SemanticsSettings(**wrong)
 
 
-def test_epochs_are_judged_by_the_cosine_alone():
+def test_epochs_are_scored_by_the_cosine_only():
     with pytest.raises(ValidationError, match="no such task: 'MR'"):
         EpochsSettings(tasks=["MR"])

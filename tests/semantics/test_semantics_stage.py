@@ -61,7 +61,7 @@ def test_the_stage_writes_metrics_table_and_plots(workplace, bag_encoder, caplog
     assert "semantics: 2 tasks, 3 correlations over 98 pairs, mean Pearson" in caplog.text
 
 
-def test_what_was_left_out_is_said(workplace, caplog):
+def test_skipped_tasks_are_logged(workplace, caplog):
     semantics.work(chosen(tasks=["STSOwn", "STS12"], missing="skip"))
     assert "STS12 left out: downstream/STS/STS12-en-test does not exist" in caplog.text
     assert json.loads(Path("metrics/semantics.json").read_text())["skipped"].keys() == {"STS12"}

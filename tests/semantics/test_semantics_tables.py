@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from sightword.semantics.breakdown import parts, worst
+from sightword.semantics.breakdown import bins, worst
 from sightword.semantics.datasets import Pairs
 from sightword.semantics.evaluation import judge
 from sightword.semantics.figure import draw
@@ -17,10 +17,10 @@ from sightword.semantics.settings import SemanticsSettings
 from sightword.semantics.tables import (
     COLUMNS,
     THIS,
+    bin_tsv,
     compared,
     disagreement_tsv,
     pair_tsv,
-    part_tsv,
     score_csv,
     score_tsv,
     system_tsv,
@@ -47,7 +47,7 @@ def test_the_table_has_a_row_a_subtask(data, bag_encoder):
     assert [row["name"] for row in rows(score_tsv(found.judged), "\t")][1] == "STSOwn street"
 
 
-def test_what_is_not_defined_is_an_empty_cell(data):
+def test_an_undefined_value_is_an_empty_cell(data):
     found = judge(lambda sentences: np.ones((len(sentences), 2)), ["STSOwn"], data)
     row = rows(score_csv(found.judged), ",")[0]
     assert [row[key] for key in ("pearson", "lo", "hi", "spearman", "seen_in_training")] == [""] * 5
@@ -67,7 +67,7 @@ def published_sets():
     return found
 
 
-def test_the_published_systems_stand_beside(published_sets):
+def test_the_published_scores_are_in_the_table(published_sets):
     table = rows(score_csv(published_sets), ",")
     assert len(table) == 26
     assert tuple(table[0]) == COLUMNS
@@ -80,14 +80,14 @@ def test_the_published_systems_stand_beside(published_sets):
     assert all(float(row["lo"]) < float(row["pearson"]) < float(row["hi"]) for row in plot)
 
 
-def test_a_part_of_a_published_set_has_nothing_beside(published_sets):
+def test_an_incomplete_published_set_has_no_published_scores(published_sets):
     row = published_sets[0]
     part = Pairs(row.pairs.first[:40], row.pairs.second[:40], row.pairs.gold[:40])
     table = rows(score_csv([judge_pairs(row.task, row.subtask, part, row.scores[:40], None)]), ",")
     assert table[0]["char_gru"] == ""
 
 
-def test_sets_of_ones_own_have_nothing_beside(data, bag_encoder):
+def test_custom_sets_have_no_published_scores(data, bag_encoder):
     judged = judge(bag_encoder, ["STSOwn"], data).judged
     assert {row["char_gru"] for row in rows(score_csv(judged), ",")} == {""}
     assert [list(scores) for _, scores in compared(judged)] == [[THIS], [THIS]]
@@ -102,9 +102,9 @@ def test_the_drawing_shows_every_row_and_system_and_has_the_same_bytes(published
     assert draw([("STSOwn street", {})]).endswith("</svg>\n")  # no correlation at all
 
 
-def test_where_it_is_wrong_is_a_table(data, bag_encoder):
+def test_the_disagreement_is_a_table(data, bag_encoder):
     judged = judge(bag_encoder, ["STSOwn", "SICKRelatedness"], data).judged
-    table = rows(part_tsv(parts(judged)), "\t")
+    table = rows(bin_tsv(bins(judged)), "\t")
     assert sum(int(row["pairs"]) for row in table if row["name"].startswith("length ")) == 98
     assert all((row["rank_difference"] == "") == (row["pairs"] == "0") for row in table)
 
@@ -136,7 +136,7 @@ def test_pairs_are_taken_evenly(data, bag_encoder, most, count):
         }
 
 
-def test_settings_accept_published_tasks_and_ones_own():
+def test_settings_accept_published_tasks_and_custom_sets():
     assert SemanticsSettings().tasks[-1] == "SICKRelatedness"
     assert SemanticsSettings(tasks=["STSOwn"]).seed == 1111
 

@@ -22,8 +22,8 @@ def part(count, seed, classes, pairs):
     """Sentences that say their own class, most of the time."""
     random = np.random.default_rng(seed)
     labels = random.integers(0, classes, count)
-    told = np.where(random.random(count) < 0.8, labels, random.integers(0, classes, count))
-    first = [f"{seed} {number} {name}" for number, name in enumerate(told)]
+    noisy = np.where(random.random(count) < 0.8, labels, random.integers(0, classes, count))
+    first = [f"{seed} {number} {name}" for number, name in enumerate(noisy)]
     second = [f"{text} 0" for text in first] if pairs else None
     return Labelled(first, second, labels)
 
@@ -102,7 +102,7 @@ def chosen(plain, grid, x, y, folds, seed):
 
 
 @pytest.mark.parametrize(("classifier", "seed", "folds"), [("pytorch", 4, 2), ("sklearn", 1111, 3), ("sklearn", 4, 3)])
-def test_folds_within_folds_agree_with_a_plain_loop(tmp_path, classifier, seed, folds):
+def test_nested_folds_agree_with_a_plain_loop(tmp_path, classifier, seed, folds):
     task, vectors = task_and_vectors("MR", "nested", tmp_path)
     x, y = arrays(task.train, vectors, task.features)
     plain = PLAIN[classifier](2, seed)
@@ -173,7 +173,7 @@ def silent(protocol, tmp_path, value, test_labels=None):
 @pytest.mark.parametrize("classifier", ["pytorch", "sklearn"])
 @pytest.mark.parametrize("value", [0.0, 0.3])
 @pytest.mark.parametrize("protocol", ["nested", "folds", "split"])
-def test_an_encoder_that_says_nothing_finds_the_largest_class(tmp_path, classifier, value, protocol):
+def test_a_constant_encoder_predicts_the_largest_class(tmp_path, classifier, value, protocol):
     found = classify(*silent(protocol, tmp_path, value), classifier=classifier, kfold=2)
     assert (found["accuracy"], found["dev_accuracy"]) == (80.0, 80.0)
     assert found.get("f1", 0.0) == 0.0
@@ -193,7 +193,7 @@ def test_f1_without_any_paraphrase_is_0(tmp_path):
         ("nested", (12, 12), 5, "has 24 training examples; expected enough to hold out 5% of them"),
     ],
 )
-def test_too_few_examples_for_the_folds_are_told(tmp_path, protocol, counts, folds, message):
+def test_too_few_examples_for_the_folds_are_reported(tmp_path, protocol, counts, folds, message):
     labels = np.repeat([0, 1], counts)
     sentences = [str(number) for number in range(len(labels))]
     test = None if protocol == "nested" else Labelled(["0"], None, np.array([0]))
@@ -226,10 +226,10 @@ def test_fits_that_did_not_converge_are_one_line_in_the_log(tmp_path, caplog):
         classify(task, rough, classifier="sklearn")
     (line,) = caplog.messages
     assert line.startswith("TREC: ")
-    assert " of 36 fits of scikit-learn's logistic regression ended before they had converged" in line
+    assert " of 36 fits of scikit-learn's logistic regression did not converge" in line
 
 
-def test_half_precision_is_taken_in_single(tmp_path):
+def test_half_precision_is_converted_to_single(tmp_path):
     task, vectors = task_and_vectors("SST2", "split", tmp_path, 2, "compared")
     half = vectors.vectors.astype(np.float16) * np.float16(300)
     sentences = sorted(set(task.sentences()))
@@ -237,7 +237,7 @@ def test_half_precision_is_taken_in_single(tmp_path):
 
 
 @pytest.mark.parametrize("dtype", [">f4", "longdouble"])
-def test_any_kind_of_float_will_do(tmp_path, dtype):
+def test_every_float_type_is_accepted(tmp_path, dtype):
     task, vectors = task_and_vectors("SST2", "split", tmp_path)
     plain = vectors.vectors.astype(np.float32)
     sentences = sorted(set(task.sentences()))

@@ -30,7 +30,7 @@ def test_a_sentence_is_the_mean_of_its_words_with_a_vector(glove):
     np.testing.assert_allclose(found, [[0.75, 0.5], [2.5 / 3, 1.0], [4.0, 0.625]], rtol=1e-7)
 
 
-def test_the_sum_when_asked(glove):
+def test_pooling_by_sum(glove):
     np.testing.assert_allclose(BagOfWords.load(glove, pooling="sum")(["dog the dog"]), [[2.5, 3.0]])
 
 
@@ -45,14 +45,14 @@ def test_case_is_kept_or_lowered(glove):
     np.testing.assert_array_equal(BagOfWords.load(glove, lower_case=True)(["Dog"]), [[1, 2]])
 
 
-def test_words_with_spaces_do_not_disturb_those_without(glove):
+def test_words_with_spaces_do_not_disturb_other_words(glove):
     np.testing.assert_allclose(BagOfWords.load(glove)(["."]), [[0.3, 0.0]], rtol=1e-7)
     first = glove.with_name("first.txt")
     first.write_text(". . 9 9\n. 1 2\n")
     np.testing.assert_array_equal(BagOfWords.load(first)(["."]), [[1, 2]])
 
 
-def test_only_the_words_that_are_given_are_known(glove):
+def test_only_the_given_words_are_known(glove):
     bag = BagOfWords.load(glove, ["the", "nothing"])
     np.testing.assert_array_equal(bag(["the dog"]), [[0.5, -1.0]])
     with pytest.raises(SemanticsError, match="the words are one text"):
@@ -73,7 +73,7 @@ def test_the_file_is_read_once_for_all_sentences(glove, data):
     assert found["STSOwn"]["all"]["pearson"] == pytest.approx(other["STSOwn"]["all"]["pearson"], abs=1e-6)
 
 
-def test_the_same_vectors_in_every_layout(glove, tmp_path):
+def test_every_layout_gives_the_same_vectors(glove, tmp_path):
     plain = BagOfWords.load(glove)(["the dog", "café"])
     count = len(GLOVE.splitlines())
     files = {"header.vec": f"{count} 2\n" + GLOVE.replace("\n", " \n"), "dos.txt": GLOVE.replace("\n", "\r\n") + "\r\n"}
@@ -84,7 +84,7 @@ def test_the_same_vectors_in_every_layout(glove, tmp_path):
     np.testing.assert_array_equal(BagOfWords.load(tmp_path / "packed.txt.gz")(["the dog", "café"]), plain)
 
 
-def test_of_a_word_that_comes_twice_the_last_line_counts(tmp_path):
+def test_the_last_line_of_a_repeated_word_counts(tmp_path):
     (tmp_path / "v.txt").write_text("dog 1 2\ncat 0 0\ndog 3 4\n")
     np.testing.assert_array_equal(BagOfWords.load(tmp_path / "v.txt")(["dog cat"]), [[1.5, 2.0]])
 
@@ -101,17 +101,17 @@ def test_of_a_word_that_comes_twice_the_last_line_counts(tmp_path):
         ("cat 1 2\ndog 1 x\n", "v.txt, line 2: the word 'dog' has 'x'; expected finite numbers"),
         ("cat 1 2\ndog 1 nan\n", "v.txt, line 2: the word 'dog' has 'nan'; expected finite numbers"),
         ("cat 1 2\ndog 1 1e39\n", "v.txt, line 2: the word 'dog' has '1e39'; expected finite numbers"),
-        ("3 2\ncat 1 2\ndog 1 2\n", "v.txt: has 2 words and says 3 in its first line"),
+        ("3 2\ncat 1 2\ndog 1 2\n", "v.txt: has 2 words, but its first line states 3"),
         ("2 3\ncat 1 2\ndog 1 2\n", "v.txt, line 2: has 2 numbers after a word; expected 3"),
     ],
 )
-def test_what_is_wrong_is_told_with_file_and_line(tmp_path, text, message):
+def test_errors_name_file_and_line(tmp_path, text, message):
     (tmp_path / "v.txt").write_text(text)
     with pytest.raises(SemanticsError, match=message):
         BagOfWords.load(tmp_path / "v.txt", ["dog"])
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path):
+def test_an_unreadable_file_is_reported(tmp_path):
     with pytest.raises(SemanticsError, match=r"gone\.txt: cannot be read"):
         BagOfWords.load(tmp_path / "gone.txt")
     whole = gzip.compress(GLOVE.encode())
@@ -125,7 +125,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path):
             BagOfWords.load(tmp_path / name, ["dog"])
 
 
-def test_a_file_with_none_of_the_words_is_told(glove, caplog):
+def test_a_file_with_none_of_the_words_is_logged(glove, caplog):
     with caplog.at_level(logging.WARNING):
         BagOfWords.load(glove).prepare(["xyzzy plugh"])
     assert "none of the 2 words" in caplog.text
@@ -139,7 +139,7 @@ def test_a_file_with_none_of_the_words_is_told(glove, caplog):
         min_size=1,
     )
 )
-def test_any_words_come_back_as_they_were_written(tmp_path_factory, vectors):
+def test_any_words_are_read_back_as_written(tmp_path_factory, vectors):
     path = tmp_path_factory.mktemp("vectors") / "v.vec"
     lines = [f"{len(vectors)} 3", *(f"{word} {' '.join(map(repr, row))}" for word, row in vectors.items())]
     path.write_bytes("\n".join(lines).encode())

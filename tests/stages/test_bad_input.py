@@ -139,7 +139,7 @@ def broken_picture(folder):
 
 
 AS_A_PROCESS = (missing_folder, other_weights)
-"""One mistake that the runner tells, and one that comes after torch is loaded; a process takes seconds to start."""
+"""One error that the launcher reports, and one after torch is loaded; a process takes seconds to start."""
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ AS_A_PROCESS = (missing_folder, other_weights)
     ],
     ids=lambda value: value.__name__ if callable(value) else None,
 )
-def test_bad_input_is_told_and_earlier_outputs_stay(repository, prepared, tmp_path, stage, spoil, message):
+def test_bad_input_is_reported_and_earlier_outputs_stay(repository, prepared, tmp_path, stage, spoil, message):
     folder = tmp_path / "project"
     shutil.copytree(prepared, folder)
     spoil(folder)
@@ -175,7 +175,7 @@ def test_bad_input_is_told_and_earlier_outputs_stay(repository, prepared, tmp_pa
 
 
 @pytest.mark.full
-def test_a_killed_stage_leaves_earlier_outputs_and_the_next_run_is_whole(repository, prepared, tmp_path):
+def test_a_killed_stage_leaves_earlier_outputs_and_the_next_run_completes(repository, prepared, tmp_path):
     folder = tmp_path / "project"
     shutil.copytree(prepared, folder)
     before = contents(folder / "data/features")

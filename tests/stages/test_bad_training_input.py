@@ -87,19 +87,23 @@ def smaller_vocabulary():
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_train_refuses_it_and_leaves_earlier_outputs(project, spoil, error, message):
+def test_train_refuses_bad_input_and_leaves_earlier_outputs(project, spoil, error, message):
     before = contents(project)
     with pytest.raises(error, match=message):
         train.work(spoil() or SETTINGS)
     assert contents(project) == before
 
 
-def test_train_tells_of_pictures_that_have_no_caption(project, caplog):
+def test_train_reports_pictures_without_captions(project, caplog):
     write_pictures(range(PICTURES + 7))
     with caplog.at_level(logging.WARNING):
         train.work(SETTINGS)
-    said = [message for message in caplog.messages if "no caption" in message]  # once, though train reads two splits
-    assert said == ["7 pictures have features and no caption in any split: 12.jpg, 13.jpg, 14.jpg, 15.jpg, 16.jpg, ..."]
+    messages = [
+        message for message in caplog.messages if "no caption" in message
+    ]  # once, though train reads two splits
+    assert messages == [
+        "7 pictures have features and no caption in any split: 12.jpg, 13.jpg, 14.jpg, 15.jpg, 16.jpg, ..."
+    ]
 
 
 def other_network():
@@ -126,7 +130,7 @@ def other_parameters():
 
 
 def other_run_s_snapshot():
-    """One file from a training of another size, with its hash written into the index."""
+    """Replace one file by that of a training run of another size, with its hash in the index."""
     from sightword.model.encoders import Encoders
     from sightword.model.saved import save_weights
 
@@ -154,7 +158,7 @@ def no_captions_of_dev():
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_select_refuses_it_and_leaves_earlier_outputs(project, spoil, error, message):
+def test_select_refuses_bad_input_and_leaves_earlier_outputs(project, spoil, error, message):
     spoil()
     before = contents(project)
     with pytest.raises(error, match=message):
@@ -162,7 +166,7 @@ def test_select_refuses_it_and_leaves_earlier_outputs(project, spoil, error, mes
     assert contents(project) == before
 
 
-def test_select_tells_what_it_chose_by(project):
+def test_select_reports_its_criterion(project):
     select.work(SelectSettings(criterion="rsum", members=1))
     found = json.loads(Path("metrics/select.json").read_text())
     assert found["criterion"] == "rsum"

@@ -111,7 +111,7 @@ def run_on_mount(disk: Path, scratch: Path) -> None:
 @pytest.mark.full
 @pytest.mark.system
 @pytest.mark.parametrize("work", [run_features, run_training, run_on_mount])
-def test_it_is_told_in_one_message(tmp_path, work) -> None:
+def test_a_full_disk_gives_one_message(tmp_path, work) -> None:
     run_on_a_disk(REPOSITORY, tmp_path / "disk", DISK, __file__, work.__name__, str(tmp_path))
 
 

@@ -27,7 +27,7 @@ def project(repository, tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_help_says_what_the_stage_does_and_loads_nothing_heavy(repository, project, name):
+def test_help_describes_the_stage_and_loads_nothing_heavy(repository, project, name):
     code = (
         f"import runpy, sys; sys.argv = ['x', '{name}', '--help']\n"
         f"try: runpy.run_module('stages', run_name='__main__')\n"
@@ -51,7 +51,7 @@ def test_a_mistake_is_one_message_without_a_traceback(repository, project):
     assert "dvc checkout" not in done.stderr
 
 
-def test_under_dvc_the_message_says_how_removed_outputs_come_back(repository, project):
+def test_under_dvc_the_message_explains_how_to_restore_removed_outputs(repository, project):
     (project / "dvc.yaml").write_text((repository / "dvc.yaml").read_text())
     done = start(repository, project, "train", DVC_STAGE="train")
     commands = "`dvc checkout models/snapshots plots/train` and `git checkout -- metrics/train.json`"
@@ -62,7 +62,7 @@ def test_under_dvc_the_message_says_how_removed_outputs_come_back(repository, pr
     assert "To have them back: `dvc checkout data/captions`" in done.stderr
 
 
-def test_another_interpreter_is_told_in_one_line(repository, tmp_path):
+def test_another_interpreter_is_reported_in_one_line(repository, tmp_path):
     """-S leaves out site-packages: an interpreter in which nothing is installed."""
     done = subprocess.run(
         [sys.executable, "-S", "-m", "stages", "train"],

@@ -21,7 +21,7 @@ from stages import retrieval, select, train
 
 
 @pytest.mark.parametrize("similarity", ["order", "reversed_order"])
-def test_what_is_trained_by_an_order_is_chosen_and_scored_by_it(tmp_path, monkeypatch, similarity):
+def test_an_encoder_trained_by_an_order_is_selected_and_scored_by_it(tmp_path, monkeypatch, similarity):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SIGHTWORD_DEVICE", "cpu")
     monkeypatch.setenv("SIGHTWORD_THREADS", "1")

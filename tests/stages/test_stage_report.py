@@ -22,7 +22,7 @@ def start(folder: Path, repository: Path, *arguments: str) -> subprocess.Complet
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
-def test_it_writes_the_librarys_page_and_says_the_fall_backs(tmp_path: Path, repository: Path) -> None:
+def test_the_stage_writes_the_librarys_page_and_logs_the_fallbacks(tmp_path: Path, repository: Path) -> None:
     places = write_run(tmp_path)
     done = start(tmp_path, repository)
     assert done.returncode == 0, done.stderr

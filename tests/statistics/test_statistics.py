@@ -26,12 +26,12 @@ def test_a_recall_of_all_or_none_has_no_width():
 
 
 @pytest.mark.parametrize(("percent", "queries"), [(101, 5), (-1, 5), (50, 0)])
-def test_what_is_no_recall_is_refused(percent, queries):
-    with pytest.raises(ValueError, match="no recall"):
+def test_invalid_recalls_are_refused(percent, queries):
+    with pytest.raises(ValueError, match="not a recall"):
         wald_half_width(percent, queries)
 
 
-def test_fisher_intervals_give_back_the_26_published_rows(real_data: Path):
+def test_fisher_intervals_reproduce_the_26_published_rows(real_data: Path):
     scores = json.loads((real_data / "reference/senteval_scores_hash_encoder.json").read_text())["tasks"]
     text = (real_data / "reference/merkx2019_supplement.csv").read_text()
     rows = list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
@@ -50,7 +50,7 @@ def test_fisher_intervals_give_back_the_26_published_rows(real_data: Path):
 def test_an_interval_needs_four_pairs_and_a_perfect_correlation_has_no_width():
     assert fisher_interval(0.5, 3) is None
     assert fisher_interval(-1.0, 9) == (-1.0, -1.0)
-    with pytest.raises(ValueError, match="no correlation"):
+    with pytest.raises(ValueError, match="not a correlation"):
         fisher_interval(math.nan, 9)
 
 
@@ -72,7 +72,7 @@ def test_tied_values_share_their_mean_rank(x):
     np.testing.assert_array_equal(mean_ranks(x), stats.rankdata(x))
 
 
-def test_a_constant_up_to_rounding_has_no_correlation():
+def test_a_series_constant_up_to_rounding_has_no_correlation():
     flat = 0.1 + 1e-17 * np.arange(9)
     noise = np.where(np.arange(9) % 2, 1.0, 1.0 + 2**-52)
     for x in (np.ones(9), flat, noise):
@@ -85,7 +85,7 @@ def test_one_pair_has_no_correlation():
 
 
 @pytest.mark.parametrize("correlation", [pearson, spearman])
-def test_what_is_no_pair_of_series_is_refused(correlation):
+def test_invalid_series_are_refused(correlation):
     with pytest.raises(ValueError, match="not finite"):
         correlation([1, 2, math.nan], [1, 2, 3])
     with pytest.raises(ValueError, match="do not pair up"):
@@ -104,7 +104,7 @@ def test_holm_by_hand():
 
 @settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.sampled_from([0.001, 0.01, 0.05, 0.2, 0.5]))
-def test_holm_calls_significant_what_his_steps_call_significant(p, level):
+def test_holm_agrees_with_his_stepwise_procedure(p, level):
     """Holm's own description: while the smallest of the m that are left is below level / m, take it."""
     taken, left = [], sorted(range(len(p)), key=lambda place: p[place])
     while left and p[left[0]] * len(left) < level:
@@ -118,5 +118,5 @@ def test_holm_calls_significant_what_his_steps_call_significant(p, level):
 
 @pytest.mark.parametrize("p", [[0.5, 1.5], [-0.1], [math.nan]])
 def test_holm_takes_probabilities_only(p):
-    with pytest.raises(ValueError, match="no probability"):
+    with pytest.raises(ValueError, match="not a probability"):
         holm(p)

@@ -20,7 +20,7 @@ from PIL import Image, ImageDraw
 from sightword.captions.units import Unit
 from sightword.captions.vocabulary import Vocabulary
 from sightword.images.shards import ResizedPicture, shard_of, shard_path, write_shard
-from sightword.report.inputs import Places
+from sightword.report.inputs import RunFiles
 from sightword.semantics.datasets import Pairs
 from sightword.semantics.pair_table import write_pairs
 from sightword.semantics.results import Judged
@@ -48,7 +48,7 @@ def drawn(number: int) -> tuple[bytes, str, str]:
     return buffer.getvalue(), colour, shape
 
 
-def write_run(folder: Path, *, pictures: int = 40, with_shards: bool = True) -> Places:
+def write_run(folder: Path, *, pictures: int = 40, with_shards: bool = True) -> RunFiles:
     """Every input of the stage report, of a made-up run of ``pictures`` test pictures with two captions each."""
     ids = [f"scene-{number:03d}.png" for number in range(pictures)]
     made = {image_id: drawn(number) for number, image_id in enumerate(ids)}
@@ -78,7 +78,7 @@ def write_run(folder: Path, *, pictures: int = 40, with_shards: bool = True) -> 
     write_metrics(folder, pictures)
     write_encoder(folder / "models/encoder")
     write_semantics(folder)
-    return Places(
+    return RunFiles(
         dropped=folder / "data/corpus/dropped.parquet",
         captions=folder / "data/captions/captions.parquet",
         resized=folder / "data/resized",

@@ -1,1 +1,1 @@
-"""The sample corpus: scenes drawn, captioned and compared as a description of a small world says."""
+"""Generates the sample corpus from the description of a small world: scenes, pictures, captions and sentence pairs."""

@@ -1,4 +1,4 @@
-"""From a scene to a picture: drawn at twice its size and scaled down, so that edges are smooth."""
+"""Draws a scene at twice its size and scales the picture down, so that edges are smooth."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from sightword.corpus.sample.world import World
 
 _OVERSAMPLING = 2
 _SMALLER_WITH_TWO = 0.8
-"""How much smaller the objects of two groups are than those of one."""
+"""The size of objects in a scene of two groups, relative to one group."""
 
 
 @dataclass(frozen=True)
 class _Cell:
-    """A part of the picture that a group has to itself: its middle and its extent, in pixels."""
+    """The area of one group: its centre and its extent, in pixels."""
 
     x: float
     y: float
@@ -30,13 +30,13 @@ class _Cell:
 
 
 def draw_scene(scene: Scene, size: tuple[int, int], world: World, rng: random.Random) -> Image.Image:
-    """Draw a whole scene (nothing unsaid) as an RGB picture.
+    """Draw a scene with all its parts as an RGB picture.
 
     Args:
-        scene: what to draw.
+        scene: the scene.
         size: width and height in pixels.
-        world: its paints and outlines.
-        rng: chance for positions, turns and shades.
+        world: the paints and outlines.
+        rng: random numbers for positions, rotations and shades.
     """
     if scene.background is None or scene.layout is None:
         raise ValueError("a scene with unsaid parts cannot be drawn")
@@ -44,7 +44,7 @@ def draw_scene(scene: Scene, size: tuple[int, int], world: World, rng: random.Ra
     ground = world.backgrounds[scene.background]
     first, second, third = (rgb(paint) for paint in ground.paint)
     canvas = fill(ground.texture, large, (first, second, third), rng)
-    # What lies around something is drawn first, so that the inner one lies on it.
+    # The outer object is drawn first, so that the inner object lies on top.
     order = list(zip(scene.groups, _cells(scene, large, world), strict=True))
     for group, cell in reversed(order) if scene.layout == "inside" else order:
         _draw_group(canvas, group, cell, scene, world, rng)
@@ -55,7 +55,7 @@ def _cells(scene: Scene, size: tuple[int, int], world: World) -> list[_Cell]:
     width, height = size
     if len(scene.groups) == 1:
         x, y = world.places[scene.layout or ""].at
-        # As wide as possible around the place without leaving the picture.
+        # The widest cell around the place that stays in the picture.
         return [_Cell(x * width, y * height, 2 * min(x, 1 - x) * width, 2 * min(y, 1 - y) * height)]
     whole = _Cell(width / 2, height / 2, width, height)
     left, right = (_Cell(share * width, height / 2, width / 2, height) for share in (0.26, 0.74))
@@ -76,7 +76,7 @@ def _draw_group(canvas: Image.Image, group: Group, cell: _Cell, scene: Scene, wo
     largest = max(word.scale for word in world.size_words.values())
     wanted = 0.94 if nested and scale == largest else largest * (_SMALLER_WITH_TWO if len(scene.groups) == 2 else 1)
     offsets, diameter = _arrange(group.count, cell, wanted * min(canvas.size), rng)
-    # The word 'large' is for the largest that fits there: 'small' is always smaller by the same share.
+    # 'large' means the largest diameter that fits; 'small' is always smaller by the same share.
     share = scale / largest * (0.82 if nested and scale < largest else 1)
     apart = diameter * (1 + share) / 2
     wobble = 0.0 if nested else 0.03 * diameter
@@ -89,7 +89,9 @@ def _draw_group(canvas: Image.Image, group: Group, cell: _Cell, scene: Scene, wo
 
 
 def _arrange(count: int, cell: _Cell, wanted: float, rng: random.Random) -> tuple[list[tuple[float, float]], float]:
-    """Middles for ``count`` objects of diameter 1, in the arrangement that lets them be largest in a cell."""
+    """Return the centres of ``count`` objects of diameter 1, and the diameter, in the arrangement with the largest
+    objects.
+    """
     step = 1.08
     options = [[((index - (count - 1) / 2) * step, 0.0) for index in range(count)]]
     options.append([(y, x) for x, y in options[0]])
@@ -153,7 +155,7 @@ def _mask(
     if hole is not None:
         draw.polygon(put(hole), fill=0)
     if shrink:
-        # Painting the border with a thick line takes it away from the inside, whatever the outline.
+        # A thick line along the border removes it from the inside of any outline.
         for points in (polygon, hole):
             if points is not None:
                 closed = put(points)
@@ -162,7 +164,7 @@ def _mask(
 
 
 def _shade(paint: RGB, rng: random.Random) -> RGB:
-    """The same colour by another lamp: a little other hue, lightness and saturation."""
+    """Vary hue, lightness and saturation slightly, as another lamp would."""
     hue, lightness, saturation = colorsys.rgb_to_hls(*(value / 255 for value in paint))
     moved = colorsys.hls_to_rgb(
         (hue + rng.uniform(-0.012, 0.012)) % 1,

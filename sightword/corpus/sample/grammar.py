@@ -1,4 +1,4 @@
-"""From a scene, or a part of it, to a sentence."""
+"""Turns a scene, or parts of it, into a sentence."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sightword.corpus.sample.world import PARTS, World, template_parts
 
 
 def converse(scene: Scene, world: World) -> Scene:
-    """The same scene told from its second group: 'A above B' becomes 'B below A'."""
+    """Return the same scene described from its second group: 'A above B' becomes 'B below A'."""
     if len(scene.groups) != 2:
         return scene
     layout = None if scene.layout is None else world.relations[scene.layout].converse  # type: ignore[index]
@@ -18,7 +18,7 @@ def converse(scene: Scene, world: World) -> Scene:
 
 
 def leave_out(scene: Scene, world: World, rng: random.Random) -> Scene:
-    """Leave some parts unsaid, each as often as the world says, but never everything but the objects."""
+    """Leave out some parts with the world's probabilities, but never everything except the objects."""
     groups = tuple(
         replace(group, size=None) if rng.random() < world.leave_out.size else group for group in scene.groups
     )
@@ -28,7 +28,7 @@ def leave_out(scene: Scene, world: World, rng: random.Random) -> Scene:
 
 
 def sentence(scene: Scene, world: World, rng: random.Random) -> str:
-    """Say just the parts that the scene has, in one of the ways the grammar knows.
+    """Describe exactly the parts of the scene, by a random template of the grammar.
 
     The sentence starts with a capital letter and has no full stop.
     """
@@ -55,16 +55,15 @@ def sentence(scene: Scene, world: World, rng: random.Random) -> str:
 
 
 def denial(group: Group, background: str, world: World, rng: random.Random) -> str:
-    """Say that there is no such object on this background; its count is left out."""
+    """Return a sentence that denies such an object, whatever its count, on this background."""
     words = rng.choice(world.backgrounds[background].words)
     return _capital(rng.choice(world.negation).format(thing=_thing(group, world, rng, many=False), background=words))
 
 
 def captions(scene: Scene, world: World, rng: random.Random) -> list[str]:
-    """Different captions of one scene, each ending in `` .``, as many as the world says.
+    """Return ``world.captions`` different captions of one scene, each ending in `` .``.
 
-    They are different as long as the grammar has so many; a world whose words allow
-    fewer gets the ones it has, repeated.
+    A world whose words allow fewer captions gets repeated ones.
     """
     found: list[str] = []
     tries = 0

@@ -1,4 +1,4 @@
-"""How much two scenes have in common, and what follows from one for the other."""
+"""The similarity of two scenes, and entailment between them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from sightword.corpus.sample.world import World
 
 
 def likeness(left: Scene, right: Scene, world: World) -> float:
-    """The share of what two descriptions have in common: 0 for nothing, 1 for the same; symmetric.
+    """Return the symmetric similarity of two descriptions, from 0 for nothing in common to 1 for the same.
 
-    The objects are matched in the way that gives most, so the order in which they are
-    told does not count; a group that the other scene lacks matches nothing.
+    The groups are matched in the order with the highest similarity; an unmatched group counts 0.
     """
     weights = world.likeness
     most = max(len(left.groups), len(right.groups))
@@ -47,7 +46,7 @@ def _group_likeness(left: Group, right: Group, world: World) -> float:
 
 
 def follows(premise: Scene, claim: Scene, world: World) -> bool:
-    """Whether everything that ``claim`` says is said by ``premise`` too."""
+    """Return whether ``premise`` entails everything that ``claim`` states."""
     if claim.background not in (None, premise.background):
         return False
     for groups in permutations(range(len(premise.groups)), len(claim.groups)):
@@ -55,12 +54,12 @@ def follows(premise: Scene, claim: Scene, world: World) -> bool:
             if claim.layout is None:
                 return True
             if len(groups) == len(premise.groups):
-                told = premise if groups == tuple(sorted(groups)) else converse(premise, world)
-                if told.layout == claim.layout:
+                described = premise if groups == tuple(sorted(groups)) else converse(premise, world)
+                if described.layout == claim.layout:
                     return True
     return False
 
 
-def _covers(said: Group, claimed: Group) -> bool:
-    same = (said.shape, said.colour, said.count) == (claimed.shape, claimed.colour, claimed.count)
-    return same and claimed.size in (None, said.size)
+def _covers(given: Group, claimed: Group) -> bool:
+    same = (given.shape, given.colour, given.count) == (claimed.shape, claimed.colour, claimed.count)
+    return same and claimed.size in (None, given.size)

@@ -1,4 +1,4 @@
-"""The whole sample: pictures to a folder, and the records of its tables."""
+"""Generates the whole sample: the pictures in a folder and the records of the tables."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sightword.corpus.sample.world import World
 
 
 def make_sample(world: World, pictures: Path, *, progress: bool = False) -> Corpus:
-    """Draw every picture into a folder that exists, and caption it.
+    """Draw and caption every picture, in an existing folder.
 
     Args:
         world: the description of the sample.
-        pictures: where the pictures go, as PNG and JPEG files of several sizes.
+        pictures: the folder of the pictures, PNG and JPEG files of several sizes.
         progress: show a progress bar on a terminal.
 
     Returns:
@@ -34,8 +34,8 @@ def make_sample(world: World, pictures: Path, *, progress: bool = False) -> Corp
     for split, number, scene in tqdm(scenes, desc="drawing", unit="picture", disable=None if progress else True):
         name = _draw(scene, world, split, number, pictures)
         images.append(Image(name, name, split))
-        told = captions(scene, world, stream(world, split, number, "captions"))
-        texts += [Caption(name, str(key), text) for key, text in enumerate(told)]
+        own = captions(scene, world, stream(world, split, number, "captions"))
+        texts += [Caption(name, str(key), text) for key, text in enumerate(own)]
     by_id = sorted(range(len(images)), key=lambda place: images[place].image_id)
     order = {images[place].image_id: number for number, place in enumerate(by_id)}
     return Corpus([images[place] for place in by_id], by_id, sorted(texts, key=lambda text: order[text.image_id]))

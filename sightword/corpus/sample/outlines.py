@@ -8,10 +8,10 @@ Polygon = list[tuple[float, float]]
 
 
 def outline(name: str) -> tuple[Polygon, Polygon | None]:
-    """The polygon of an outline, and the hole in it where it has one.
+    """Return the polygon of an outline and its hole, or None without a hole.
 
     Raises:
-        KeyError: nobody has drawn such an outline.
+        KeyError: the outline is unknown.
     """
     return _OUTLINES[name]
 

@@ -1,4 +1,4 @@
-"""A scene: one or two groups of equal objects on a background, and how chance makes one."""
+"""Generates random scenes: one or two groups of equal objects on a background."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TRIES = 2000
 
 @dataclass(frozen=True)
 class Group:
-    """Equal objects; in a description the size may be left unsaid (none)."""
+    """Equal objects; a description may leave out the size (None)."""
 
     shape: str
     colour: str
@@ -24,9 +24,9 @@ class Group:
 
 @dataclass(frozen=True)
 class Scene:
-    """What a picture shows, or, where some parts are none, what a sentence says of it.
+    """The content of a picture, or of a sentence, which may leave parts out (None).
 
-    A single group has a place; two have a relation, from the first to the second.
+    A single group has a place; two groups have a relation, from the first to the second.
     """
 
     groups: tuple[Group, ...]
@@ -34,18 +34,18 @@ class Scene:
     layout: str | None
 
     def objects(self) -> str:
-        """What is on which background, as one word: splits never share it."""
+        """Return the objects and their background as one text, which no two splits share."""
         things = sorted(f"{group.colour} {group.shape}" for group in self.groups)
         return f"{self.background}: {', '.join(things)}"
 
 
 def stream(world: World, *name: object) -> random.Random:
-    """Chance for one purpose: adding a picture or a pair moves no other one."""
+    """Return random numbers for one purpose, so that an added picture or pair changes no other."""
     return random.Random("/".join(map(str, (world.seed, *name))))  # noqa: S311 - nothing secret
 
 
 def random_scene(world: World, rng: random.Random) -> Scene:
-    """Make a scene in which every object stands out from the background and from the other group."""
+    """Return a scene in which every object stands out from the background and from the other group."""
     background = rng.choice(list(world.backgrounds))
     visible = [name for name in world.colours if name not in world.backgrounds[background].avoid]
     first = _random_group(world, rng, visible)
@@ -58,13 +58,13 @@ def random_scene(world: World, rng: random.Random) -> Scene:
 
 def _random_group(world: World, rng: random.Random, colours: list[str]) -> Group:
     shape = rng.choice(list(world.shapes))
-    # One object more often than several: few and large ones say most to an image network.
+    # One object more often than several: image networks see few large objects best.
     count = rng.choice([*world.counts, min(world.counts)])
     return Group(shape, rng.choice(colours), rng.choice(list(world.size_words)), count)
 
 
 def fit(scene: Scene, world: World) -> Scene:
-    """Make a scene possible: what lies inside something is one small thing in one large thing."""
+    """Make a scene possible: an inside or around relation needs one small object in one large object."""
     if scene.layout not in ("inside", "around") or len(scene.groups) != 2:
         return scene
     by_scale = sorted(world.size_words, key=lambda name: world.size_words[name].scale)
@@ -77,17 +77,16 @@ def fit(scene: Scene, world: World) -> Scene:
 
 
 def split_of(scene: Scene) -> str:
-    """The split whose pictures may show these objects on this background: 1 in 2 for training, 1 in 4 for each other.
+    """Return the split of these objects on this background: 1/2 of them are for training, 1/4 for each other split.
 
-    It follows from the scene alone, so that no split knows of the other's scenes and
-    yet none has a combination of another.
+    The split follows from the scene alone, so that splits are drawn independently yet share no combination.
     """
     quarter = hashlib.sha256(scene.objects().encode()).digest()[0] % 4
     return ("train", "train", "dev", "test")[quarter]
 
 
 def scenes_of(world: World, split: str) -> list[Scene]:
-    """The scenes of one split, each with other objects than the ones before it.
+    """Return the scenes of one split, each with different objects.
 
     Raises:
         CorpusError: the world has too few different scenes for so many pictures.

@@ -1,4 +1,4 @@
-"""Pairs of sentences whose gold scores follow from the scenes they describe, in SentEval's file layout."""
+"""Generates sentence pairs with gold scores from their scenes, in SentEval's file layout."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SICK_COLUMNS = ("pair_ID", "sentence_A", "sentence_B", "relatedness_score", "ent
 
 @dataclass(frozen=True)
 class Pair:
-    """Two sentences, how alike what they describe is (0 to 1), and whether the second follows from the first."""
+    """Two sentences, the similarity of their scenes (0 to 1), and the entailment judgment."""
 
     first: str
     second: str
@@ -49,45 +49,44 @@ def write_senteval(folder: Path, world: World) -> None:
 
 
 def sts_pair(world: World, subtask: str, number: int) -> Pair:
-    """One STS-like pair: a scene and the same one with some of its parts changed, each told in its own words.
+    """Return an STS-like pair: sentences of a scene and of a changed copy.
 
-    In ``scenes`` anything may change, from nothing to all; in ``details`` the shapes
-    and the background stay.
+    In ``scenes`` anything may change, from nothing to all; in ``details`` the shapes and the background stay.
     """
     rng = stream(world, "sts", subtask, number)
     left = random_scene(world, rng)
     right = _changed(left, world, rng, details_only=subtask == "details")
-    return _told(left, right, world, rng)
+    return _judged(left, right, world, rng)
 
 
 def sick_pair(world: World, split: str, number: int) -> Pair:
-    """One SICK-like pair: a claim that follows, one that is denied, or one that is neither."""
+    """Return a SICK-like pair: an entailed, a denied, or a changed claim."""
     rng = stream(world, "sick", split, number)
     left = random_scene(world, rng)
     kind = rng.choice(("follows", "denied", "changed", "changed"))
     if kind == "denied" and left.background is not None:
         thing = rng.choice(left.groups)
         claim = Scene((thing,), left.background, None)
-        said = denial(thing, left.background, world, rng)
+        denied = denial(thing, left.background, world, rng)
         alike = world.likeness.denied * likeness(left, claim, world)
-        return Pair(sentence(left, world, rng), said, alike, "CONTRADICTION")
+        return Pair(sentence(left, world, rng), denied, alike, "CONTRADICTION")
     if kind == "follows":
-        return _told(left, leave_out(left, world, rng), world, rng)
-    return _told(left, _changed(left, world, rng, details_only=False), world, rng)
+        return _judged(left, leave_out(left, world, rng), world, rng)
+    return _judged(left, _changed(left, world, rng, details_only=False), world, rng)
 
 
-def _told(left: Scene, right: Scene, world: World, rng: random.Random) -> Pair:
+def _judged(left: Scene, right: Scene, world: World, rng: random.Random) -> Pair:
     if follows(left, right, world):
         judgment = "ENTAILMENT"
     elif follows(left, replace(right, layout=None), world) and right.layout is not None:
-        judgment = "CONTRADICTION"  # the same objects, which cannot lie in two ways
+        judgment = "CONTRADICTION"  # the same objects cannot have two layouts
     else:
         judgment = "NEUTRAL"
     return Pair(sentence(left, world, rng), sentence(right, world, rng), likeness(left, right, world), judgment)
 
 
 def _changed(scene: Scene, world: World, rng: random.Random, *, details_only: bool) -> Scene:
-    """Replace each part of a scene with the same chance, drawn anew for each pair, so that all degrees occur."""
+    """Replace each part of a scene with one random probability for each pair, so that all degrees of change occur."""
     chance = rng.random()
     other = random_scene(world, rng)
     background = scene.background

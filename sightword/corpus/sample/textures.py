@@ -1,4 +1,4 @@
-"""The sample's backgrounds: each fills a canvas with a sort of place, in three paints."""
+"""Paints the sample's backgrounds, each from three paints."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ Paints = tuple[RGB, RGB, RGB]
 
 
 def rgb(paint: str) -> RGB:
-    """``#rrggbb`` as three numbers."""
+    """Return the three numbers of ``#rrggbb``."""
     return int(paint[1:3], 16), int(paint[3:5], 16), int(paint[5:7], 16)
 
 
 def mix(one: RGB, other: RGB, share: float) -> RGB:
-    """``one``, with ``share`` of the way gone to ``other``."""
+    """Blend ``one`` with the share ``share`` of ``other``."""
     r, g, b = (round(a + (c - a) * share) for a, c in zip(one, other, strict=True))
     return r, g, b
 
 
 def ramp(size: tuple[int, int]) -> Image.Image:
-    """A mask that goes from black at the top to white at the bottom."""
+    """Return a mask from black at the top to white at the bottom."""
     column = Image.linear_gradient("L").crop((0, 0, 1, 256)).resize((1, size[1]), Image.Resampling.BILINEAR)
     return column.resize(size, Image.Resampling.NEAREST)
 
@@ -35,8 +35,8 @@ def fill(texture: str, size: tuple[int, int], paints: Paints, rng: random.Random
     Args:
         texture: one of the names in ``scenes.yaml``.
         size: width and height in pixels.
-        paints: what they are for depends on the texture.
-        rng: chance for what differs from one meadow to the next.
+        paints: three paints, whose use depends on the texture.
+        rng: random numbers for the details of the texture.
     """
     canvas = _gradient(size, paints[0], mix(paints[0], paints[1], 0.35))
     _TEXTURES[texture](canvas, ImageDraw.Draw(canvas), paints, rng)
@@ -48,7 +48,7 @@ def _gradient(size: tuple[int, int], top: RGB, bottom: RGB) -> Image.Image:
 
 
 def _ridge(canvas: Image.Image, level: float, height: float, waves: float, phase: float) -> list[tuple[float, float]]:
-    """The outline of rolling land: level and height as shares of the picture's height."""
+    """Return the outline of rolling land; level and height are shares of the picture's height."""
     width, tall = canvas.size
     steps = [step / 48 for step in range(49)]
     line = [(x * width, tall * (level - height * math.sin(phase + x * waves * 2 * math.pi))) for x in steps]

@@ -1,4 +1,4 @@
-"""The description of the sample's world, ``scenes.yaml``, checked."""
+"""Reads and checks ``scenes.yaml``, the description of the sample's world."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sightword.files import Pathish, read_text
 
 FILE = "scenes.yaml"
 PARTS = frozenset({"first", "second", "relation", "place", "background"})
-"""What a template may say of a scene, besides ``{is}``."""
+"""The parts of a scene that a template may mention, besides ``{is}``."""
 
 
 def _no_tab(words: str) -> str:
@@ -37,7 +37,7 @@ class _Part(BaseModel):
 
 
 class Pictures(_Part):
-    """How many scenes there are in each split."""
+    """The number of scenes in each split."""
 
     train: Number
     dev: Number
@@ -52,7 +52,7 @@ class Colour(_Part):
 
 
 class Shape(_Part):
-    """An outline and its names for one and for several."""
+    """An outline with its singular and plural names."""
 
     outline: Outline
     one: Words
@@ -67,7 +67,7 @@ class Size(_Part):
 
 
 class Background(_Part):
-    """What fills the picture behind the objects."""
+    """The texture, paints and names of the area behind the objects, and the colours to avoid on it."""
 
     texture: Texture
     paint: Annotated[list[Paint], Field(min_length=3, max_length=3)]
@@ -76,21 +76,21 @@ class Background(_Part):
 
 
 class Place(_Part):
-    """Where a single group lies, as shares of width and height."""
+    """The position of a single group, as shares of width and height."""
 
     at: Annotated[list[Share], Field(min_length=2, max_length=2)]
     words: Words
 
 
 class Relation(_Part):
-    """How the first of two groups lies to the second."""
+    """The position of the first of two groups relative to the second."""
 
     converse: str
     words: Words
 
 
 class LeaveOut(_Part):
-    """How often a caption leaves a part unsaid."""
+    """The probabilities that a caption leaves out a part."""
 
     size: Share
     layout: Share
@@ -127,7 +127,7 @@ class Likeness(_Part):
 
 
 class SickPairs(_Part):
-    """How many SICK-like pairs there are in each file."""
+    """The number of SICK-like pairs in each file."""
 
     train: Number
     trial: Number
@@ -135,7 +135,7 @@ class SickPairs(_Part):
 
 
 class Pairs(_Part):
-    """How many sentence pairs there are."""
+    """The number of sentence pairs."""
 
     scenes: Number
     details: Number
@@ -170,7 +170,7 @@ class World(_Part):
         for name, background in self.backgrounds.items():
             for colour in background.avoid:
                 if colour not in self.colours:
-                    raise ValueError(f"backgrounds.{name}.avoid names {colour!r}, which is no colour")
+                    raise ValueError(f"backgrounds.{name}.avoid names the unknown colour {colour!r}")
             if len(set(background.avoid)) > len(self.colours) - 2:
                 raise ValueError(f"backgrounds.{name}.avoid leaves fewer than two colours")
         for key, relation in self.relations.items():
@@ -182,7 +182,7 @@ class World(_Part):
         kinds = {template_parts(template, PARTS | {"is"}) for template in self.templates}
         for needed in _needed(two=self.two_groups > 0):
             if needed not in kinds:
-                raise ValueError(f"templates: none has just the parts {', '.join(sorted(needed))}")
+                raise ValueError(f"templates: none has exactly the parts {', '.join(sorted(needed))}")
         for template in self.negation:
             if template_parts(template, frozenset({"thing", "background"})) != {"thing", "background"}:
                 raise ValueError(f"negation: {template!r} needs {{thing}} and {{background}}")
@@ -190,10 +190,10 @@ class World(_Part):
 
 
 def template_parts(template: str, accepted: frozenset[str]) -> frozenset[str]:
-    """The fields of a template without ``{is}``, which depends on the others.
+    """Return the fields of a template without ``{is}``, which depends on the others.
 
     Raises:
-        ValueError: it names something that is not accepted.
+        ValueError: the template names a field that is not accepted.
     """
     fields = frozenset(name for _, name, _, _ in string.Formatter().parse(template) if name is not None)
     if not fields <= accepted:
@@ -203,7 +203,7 @@ def template_parts(template: str, accepted: frozenset[str]) -> frozenset[str]:
 
 
 def _needed(*, two: bool) -> list[frozenset[str]]:
-    """Every set of parts that a description can have."""
+    """Return every set of parts that a description can have."""
     needed = [{"first"}, {"first", "background"}, {"first", "place"}, {"first", "place", "background"}]
     if two:
         both = {"first", "second"}
@@ -218,8 +218,8 @@ def load_world(path: Pathish) -> World:
         path: the file, or a folder with ``scenes.yaml``.
 
     Raises:
-        CorpusError: it is no YAML, or an entry is missing, unknown or wrong (all of them are named).
-        FileFormatError: it is missing.
+        CorpusError: the file is not YAML, or entries are missing, unknown or wrong (the message names all of them).
+        FileFormatError: the file is missing.
     """
     file = Path(path) / FILE if Path(path).is_dir() else Path(path)
     text = read_text(file, todo="The sample's description is data/raw/sample/scenes.yaml, in git.")

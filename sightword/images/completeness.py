@@ -1,8 +1,8 @@
-"""Whether a file has all pixels of its picture; the decoders silently invent missing ones.
+"""Checks that a file has all pixels of its picture, since decoders silently invent missing pixels.
 
-Pillow drops the warnings of libjpeg, and stops reading a PNG file where its compressed data end. So simplejpeg, another
-build of libjpeg-turbo, decodes a JPEG file once more at a small size and reports the first warning, and the unpacked
-bytes of a PNG file are counted. Only the verdict is used: all pixels are Pillow's.
+Pillow drops the warnings of libjpeg, and stops reading a PNG file where its compressed data end. Therefore simplejpeg,
+another build of libjpeg-turbo, decodes a JPEG file once more at a small size and reports the first warning, and the
+unpacked bytes of a PNG file are counted. Both only decide; all pixels come from Pillow.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 import simplejpeg
 
 PADDING = 16
-"""Bytes between the data of the last pixel and the end of a JPEG that pass as padding; most damage leaves more over."""
+"""Bytes between the data of the last pixel and the end of a JPEG that count as padding; most damage leaves more bytes.
+"""
 HOLE = 64
-"""Zero bytes in a row that no photograph gives where a code of zeros alone stands for a coefficient."""
+"""Consecutive zero bytes that no photograph produces if a code of only zeros stands for a coefficient."""
 HOLE_IN_PROGRESSIVE = 512
-"""The same for the coefficients (not the averages of blocks) of progressive JPEGs, whose raw bits may be zeros too."""
+"""The same for the coefficients (not the block averages) of progressive JPEGs, whose raw bits may also be zeros."""
 
 _REJECTED = re.compile(
     r"Premature end of JPEG file"
@@ -38,23 +39,23 @@ _PROGRESSIVE = frozenset([0xC2, 0xC6, 0xCA, 0xCE])
 _ADAM7 = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
 """The passes of an interlaced PNG: first column, first row, steps (PNG specification, section 8.2)."""
 _AT_A_TIME = 1 << 14
-"""Bytes that are unpacked at a time, to at most 17 MB."""
+"""Bytes to unpack at a time, which give 17 MB at most."""
 
 
 def missing_in_jpeg(data: bytes) -> str | None:
-    """Tell what a JPEG file lacks; of several pictures in a file, the first is looked at.
+    """Check the first picture of a JPEG file for missing pixels.
 
     Args:
         data: a file that Pillow decodes.
 
     Returns:
-        What is wrong, in words for the user; None where nothing is, and for a kind of JPEG that simplejpeg cannot
+        The problem, in words for the user; None for a complete picture, and for a kind of JPEG that simplejpeg cannot
         decode.
     """
     scans = _Scans()
     header = [b"\xff\xd8"]
     first = end = len(data)
-    scan = 0  # where the data of the last scan begin
+    scan = 0  # start of the last scan's data
     for code, start, stop in _segments(data):
         if scan and scans.hole and data.find(bytes(scans.hole), scan, start) >= 0:
             return f"{scans.hole} or more zero bytes stand where pixels should be"
@@ -65,7 +66,7 @@ def missing_in_jpeg(data: bytes) -> str | None:
         scans.read(code, data[start + 4 : stop])
         if code == _SOS:
             first, scan = min(first, start), stop
-        elif first == len(data) and code not in _NOTES:  # libjpeg warns of odd notes first, which would hide the rest
+        elif first == len(data) and code not in _NOTES:  # libjpeg reports only one warning; odd notes would hide others
             header.append(data[start:stop])
     if scans.waited:
         return "scans are missing"
@@ -76,7 +77,7 @@ def missing_in_jpeg(data: bytes) -> str | None:
 
 
 def missing_in_png(data: bytes) -> str | None:
-    """Tell whether a PNG file lacks rows, as :func:`missing_in_jpeg` does; Pillow itself looks at the checksums."""
+    """Check a PNG file for missing rows; returns as :func:`missing_in_jpeg`. Pillow itself checks the checksums."""
     position, expected, found = 8, 0, 0
     inflater = zlib.decompressobj()
     while position + 8 <= len(data):
@@ -95,7 +96,7 @@ def missing_in_png(data: bytes) -> str | None:
 
 
 def _png_bytes(header: bytes) -> int:
-    """Return the length of a PNG picture's unpacked data: each row has its pixels in whole bytes, and one for a filter.
+    """Return the length of a PNG picture's unpacked data: each row has whole bytes of pixels and one filter byte.
 
     Args:
         header: the body of the chunk IHDR.
@@ -112,20 +113,20 @@ def _png_bytes(header: bytes) -> int:
 
 @dataclass
 class _Scans:
-    """What the segments of a JPEG file say of its scans."""
+    """The scans of a JPEG file, as its segments describe them."""
 
     components: bytes = b""
     """The ids of the colour components."""
     waited: set[tuple[int, int]] = field(default_factory=set)
-    """(component, coefficient) pairs whose last bit no scan has brought so far."""
+    """(component, coefficient) pairs whose last bit has not been read in any scan."""
     hole: int = 0
-    """Zero bytes in a row that are a hole in the last scan; 0 where zeros may stand for an even colour."""
+    """Consecutive zero bytes that are a hole in the last scan; 0 if zeros may be an even colour."""
     _frame: int = 0
     _zeros: dict[int, int] = field(default_factory=dict)
-    """The symbol of the code of zeros alone, for each table of AC codes."""
+    """The symbol of the code of only zeros, for each table of AC codes."""
 
     def read(self, code: int, body: bytes) -> None:
-        """Take in one segment."""
+        """Process one segment."""
         if code in _FRAMES and not self.components:
             self._frame, self.components = code, body[6::3]
             self.waited = {(component, index) for component in self.components for index in range(64)}
@@ -147,9 +148,9 @@ class _Scans:
 
 
 def _segments(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """Yield each segment's marker, begin and end; the data of a scan lie between the end of one and the next begin.
+    """Yield the marker, begin and end of each segment; a scan's data lie between one end and the next begin.
 
-    The last one is the end of the picture, whether or not the file has a marker for it.
+    The last segment is the end of the picture, with or without a marker in the file.
     """
     position = 2
     while found := _MARKER.search(data, position):
@@ -163,7 +164,9 @@ def _segments(data: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 def _warning(data: bytes, components: bytes) -> str:
-    """Return libjpeg's first warning, or nothing; an eighth of the size spares all work but the reading of codes."""
+    """Return libjpeg's first warning, or an empty text; decoding at an eighth of the size reads all codes at little
+    cost.
+    """
     colours = "CMYK" if len(components) == 4 else "GRAY"
     try:
         simplejpeg.decode_jpeg(

@@ -1,4 +1,4 @@
-"""Files with a piece missing are rejected; whole ones, with the oddities that cameras and programs leave, pass."""
+"""Incomplete files are rejected; complete files pass, with the oddities of cameras and programs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from sightword.images.completeness import PADDING
 from sightword.images.decode import RejectError, decode
-from sightword.images.wholeness import PADDING
 
 KINDS = {
     "baseline": {},
@@ -61,7 +61,7 @@ def verdict(data: bytes) -> str | None:
 
 @pytest.mark.parametrize("tenth", range(2, 10))
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_jpeg_with_a_piece_missing_is_rejected(kind: str, tenth: int) -> None:
+def test_an_incomplete_jpeg_is_rejected(kind: str, tenth: int) -> None:
     whole = jpeg(kind)
     cut = len(whole) * tenth // 10
     assert verdict(whole) is None
@@ -70,7 +70,7 @@ def test_a_jpeg_with_a_piece_missing_is_rejected(kind: str, tenth: int) -> None:
         assert verdict(missing) in ("incomplete", "truncated", "damaged")  # Pillow finds some of them
 
 
-def test_a_progressive_jpeg_that_ends_between_two_scans() -> None:
+def test_a_progressive_jpeg_that_ends_between_two_scans_is_rejected() -> None:
     whole = jpeg("progressive")
     first, *later = [at for at in range(len(whole)) if whole.startswith((b"\xff\xda", END), at)]
     assert len(later) > 5
@@ -79,13 +79,13 @@ def test_a_progressive_jpeg_that_ends_between_two_scans() -> None:
     assert verdict(whole[:first] + END) is not None
 
 
-def test_a_hole_in_the_scan_of_a_jpeg_is_found_wherever_the_decoder_finds_its_way_again() -> None:
+def test_a_hole_in_a_scan_is_found_wherever_the_decoder_recovers() -> None:
     whole = jpeg("baseline")
     for start in range(2000, len(whole) - 2000, 512):
         assert verdict(whole[:start] + bytes(64) + whole[start + 64 :]) == "incomplete"
 
 
-def test_odd_segments_do_not_hide_a_missing_piece() -> None:
+def test_odd_segments_do_not_hide_missing_pixels() -> None:
     whole = jpeg("baseline")
     cut = whole[: len(whole) // 2] + END
     tables = cut.index(b"\xff\xdb")
@@ -93,7 +93,7 @@ def test_odd_segments_do_not_hide_a_missing_piece() -> None:
     assert verdict(cut[:tables] + b"\xff\xe2\0\x10ICC_PROFILE\0\5\2" + cut[tables:]) == "incomplete"
 
 
-def test_odd_jpegs_that_are_whole() -> None:
+def test_odd_but_complete_jpegs_pass() -> None:
     whole = jpeg("baseline")
     tables, pixels = whole.index(b"\xff\xdb"), np.asarray(scene())
     for odd in (
@@ -113,7 +113,7 @@ def test_odd_jpegs_that_are_whole() -> None:
     assert verdict(whole[:-2] + b"\x5a" * (2 * PADDING) + END) == "incomplete"
 
 
-def test_of_a_phones_jpeg_the_first_picture_is_looked_at() -> None:
+def test_the_first_picture_of_a_phones_jpeg_is_checked() -> None:
     whole = saved(scene(), "MPO", save_all=True, append_images=[scene()], quality=90)
     second = whole.index(b"\xff\xd8", 2)
     assert verdict(whole) is None
@@ -150,7 +150,7 @@ def test_whole_jpegs_pass(picture: Image.Image, quality: int, options: dict[str,
 
 
 @pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
-def test_even_and_patterned_pictures_whose_codes_are_zeros_pass(options: dict[str, object]) -> None:
+def test_even_and_patterned_pictures_with_zero_codes_pass(options: dict[str, object]) -> None:
     pattern = np.tile(np.array([[0, 255], [255, 0]], np.uint8).repeat(3, 0).repeat(3, 1), (200, 200))
     stripes = np.tile(np.array([96, 160], np.uint8).repeat(8), (1000, 60))
     for values in (np.full((1500, 1500), 255, np.uint8), pattern, stripes):
@@ -200,7 +200,7 @@ def test_a_png_without_all_of_its_rows_is_rejected(width, height, kind, interlac
 
 
 @pytest.mark.parametrize("tenth", range(1, 10))
-def test_a_png_that_ends_early_names_what_it_has(tenth: int) -> None:
+def test_a_truncated_png_reports_the_share_of_its_pixels(tenth: int) -> None:
     with pytest.raises(RejectError, match=rf"incomplete: its data end after {10 * tenth} % of the pixels"):
         decode(png(63, 40, 2, 8, interlaced=False, share=tenth / 10), exif=False, max_pixels=10**6)
 
