@@ -19,7 +19,7 @@ help: ## Show the targets
 install: $(VENV)/.installed ## Make .venv with the pinned packages (quick when done)
 
 $(VENV)/.installed: pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Sightword needs Python 3.11 or newer; this is " + sys.version.split()[0] + " (make PYTHON=python3.12 chooses another)")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11, 4) and "Sightword needs Python 3.11.4 or newer; this is " + sys.version.split()[0] + " (make PYTHON=python3.12 chooses another)")'
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[dev]'
 	touch $@

@@ -15,8 +15,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 _NEEDED = ("h5py", "jinja2", "matplotlib", "numpy", "pandas", "PIL", "pyarrow", "pydantic", "ruamel", "safetensors",
            "scipy", "torch", "torchvision", "tqdm")  # fmt: skip
 _missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
-if sys.argv[:1] == ["-m"] and (_missing or sys.version_info < (3, 11)):
-    _lacks = ", ".join(_missing) or "Python 3.11"
+if sys.argv[:1] == ["-m"] and (_missing or sys.version_info < (3, 11, 4)):
+    _lacks = ", ".join(_missing) or "Python 3.11.4"
     sys.exit(
         f"{sys.executable} has no Sightword installed (it lacks {_lacks}). Run `make install`, then put its "
         "environment first on PATH (`. .venv/bin/activate`) before `dvc repro`; `make repro` does both."

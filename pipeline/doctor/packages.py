@@ -22,7 +22,7 @@ from pipeline.doctor.context import Context
 from pipeline.doctor.findings import Note, good, problem, warning
 from sightword.text import and_more
 
-OLDEST = (3, 11)
+OLDEST = (3, 11, 4)
 
 _INSTALL = "Run `make install`, or install the package again with pip."
 
@@ -33,7 +33,7 @@ def check_python(context: Context) -> Iterator[Note]:
     if sys.version_info < OLDEST or sys.maxsize < 2**32:
         yield problem(
             f"{found} is too old or has 32 bits only",
-            "Sightword needs 64 bits and Python {}.{} or newer: `make PYTHON=python3.12 install`.".format(*OLDEST),
+            "Sightword needs 64 bits and Python {}.{}.{} or newer: `make PYTHON=python3.12 install`.".format(*OLDEST),
         )
     else:
         yield good(found)

@@ -6,7 +6,8 @@ depends on its own section only, so the settings of the others are not a depende
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
+import sys
 import types
 import typing
 from collections.abc import Sequence
@@ -31,6 +32,8 @@ def settings_class(section: str) -> type[Settings]:
         ParamsError: no module in ``stages/`` has this name.
     """
     name = f"stages.{section}"
+    if importlib.util.find_spec("stages") is None:  # the program `sightword` lies elsewhere, and Python looks beside it
+        sys.path.append(str(pipelines.project_of(Path.cwd())))
     try:
         found: type[Settings] = importlib.import_module(name).SETTINGS
     except ModuleNotFoundError as error:
