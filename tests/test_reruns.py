@@ -8,7 +8,7 @@ import first_party
 import pytest
 from checkout import Checkout
 
-from pipeline.params import params_file
+from pipeline.pipelines import by_stage
 
 IDLE = {
     "an error text": "sightword/errors.py",
@@ -61,7 +61,7 @@ def test_an_edit_in_a_room_reruns_the_stages_that_import_it(finished, repository
                 file.write("# another line\n")
     after = changed(finished)
     finished.run("git", "checkout", "--", ".")
-    for name in params_file.SECTIONS:
+    for name in by_stage(repository):
         needed = first_party.needed_files(repository, f"stages.{name}")
         assert {_room(path) for path in after[name]} == {_room(path) for path in needed}, name
 

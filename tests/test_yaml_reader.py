@@ -92,7 +92,7 @@ def test_a_long_value_is_cut_in_the_message(repository, tmp_path):
 @pytest.mark.parametrize("command", [["-m", "pipeline.cli", "doctor", "--quick"], ["-m", "stages", "report"]])
 def test_commands_and_stages_end_with_one_message(repository, tmp_path, command):
     (tmp_path / "params.yaml").write_text(BOMB + "report:\n  title: *a9\n")
-    (tmp_path / "dvc.yaml").write_text("stages: {}\n")
+    (tmp_path / "dvc.yaml").write_text("stages: {report: {cmd: python -m stages report}}\n")
     done = subprocess.run(
         [sys.executable, *command],
         cwd=tmp_path,

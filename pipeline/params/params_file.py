@@ -33,11 +33,14 @@ def settings_class(section: str) -> type[Settings]:
     """
     name = f"stages.{section}"
     if importlib.util.find_spec("stages") is None:  # the program `sightword` lies elsewhere, and Python looks beside it
-        sys.path.append(str(pipelines.project_of(Path.cwd())))
+        sys.path += [
+            str(pipelines.project_of(Path.cwd())),
+            str(Path(__file__).parents[2]),
+        ]  # or the clone with this code
     try:
         found: type[Settings] = importlib.import_module(name).SETTINGS
     except ModuleNotFoundError as error:
-        if error.name != name:
+        if error.name not in ("stages", name):
             raise
         raise ParamsError("dvc.yaml has this stage, and stages/ has no module of its name", where=section) from None
     return found

@@ -129,7 +129,7 @@ def test_a_vocabulary_normalises_before_it_encodes() -> None:
         ({"unknown": None}, "unknown = None"),
         ({"tokens": ["b", "a"]}, "not sorted"),
         ({"tokens": ["a", "a"]}, "not sorted"),
-        ({"tokens": []}, "at least one"),
+        ({"tokens": []}, "tokens are empty, repeated or not sorted"),
         ({"tokens": ["ab"]}, "not a list of single characters"),
         ({"tokens": "ab"}, "not a list of single characters"),
         ({"normalise": None}, "normalise has missing or unknown keys"),

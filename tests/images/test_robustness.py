@@ -349,7 +349,7 @@ def test_all_kinds_of_files_in_one_run_of_the_stage(repository, tmp_path) -> Non
 
 
 def test_more_rejects_than_allowed_stop_the_stage(tmp_path) -> None:
-    made = [source(row, tmp_path) for row in ROWS if row.kind in ("no bytes", "no picture")]
+    made = [source(row, tmp_path) for row in ROWS if row.kind in ("no bytes", "not a picture")]
     with pytest.raises(PictureError, match=r"2 pictures .*1 empty, 1 not_a_picture.*max_rejects = 1"):
         write_resized(tmp_path / "out", made, ResizeSettings(max_rejects=1))
     assert not (tmp_path / "out").exists()

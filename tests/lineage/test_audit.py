@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from pipeline.experiments.baseline import stand_on
+from pipeline.experiments.baseline import find_baseline
 from sightword.errors import SweepError
 
 KEY = "metrics/third.json:test.r10"
@@ -161,7 +161,7 @@ def test_another_users_repository_is_called_that(project, monkeypatch):
         assert "dubious ownership" in done.stderr
         assert told in done.stderr
     with pytest.raises(SweepError, match="dubious ownership"):
-        stand_on(project.folder)
+        find_baseline(project.folder)
 
 
 def test_the_commit_is_the_one_that_recorded_the_state_first(project):

@@ -168,7 +168,7 @@ def test_bad_input_is_reported_and_earlier_outputs_stay(repository, prepared, tm
     done = (run if spoil in AS_A_PROCESS else run_here)(repository, folder, stage)
     assert done.returncode == 1, done.stderr
     assert message in done.stderr
-    assert done.stderr.splitlines()[-1].startswith((f"{stage}: ", "  ", "Mend the file"))
+    assert done.stderr.splitlines()[-1].startswith((f"{stage}: ", "  ", "Fix the file"))
     assert "Traceback" not in done.stderr
     assert {name: contents(folder / "data" / name) for name in outputs} == outputs
     assert not list((folder / "data").glob(".*"))

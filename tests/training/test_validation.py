@@ -8,11 +8,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sightword import score
 from sightword.errors import TrainingError
 from sightword.model.encoders import Encoders
 from sightword.model.similarity import unit
 from sightword.pairs import Pairs
-from sightword.retrieval import score
 from sightword.training import validation
 from sightword.training.settings import TrainSettings
 from sightword.training.validation import DIRECTIONS, validate
