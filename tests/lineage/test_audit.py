@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from pipeline.experiments.baseline import find_baseline
-from sightword.errors import SweepError
+from sightword.errors import LineageError
 
 KEY = "metrics/third.json:test.r10"
 
@@ -160,7 +160,7 @@ def test_another_users_repository_is_called_that(project, monkeypatch):
         assert done.returncode == 1
         assert "dubious ownership" in done.stderr
         assert told in done.stderr
-    with pytest.raises(SweepError, match="dubious ownership"):
+    with pytest.raises(LineageError, match="dubious ownership"):
         find_baseline(project.folder)
 
 
