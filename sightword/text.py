@@ -54,3 +54,13 @@ def and_more(items: Iterable[object], shown: int = 3, *, between: str = ", ") ->
     rest = len(texts) - shown
     last = " " if between == ", " else between
     return between.join(texts[:shown]) + (f"{last}and {rest} more" if rest > 0 else "")
+
+
+def size(count: float) -> str:
+    """Return a number of bytes as text, in powers of ten as disks are sold."""
+    value = float(count)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if abs(value) < 1000:
+            return f"{value:.0f} {unit}" if unit == "bytes" or abs(value) >= 100 else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"

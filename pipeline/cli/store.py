@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.cli.command import Commands, add_command
 from sightword.errors import StoreError
+from sightword.text import size
 
 if TYPE_CHECKING:
     from sightword.features.maintenance import Kind
@@ -98,7 +99,7 @@ def _prune(arguments: argparse.Namespace) -> int:
     print(
         f"{store.folder}: {'would remove' if arguments.dry_run else 'removed'} {done.kinds} kinds and "
         f"{done.leftovers} leftovers, {'would merge' if arguments.dry_run else 'merged'} {done.segments} segments"
-        + ("" if arguments.dry_run else f"; {_size(done.bytes)} freed")
+        + ("" if arguments.dry_run else f"; {size(done.bytes)} freed")
     )
     if done.others:
         print(f"{done.others} files of other users stay as they are; they can prune them, and so can root")
@@ -130,15 +131,6 @@ def _print_kind(kind: Kind) -> None:
         after = [name for name, on in (("ReLU", transform["relu"]), ("L2", transform["l2"])) if on]
         print(f"  smaller side {transform['resize']} ({transform['interpolation']}), {transform['crops']} crop(s) of "
               f"{transform['crop']}{''.join(f', {name}' for name in after)}")  # fmt: skip
-    print(f"  {kind.features} features in {kind.segments} segments, {_size(kind.bytes)}, last used {used:%Y-%m-%d}")
+    print(f"  {kind.features} features in {kind.segments} segments, {size(kind.bytes)}, last used {used:%Y-%m-%d}")
     if kind.damaged:
         print(f"  {len(kind.damaged)} places are damaged: see `sightword store verify`")
-
-
-def _size(count: int) -> str:
-    value = float(count)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if abs(value) < 1000:
-            return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} TB"

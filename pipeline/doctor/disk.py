@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline.doctor.context import Context
-from pipeline.doctor.findings import Note, good, problem, size, warning
+from pipeline.doctor.findings import Note, good, problem, warning
 from sightword import machine
 from sightword.corpus.listing import PICTURE_SUFFIXES, list_pictures
 from sightword.errors import SetupError, SightwordError
+from sightword.text import size
 
 FULL = 100e6
 """Free bytes below which a disk counts as full."""

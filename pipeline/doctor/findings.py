@@ -68,16 +68,6 @@ def message(error: SightwordError) -> str:
     return f"{place}{error.what}" + (f"; expected {error.expected}" if error.expected else "")
 
 
-def size(count: float) -> str:
-    """Return a number of bytes as text, in powers of ten as disks are sold."""
-    value = float(count)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if abs(value) < 1000:
-            return f"{value:.0f} {unit}" if unit == "bytes" or abs(value) >= 100 else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} TB"
-
-
 def examine(checks: Iterable[Check], context: Context) -> Iterator[Finding]:
     """Yield the findings of the checks, in their order; a check that fails is a problem of its own."""
     for check in checks:

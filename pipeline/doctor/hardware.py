@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline.doctor.context import Context
-from pipeline.doctor.findings import Note, good, message, problem, size, warning
+from pipeline.doctor.findings import Note, good, message, problem, warning
 from sightword import machine
 from sightword.errors import SetupError
-from sightword.text import did_you_mean
+from sightword.text import did_you_mean, size
 
 DRIVERS = (Path("/proc/driver/nvidia/version"), Path("/dev/nvidiactl"), Path("/dev/dxg"))
 """Files of NVIDIA's driver; the last one under WSL."""

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.doctor.context import Context
-from pipeline.doctor.findings import Note, good, message, problem, size, warning
+from pipeline.doctor.findings import Note, good, message, problem, warning
 from pipeline.doctor.project import git_output
 from sightword.corpus.listing import list_pictures
 from sightword.errors import CorpusError, SemanticsError
 from sightword.features.settings import RANDOM, is_weights_file
 from sightword.files import sha256_file
-from sightword.text import and_more
+from sightword.text import and_more, size
 
 _README = "data/raw/README.md describes where it belongs; `sightword fetch --help` lists what can be downloaded."
 
