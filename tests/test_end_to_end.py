@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from checkout import Checkout
-from small_run import few_pairs
+from small_run import few_pairs, make_small
 
 from pipeline.pipelines import Pipeline
 
@@ -72,15 +72,22 @@ def test_a_small_sample_runs_is_idle_afterwards_and_reruns_only_what_changed(rep
 
 
 @pytest.mark.full
-def test_the_sample_learns_and_two_fresh_clones_give_the_same_bytes(repository, tmp_path):
-    """The first clone's commands are copies of one process; the second clone's are started as a user does."""
-    clone, other = (
-        Checkout(repository, tmp_path / name, tmp_path / f"{name}-store", forked=name == "one")
-        for name in ("one", "two")
-    )
-    for each in (clone, other):
-        each.run("dvc", "repro", SIGHTWORD_THREADS="2")
-    assert clone.locked() == other.locked()
+def test_two_fresh_clones_give_the_same_bytes(repository, small_run, tmp_path):
+    """The commands of the shared small run are copies of one process; the other clone's are started as a user does."""
+    other = Checkout(repository, tmp_path / "clone", tmp_path / "store", forked=False)
+    make_small(other)
+    other.run("dvc", "repro", SIGHTWORD_THREADS="2")
+    assert other.locked() == small_run.copy(tmp_path / "first", tmp_path / "first-store", Checkout).locked()
+
+
+@pytest.mark.full
+def test_the_sample_learns_and_its_costly_stages_give_the_same_bytes_again(repository, tmp_path):
+    clone = Checkout(repository, tmp_path / "clone", tmp_path / "store")
+    clone.run("dvc", "repro", SIGHTWORD_THREADS="2")
+    anew = {"SIGHTWORD_STORE": str(tmp_path / "other"), "SIGHTWORD_SCRATCH": str(tmp_path / "scratch")}
+    for name, output in (("features", "data/features"), ("train", "models/snapshots")):
+        again = clone.run("sightword", "audit", "--verify", name, SIGHTWORD_THREADS="2", **anew)
+        assert f"{output}: the same bytes" in again.stdout
     assert_metrics_have_their_keys(clone)
 
     retrieval = read(clone, "metrics/retrieval.json")["test"]["full"]

@@ -26,7 +26,7 @@ blocks:
 @pytest.fixture
 def copy(repository, tmp_path):
     """A copy of the project on few pictures, up to the training."""
-    found = Checkout(repository, tmp_path / "copy", tmp_path / "store", forked=False)
+    found = Checkout(repository, tmp_path / "copy", tmp_path / "store")
     found.run("sightword", "recipe", "sample", "--force")
     found.change("data/raw/sample/scenes.yaml", pictures__train=24, pictures__dev=8, pictures__test=8)
     yaml = YAML()

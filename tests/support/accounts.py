@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import fork_server
+
 TOOLS = ("useradd", "userdel", "groupadd", "groupdel", "setpriv", "unshare", "mount")
 
 
@@ -67,27 +69,34 @@ class Account:
     before: tuple[str, ...]
     umask: int = 0o022
 
+    @property
+    def become(self) -> tuple[str, ...]:
+        """A command before another that runs as this user, in all groups that the user is in now."""
+        groups = subprocess.run(["id", "-G", self.name], check=True, capture_output=True, text=True).stdout.split()
+        who = ("--reuid", self.name, "--regid", self.name, "--groups", ",".join(groups))
+        return (*self.before, "setpriv", *who, "--")
+
     def run(
         self, *command: str, where: Path | None = None, ok: bool = True, **environment: str
     ) -> subprocess.CompletedProcess[str]:
         """Run a command as this user, with their own environment and umask."""
-        programs = Path(sys.executable).parent
+        variables = {
+            "HOME": str(self.home),
+            "USER": self.name,
+            "LOGNAME": self.name,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "LANG": "C.UTF-8",
+            "DVC_NO_ANALYTICS": "1",
+            "OMP_NUM_THREADS": "1",
+            "SIGHTWORD_THREADS": "1",
+            "OMP_WAIT_POLICY": "PASSIVE",
+        }
+        quick = fork_server.programs(self.become, variables)
         done = subprocess.run(
-            [*self.before, "setpriv", "--reuid", self.name, "--regid", self.name, "--init-groups", "--", *command],
+            [*self.become, *command],
             cwd=where or self.home,
             umask=self.umask,
-            env={
-                "HOME": str(self.home),
-                "USER": self.name,
-                "LOGNAME": self.name,
-                "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-                "LANG": "C.UTF-8",
-                "DVC_NO_ANALYTICS": "1",
-                "OMP_NUM_THREADS": "1",
-                "SIGHTWORD_THREADS": "1",
-                "OMP_WAIT_POLICY": "PASSIVE",
-                **environment,
-            },
+            env={**variables, "PATH": f"{quick}{os.pathsep}{variables['PATH']}", **environment},
             capture_output=True,
             text=True,
             check=False,
@@ -135,6 +144,7 @@ def lab(umasks: Sequence[int], *, join: bool = True) -> Iterator[Lab]:
         yield Lab(folder, group, users)
     finally:
         for name in names:
+            fork_server.stop(name)
             subprocess.run(["userdel", "-f", name], check=False, capture_output=True)
         subprocess.run(["groupdel", group], check=False, capture_output=True)
         shutil.rmtree(folder, ignore_errors=True)

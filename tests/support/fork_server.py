@@ -14,6 +14,7 @@ import json
 import os
 import runpy
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -22,6 +23,7 @@ import tempfile
 import threading
 import time
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -45,7 +47,9 @@ try:
     server.connect({place!r})
 except OSError:
     os.execv(own[0], own)
-job = json.dumps([name, arguments, os.getcwd(), dict(os.environ)]).encode()
+umask = os.umask(0)
+os.umask(umask)
+job = json.dumps([name, arguments, os.getcwd(), dict(os.environ), umask]).encode()
 socket.send_fds(server, [len(job).to_bytes(4, "big")], [0, 1, 2])
 server.sendall(job)
 child = int.from_bytes(server.recv(4), "big")
@@ -58,32 +62,50 @@ if os.WIFSIGNALED(status):
 sys.exit(os.WEXITSTATUS(status))
 """
 
-_started: list[Path] = []
+_started: dict[tuple[str, ...], tuple[Path, subprocess.Popen[bytes]]] = {}
 
 
-def programs() -> Path:
-    """Return a folder of programs to put first on PATH; the first call starts the process."""
-    if not _started:
+def programs(user: tuple[str, ...] = (), variables: Mapping[str, str] = os.environ) -> Path:
+    """Return a folder of programs to put first on PATH; the first call for a user starts the process.
+
+    Args:
+        user: a command that runs its arguments as another user; none for this one.
+        variables: that the process starts with.
+    """
+    if user not in _started:
         temporary = tempfile.TemporaryDirectory(prefix="fork-server-")
-        folder, place = Path(temporary.name) / "bin", str(Path(temporary.name) / "socket")
-        folder.mkdir()
+        top = Path(temporary.name)
+        folder, place = top / "bin", str(top / "open/socket")
+        for each, mode in ((top, 0o755), (folder, 0o755), (top / "open", 0o777)):  # for other users
+            each.mkdir(exist_ok=True)
+            each.chmod(mode)
         real = Path(sys.executable).parent
         text = CLIENT.format(
             python=sys.executable,
             programs=str(real),
             place=place,
-            fixed=[(name, os.environ.get(name)) for name in FIXED],
+            fixed=[(name, variables.get(name)) for name in FIXED],
         )
         for name in ("python", "dvc", "sightword"):
             (folder / name).write_text(text)
             (folder / name).chmod(0o755)
-        server = subprocess.Popen([sys.executable, __file__, place], cwd=temporary.name)
+        code = shutil.copy(__file__, top / "server.py")
+        Path(code).chmod(0o644)
+        server = subprocess.Popen([*user, sys.executable, code, place], cwd=top, env=dict(variables))
         while not Path(place).exists() and server.poll() is None:
             time.sleep(0.01)
         atexit.register(temporary.cleanup)
         atexit.register(server.kill)
-        _started.append(folder)
-    return _started[0]
+        _started[user] = folder, server
+    return _started[user][0]
+
+
+def stop(name: str) -> None:
+    """End the processes of a user."""
+    for user in [user for user in _started if name in user]:
+        _, server = _started.pop(user)
+        server.kill()
+        server.wait()
 
 
 def python() -> str:
@@ -136,9 +158,10 @@ def serve(connection: socket.socket) -> None:
     os._exit(0)
 
 
-def start(name: str, arguments: list[str], folder: str, variables: dict[str, str]) -> NoReturn:
+def start(name: str, arguments: list[str], folder: str, variables: dict[str, str], umask: int) -> NoReturn:
     """Become the command, and end as it does; what Python would take apart at its end is left to the system."""
     status: object = 0
+    os.umask(umask)
     try:
         run(name, arguments, folder, variables)
     except SystemExit as ended:
