@@ -77,7 +77,9 @@ def done(small_run, tmp_path_factory) -> Checkout:
     folder = tmp_path_factory.mktemp("pages")
     checkout = small_run.copy(folder / "sightword", folder / "store", Checkout)
     (checkout.folder / ".git/info/exclude").write_text(".venv\n")
-    (checkout.folder / ".venv").symlink_to(Path(sys.executable).parent.parent)
+    activate = checkout.folder / ".venv/bin/activate"
+    activate.parent.mkdir(parents=True)
+    activate.write_text(f"export PATH={shlex.quote(checkout.environment['PATH'])}\n")
     (checkout.folder / ".dvc/cache").rename(folder / "cache")
     checkout.run("dvc", "cache", "dir", "--local", str(folder / "cache"))
     return checkout

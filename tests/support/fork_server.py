@@ -95,7 +95,7 @@ def programs(user: tuple[str, ...] = (), variables: Mapping[str, str] = os.envir
         while not Path(place).exists() and server.poll() is None:
             time.sleep(0.01)
         atexit.register(temporary.cleanup)
-        atexit.register(server.kill)
+        atexit.register(end, server)
         _started[user] = folder, server
     return _started[user][0]
 
@@ -103,9 +103,13 @@ def programs(user: tuple[str, ...] = (), variables: Mapping[str, str] = os.envir
 def stop(name: str) -> None:
     """End the processes of a user."""
     for user in [user for user in _started if name in user]:
-        _, server = _started.pop(user)
-        server.kill()
-        server.wait()
+        end(_started.pop(user)[1])
+
+
+def end(server: subprocess.Popen[bytes]) -> None:
+    """End one of the processes."""
+    server.kill()
+    server.wait()
 
 
 def python() -> str:
