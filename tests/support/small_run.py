@@ -59,10 +59,15 @@ class SmallRun:
                     shutil.rmtree(folder / half, ignore_errors=True)
                 checkout = Checkout(repository, folder / "clone", folder / "store")
                 make_small(checkout)
-                checkout.run("dvc", "repro")
+                (folder / "log").write_text(checkout.run("dvc", "repro").stderr)
                 checkout.run("git", "add", "-A")
                 checkout.run("git", "commit", "-qm", "a small run")
                 (folder / "made").touch()
+
+    @property
+    def log(self) -> str:
+        """What the stages printed on standard error."""
+        return (self._folder / "log").read_text()
 
     def copy(self, folder: Path, store: Path, kind: type[CheckoutT]) -> CheckoutT:
         """A checkout with the same history, data and cache, and the same caches beside it, all its own."""
