@@ -114,9 +114,8 @@ def run_dvc(*arguments: str, folder: Path, environment: Mapping[str, str] | None
     Raises:
         SetupError: the command failed.
     """
-    done = subprocess.run(  # noqa: S603 - DVC with fixed words
-        [*DVC, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+    own = {**(environment or os.environ), "DVC_NO_ANALYTICS": "1"}
+    done = subprocess.run([*DVC, *arguments], cwd=folder, env=own, capture_output=True, text=True, check=False)  # noqa: S603 - DVC with fixed words
     if done.returncode:
         raise SetupError(f"dvc {' '.join(arguments[:2])} failed: {last_line(done.stderr)}", where=folder)
     return done.stdout.strip()
