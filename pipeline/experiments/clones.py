@@ -8,6 +8,7 @@ from the clone as DVC fetches those of its own temporary folders: one reference,
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -52,8 +53,8 @@ class Clone:
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         git(self._baseline.root, "clone", "--quiet", "--shared", "--no-checkout", ".", os.fspath(self.folder))
         for key in ("user.name", "user.email"):  # a clone inherits all settings but those of the repository
-            if value := _setting(self._baseline.root, key):
-                git(self.folder, "config", key, value)
+            with contextlib.suppress(LineageError):  # not set
+                git(self.folder, "config", key, git(self._baseline.root, "config", "--get", key).strip())
         self._clean()
         local = self._baseline.project / ".dvc" / "config.local"
         if local.is_file():
@@ -65,8 +66,6 @@ class Clone:
         (self.folder / ".git" / "index.lock").unlink(missing_ok=True)
         git(self.folder, "checkout", "--quiet", "--force", "--detach", self._baseline.commit)
         git(self.folder, "clean", "-fdq")
-        if left := git(self.folder, "for-each-ref", "--format=delete %(refname)", "refs/exps/"):
-            git(self.folder, "update-ref", "--stdin", text=left)
 
     def begin(self, params: str) -> None:
         """Prepare an experiment with this text of the pipeline's ``params.yaml``."""
@@ -83,16 +82,15 @@ class Clone:
         if not git(self.folder, "for-each-ref", ref):
             return False
         source = [os.fspath(self.folder), f"{'+' if replace else ''}{ref}:{ref}"]
+        options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc")
         for attempt in range(TRIES):
             try:
-                git(self._baseline.root, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc",
-                    *source)  # fmt: skip
+                git(self._baseline.root, "fetch", *options, *source)
+                break
             except LineageError:
                 if attempt == TRIES - 1:
                     raise
                 time.sleep(0.2 * 2**attempt)
-            else:
-                break
         return True
 
     def fetch_facts(self) -> None:
@@ -108,21 +106,10 @@ def remove(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def run_dvc(*arguments: str, folder: Path, environment: Mapping[str, str] | None = None) -> str:
-    """Run a short DVC command and return its output.
-
-    Raises:
-        SetupError: the command failed.
-    """
-    own = {**(environment or os.environ), "DVC_NO_ANALYTICS": "1"}
+def run_dvc(*arguments: str, folder: Path, environment: Mapping[str, str] = os.environ) -> str:
+    """Run a short DVC command and return its output; SetupError where it fails."""
+    own = {**environment, "DVC_NO_ANALYTICS": "1"}
     done = subprocess.run([*DVC, *arguments], cwd=folder, env=own, capture_output=True, text=True, check=False)  # noqa: S603 - DVC with fixed words
     if done.returncode:
         raise SetupError(f"dvc {' '.join(arguments[:2])} failed: {last_line(done.stderr)}", where=folder)
     return done.stdout.strip()
-
-
-def _setting(root: Path, key: str) -> str:
-    try:
-        return git(root, "config", "--get", key).strip()
-    except LineageError:
-        return ""
