@@ -116,7 +116,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
                 signal.signal(number, signal.default_int_handler)
         try:
             with _Progress(len(todo), len(places)) as progress:
-                work = runner.Sweep(folder, here, base, slots=places, report=progress.report, replace=arguments.replace)
+                work = runner.Sweep(folder, here, base, places, progress.report, replace=arguments.replace)
                 failures = work.run(order, run_dvc("cache", "dir", folder=project))
         except KeyboardInterrupt:
             _print("stopped; nothing is left running. The same command resumes the sweep.")

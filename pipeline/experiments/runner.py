@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -18,7 +19,7 @@ from filelock import lock_descriptor
 
 from pipeline.experiments import clones, reaper
 from pipeline.experiments.baseline import Baseline
-from pipeline.experiments.clones import Clone, remove
+from pipeline.experiments.clones import Clone
 from pipeline.experiments.jobs import Job
 from pipeline.experiments.plan import Run, written
 from pipeline.experiments.slots import Slot
@@ -62,44 +63,37 @@ class _Worker:
     began: float = 0.0
 
 
+@dataclass
 class Sweep:
-    """The work of one sweep.
+    """The work of one sweep."""
 
-    Args:
-        folder: the sweep's folder, with its lock, clones and logs.
-        baseline: project and commit.
-        base: the text of the parameter file that all runs start from.
-        slots: the slots of the jobs.
-        report: called with each event.
-        replace: replace experiments of the same names and other parameters.
-    """
+    folder: Path
+    """The sweep's folder, with its lock, clones and logs."""
+    baseline: Baseline
+    base: str
+    """The text of the parameter file that all runs start from."""
+    slots: Sequence[Slot]
+    report: Callable[[Event], None]
+    """Called with each event."""
+    replace: bool = False
+    """Replace experiments of the same names and other parameters."""
+    _pipe: IO[str] | None = None
+    _state: dict[str, dict[str, str]] = field(default_factory=dict)
+    _tries: Counter[str] = field(default_factory=Counter)
+    _later: dict[str, float] = field(default_factory=dict)
+    """The times of further tries."""
 
-    def __init__(
-        self,
-        folder: Path,
-        baseline: Baseline,
-        base: str,
-        *,
-        slots: Sequence[Slot],
-        report: Callable[[Event], None],
-        replace: bool = False,
-    ) -> None:
-        self._folder, self._baseline, self._base = folder, baseline, base
-        self._report, self._replace = report, replace
+    def __post_init__(self) -> None:
         self._workers = [
-            _Worker(slot, Clone(folder / f"slot-{slot.number}", baseline, _environment(slot))) for slot in slots
+            _Worker(slot, Clone(self.folder / f"slot-{slot.number}", self.baseline, _environment(slot)))
+            for slot in self.slots
         ]
-        self._pipe: IO[str] | None = None
-        self._state: dict[str, dict[str, str]] = {}
-        self._tries = Counter[str]()
-        self._later: dict[str, float] = {}
-        """The times of further tries."""
 
     def run(self, jobs: Sequence[Job], cache: str) -> list[Event]:
-        """Run all jobs, and return the failures.
+        """Run all jobs, shared ones before those that need them, and return the failures.
 
         Args:
-            jobs: the jobs, shared ones before those that need them.
+            jobs: the jobs.
             cache: the folder of DVC's cache.
 
         Raises:
@@ -112,8 +106,7 @@ class Sweep:
             finally:
                 self._stop()
                 for worker in self._workers:
-                    with contextlib.suppress(OSError):  # the next sweep tries again
-                        remove(worker.clone.folder)
+                    shutil.rmtree(worker.clone.folder, ignore_errors=True)
 
     def _work(self, jobs: list[Job], cache: str) -> list[Event]:
         failures: list[Event] = []
@@ -126,13 +119,19 @@ class Sweep:
                     event = self._finish(worker)
                 elif job := next((job for job in jobs if self._may_start(job, waiting)), None):
                     jobs.remove(job)
-                    cause = next((broken[need] for need in sorted(job.needs) if need in broken), None)
-                    event = _skipped(job, cause) if cause else self._start(worker, job, cache)
+                    if cause := next((broken[need] for need in sorted(job.needs) if need in broken), None):
+                        lines = ["the stages it shares with others failed", *cause.tail]
+                        event = Event("failed", job, log=cause.log, tail=lines)
+                    else:
+                        event = self._start(worker, job, cache)
                 else:
                     continue
                 if event is None:
                     continue
-                self._announce(event)
+                self._state[event.job.name] = {"state": event.kind}
+                with contextlib.suppress(OSError):  # on a full disk --status shows an older state
+                    write_json(self.folder / STATE, self._state)
+                self.report(event)
                 if event.kind == "again":
                     jobs.insert(0, event.job)
                 if event.kind == "failed":
@@ -154,14 +153,14 @@ class Sweep:
             if not worker.ready:
                 worker.clone.make(cache)
                 worker.ready = True
-            worker.clone.begin(_text(self._base, job.run))
+            worker.clone.begin(_text(self.base, job.run))
         except SightwordError as error:
             log.write_text(f"{error}\n", encoding="utf-8")
             worker.ready = False
             return Event("failed", job, worker.slot, log=log, tail=[str(error)])
         with log.open("wb" if self._tries[job.name] == 1 else "ab") as stream:
             worker.process = subprocess.Popen(  # noqa: S603 - DVC; the name is made of plain letters
-                [*clones.DVC, "exp", "run", "--name", job.name, *self._baseline.targets(job.stages)],
+                [*clones.DVC, "exp", "run", "--name", job.name, *self.baseline.targets(job.stages)],
                 cwd=worker.clone.project,
                 env=worker.clone.environment,
                 stdin=subprocess.DEVNULL,
@@ -174,7 +173,7 @@ class Sweep:
         return Event("started", job, worker.slot, log=log)
 
     def _log(self, job: Job) -> Path:
-        return self._folder / "logs" / f"{job.name}.log"
+        return self.folder / "logs" / f"{job.name}.log"
 
     def _finish(self, worker: _Worker) -> Event | None:
         """Return the result of the job in a slot; None while it runs."""
@@ -189,7 +188,7 @@ class Sweep:
             worker.clone.fetch_facts()
         if process.returncode == 0:
             try:
-                if job.stages or worker.clone.fetch(job.name, replace=self._replace):
+                if job.stages or worker.clone.fetch(job.name, replace=self.replace):
                     return event
                 why = "dvc exp run ended well, and left no experiment"
             except LineageError as error:
@@ -202,12 +201,6 @@ class Sweep:
             return replace(event, kind="again")
         return replace(event, kind="failed", tail=lines)
 
-    def _announce(self, event: Event) -> None:
-        self._state[event.job.name] = {"state": event.kind, "log": str(event.log or "")}
-        with contextlib.suppress(OSError):  # on a full disk --status shows an older state
-            write_json(self._folder / STATE, self._state)
-        self._report(event)
-
     def _stop(self) -> None:
         """End all running jobs."""
         processes = [worker.process for worker in self._workers if worker.process]
@@ -219,11 +212,11 @@ class Sweep:
     @contextlib.contextmanager
     def _hold_lock(self) -> Iterator[None]:
         """Hold the sweep's lock, together with a guard that ends the jobs if this process is killed."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with (self._folder / "lock").open("a+") as lock:
-            _take(lock, self._folder)
-            for left in sorted(self._folder.glob("slot-*")):  # clones of a killed sweep
-                remove(left)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "lock").open("a+") as lock:
+            _take(lock, self.folder)
+            for left in sorted(self.folder.glob("slot-*")):  # clones of a killed sweep
+                shutil.rmtree(left)
             lock.truncate(0)
             lock.write(str(os.getpid()))
             lock.flush()
@@ -262,10 +255,6 @@ def tail(log: Path, lines: int = TAIL) -> list[str]:
         text = stream.read().decode(errors="replace")
     found = [line.rpartition("\r")[2].rstrip() for line in text.replace("\r\n", "\n").split("\n")]
     return [line for line in found if line.strip()][-lines:]
-
-
-def _skipped(job: Job, cause: Event) -> Event:
-    return Event("failed", job, log=cause.log, tail=["the stages it shares with others failed", *cause.tail])
 
 
 def _take(lock: IO[str], folder: Path) -> None:
