@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import signal
 import statistics
 import sys
@@ -44,7 +43,7 @@ def add(commands: Commands) -> None:
         "--slots", metavar="N", type=_count,
         help="experiments at a time (default: the visible GPUs; without one, half as many as there are cores)",
     )  # fmt: skip
-    sweep.add_argument("--only", metavar="REGEX", type=_regex, help="only experiments whose name matches in some part")
+    sweep.add_argument("--only", metavar="REGEX", default="", help="only experiments whose name matches in some part")
     sweep.add_argument("--yes", action="store_true", help=f"run more than {MANY} experiments")
     sweep.add_argument("--committed", action="store_true", help="leave out uncommitted changes")
     sweep.add_argument("--replace", action="store_true", help="replace experiments of the same names, other parameters")
@@ -55,7 +54,7 @@ def add(commands: Commands) -> None:
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
-    from pipeline.experiments import baseline, grid, jobs, plan, runner, slots, sweep
+    from pipeline.experiments import baseline, grid, jobs, plan, results, runner, slots, sweep
     from pipeline.experiments.clones import run_dvc
     from pipeline.pipelines import find_project
     from sightword.errors import ParamsError, SweepError
@@ -64,10 +63,10 @@ def _sweep(arguments: argparse.Namespace) -> int:
     wanted = grid.load(arguments.grid)
     base, source = sweep.base_params(wanted, project)
     every = plan.expand(wanted, base, arguments.grid)
-    runs = [run for run in every if arguments.only is None or arguments.only.search(run.name)]
+    runs = [run for run in every if results.compiled(arguments.only).search(run.name)]
     if not runs:
         raise ParamsError(
-            f"--only {arguments.only.pattern}: no experiment has such a name", where=arguments.grid,
+            f"--only {arguments.only}: no experiment has such a name", where=arguments.grid,
             expected=f"part of a name such as {every[0].name}",
         )  # fmt: skip
     here = baseline.find_baseline(project, sweep.pipeline_of(wanted, project).folder)
@@ -195,10 +194,3 @@ def _count(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a whole number of at least 1")
     return int(text)
-
-
-def _regex(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise argparse.ArgumentTypeError(f"{text} is not a regular expression: {error}") from None

@@ -43,16 +43,10 @@ class Probe:
         paths = [str(Path(__file__).resolve().parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
         # In a session of its own the program cannot ask the user for a password, and dies with all its children.
         self._process = subprocess.Popen(  # noqa: S603 - this Python, with modules of Sightword
-            command,
-            cwd=folder,
+            command, cwd=folder, start_new_session=True, encoding="utf-8", errors="replace",
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONWARNINGS": "ignore"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-            errors="replace",
-            start_new_session=True,
-        )
+        )  # fmt: skip
 
     @functools.cached_property
     def answer(self) -> dict[str, Any]:
@@ -81,19 +75,16 @@ class Probe:
 
 @dataclass
 class Context:
-    """The place of the checks, and the files of the project.
-
-    Args:
-        folder: the user's working folder.
-        project: the folder with ``dvc.yaml``; None outside a project.
-        quick: leave out slow checks.
-        facts: known answers of ``dvc`` and ``torch``; for tests.
-    """
+    """The place of the checks, and the files of the project."""
 
     folder: Path
+    """The user's working folder."""
     project: Path | None
+    """The folder with ``dvc.yaml``; None outside a project."""
     quick: bool = False
+    """Leave out slow checks."""
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Known answers of ``dvc`` and ``torch``; for tests."""
     _probes: dict[str, Probe] = field(default_factory=dict)
 
     def __enter__(self) -> Context:

@@ -74,19 +74,12 @@ def check_devices(context: Context) -> Iterator[Finding]:
             f"SIGHTWORD_DEVICE={requested}, but there are {len(devices)} CUDA devices ({why})",
             "Set SIGHTWORD_DEVICE=cpu or unset it.",
         )
-    hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if devices:
-        return
-    if not driver:
+    if driver and not devices:
+        build, visible = facts["cuda_build"], os.environ.get("CUDA_VISIBLE_DEVICES", "not set")
+        why = f"torch is built for CUDA {build}" if build else "this torch is built for the CPU only"
+        yield warning(
+            f"there is an NVIDIA driver, but torch sees no card ({why}; CUDA_VISIBLE_DEVICES is {visible!r})",
+            "`nvidia-smi` shows whether the driver works, and its newest CUDA: install a torch for this CUDA or older.",
+        )
+    elif not devices:
         yield good("no CUDA device: all work is done on the CPU")
-    elif facts["cuda_build"] is None:
-        yield warning(
-            "there is an NVIDIA driver, but this torch is built for the CPU only",
-            "Install a torch built for CUDA, with the torchvision that fits, to use the card.",
-        )
-    else:
-        why = f"torch is built for CUDA {facts['cuda_build']}" if hidden is None else f"CUDA_VISIBLE_DEVICES={hidden!r}"
-        yield warning(
-            f"there is an NVIDIA driver, but torch sees no card ({why})",
-            "`nvidia-smi` shows whether the driver works, and its newest CUDA, which must be that of torch or newer.",
-        )

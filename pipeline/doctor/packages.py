@@ -68,11 +68,7 @@ def _is_this_python(program: str) -> bool:
 def check_packages(context: Context) -> Iterator[Finding]:
     """Check the packages that Sightword needs, and in a checkout the versions of ``constraints.txt``."""
     required = _required(context.project)
-    wrong = [
-        f"{one} ({f'installed: {_version(one)}' if _version(one) else 'not installed'})"
-        for one in required
-        if not _fits(one)
-    ]
+    wrong = [f"{one} ({_version(one) or 'not'} installed)" for one in required if not _fits(one)]
     if wrong:
         yield problem(f"Sightword needs {and_more(wrong, 5)}", _INSTALL)
     else:

@@ -84,18 +84,10 @@ def check_git(context: Context) -> Iterator[Finding]:
     """Check that all that makes a result is committed, and that the commits are here."""
     project = context.root
     try:
-        git(project, "rev-parse", "--is-inside-work-tree")
+        git(project, "log", "-1", "--format=%H")
     except LineageError as error:
-        if "dubious ownership" in error.what:
-            todo = f"If you trust it: `git config --global --add safe.directory {project}`."
-            yield problem("git refuses to work in another user's folder, and DVC with it", todo)
-        elif error.what.startswith("git cannot be run"):
-            yield warning("there is no git on PATH: results cannot be traced", "Install git.")
-        else:
-            yield warning("not a git repository: results cannot be traced", "Work in a clone, or `git init`.")
-        return
-    if git_output(project, "rev-parse", "--verify", "-q", "HEAD") is None:
-        yield warning("git has no commit yet: results cannot be traced", "Commit the project.")
+        report = problem if "dubious ownership" in error.what else warning  # DVC refuses such a folder too
+        yield report(f"results cannot be traced: {error.what}", "Work in a clone of your own, with a commit and git.")
         return
     for command, bad, what, todo in (
         ("rev-parse --is-shallow-repository", "true\n", "this clone is shallow: earlier results cannot be traced",
@@ -114,20 +106,14 @@ def _check_changes(project: Path) -> Iterator[Finding]:
     output = git(project, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", *TRACED)
     items = {item[3:]: item[:2] for item in output.split("\0") if item}
     unmerged = [path for path, mark in items.items() if "U" in mark or mark in ("AA", "DD")]
-    changed = [
-        path
-        for path, mark in items.items()
-        if path not in unmerged and (mark != "??" or not path.startswith("data/") or path.endswith(".dvc"))
-    ]
+    data = [path for path in items if path.startswith("data/") and not path.endswith(".dvc")]
+    ours = [path for path, mark in items.items() if mark != "??" or path not in data]
     if unmerged:
-        yield problem(
-            f"a merge is not finished: {and_more(unmerged, 5)}", "Resolve the conflicts, then `git add` the files."
-        )
-    if changed:
-        yield warning(
-            f"not committed, so a result made now could not be traced: {and_more(changed, 5)}",
-            "Commit before runs whose numbers you keep.",
-        )
+        todo = "Resolve the conflicts, then `git add` the files."
+        yield problem(f"a merge is not finished: {and_more(unmerged, 5)}", todo)
+    if changed := [path for path in ours if path not in unmerged]:
+        what = f"not committed, so a result made now could not be traced: {and_more(changed, 5)}"
+        yield warning(what, "Commit before runs whose numbers you keep.")
     if not unmerged and not changed:
         yield good("code, parameters and lock are committed")
 

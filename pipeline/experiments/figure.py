@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -16,30 +15,21 @@ LOOKS = tuple(itertools.product(("-", "--", ":"), ((BLUE, "o"), (ORANGE, "s"), (
 """Dashes, and colour with marker, of each line, in this order."""
 
 
-@dataclass(frozen=True)
-class Series:
-    """The scores of one setting."""
-
-    label: str
-    """The setting."""
-    x: Sequence[float]
-    """The values of the varied parameter, ascending."""
-    mean: Sequence[float]
-    """The mean score over seeds for each value."""
-    deviation: Sequence[float | None]
-    """The sample standard deviation; None for a single seed."""
+Points = Sequence[tuple[float, float, float | None]]
+"""The scores of one setting: ascending values of the varied parameter, each with the mean score over seeds and the
+sample standard deviation, which is None for a single seed."""
 
 
-def grid(panels: Mapping[str, Sequence[Series]], *, xlabel: str) -> Drawing:
+def grid(panels: Mapping[str, Mapping[str, Points]], *, xlabel: str) -> Drawing:
     """Return a panel for each score, with a line for each setting; bars are one standard deviation over seeds.
 
     Args:
-        panels: the lines by the score's name; at most as many settings as :data:`LOOKS`.
+        panels: the points by score and setting; at most as many settings as :data:`LOOKS`.
         xlabel: the varied parameter, along the x axis.
     """
-    labels = list(dict.fromkeys(one.label for lines in panels.values() for one in lines))
+    labels = list(dict.fromkeys(label for lines in panels.values() for label in lines))
     looks = dict(zip(labels, LOOKS, strict=False))
-    ticks = sorted({x for lines in panels.values() for one in lines for x in one.x})
+    ticks = sorted({x for lines in panels.values() for points in lines.values() for x, _, _ in points})
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
     with drawing_style("grid"):
@@ -49,12 +39,13 @@ def grid(panels: Mapping[str, Sequence[Series]], *, xlabel: str) -> Drawing:
         for axes in every.flat[len(panels) :]:
             axes.set_visible(False)
         for axes, (name, lines) in zip(every.flat, panels.items(), strict=False):
-            for one in lines:
-                dashes, (colour, marker) = looks[one.label]
-                bars = [math.nan if value is None else value for value in one.deviation]
+            for label, points in lines.items():
+                dashes, (colour, marker) = looks[label]
+                x, means, deviations = zip(*points, strict=True)
+                bars = [math.nan if value is None else value for value in deviations]
                 axes.errorbar(
-                    one.x, one.mean, yerr=bars, color=colour, marker=marker, markersize=4.5, linestyle=dashes,
-                    capsize=2, label=one.label if axes is every.flat[0] else None,
+                    x, means, yerr=bars, color=colour, marker=marker, markersize=4.5, linestyle=dashes,
+                    capsize=2, label=label if axes is every.flat[0] else None,
                 )  # fmt: skip
             axes.set_title(name, fontsize=9)
             axes.set_xticks(ticks)
@@ -62,8 +53,11 @@ def grid(panels: Mapping[str, Sequence[Series]], *, xlabel: str) -> Drawing:
         figure.supxlabel(xlabel, fontsize=9)
         if labels != [""]:
             figure.legend(loc="outside upper center", ncols=2, fontsize=8)
-        best = "; ".join(
-            f"{name}: " + ", ".join(f"{one.label} {max(one.mean):.3g} at best".strip() for one in lines)
+        best = {
+            name: [
+                f"{label} {max(mean for _, mean, _ in points):.3g} at best".strip() for label, points in lines.items()
+            ]
             for name, lines in panels.items()
-        )
-        return Drawing("grid", f"Scores over {xlabel}: {best}", figure)
+        }
+        text = "; ".join(f"{name}: {', '.join(parts)}" for name, parts in best.items())
+        return Drawing("grid", f"Scores over {xlabel}: {text}", figure)

@@ -16,7 +16,7 @@ from sightword.report.number_formats import is_number
 from sightword.text import and_more, flat
 
 if TYPE_CHECKING:
-    from pipeline.experiments.figure import Series
+    from pipeline.experiments.figure import Points
 
 SUMMARY = "metrics/summary.json"
 """The file of the metrics shown by default."""
@@ -120,7 +120,7 @@ def only(listing: Listing, pattern: str) -> Listing:
     Raises:
         ParamsError: the pattern is not a regular expression, or no name matches.
     """
-    wanted = _compiled(pattern)
+    wanted = compiled(pattern)
     found = [one for one in listing.experiments if wanted.fullmatch(one.name)]
     if not found:
         names = [one.name for one in listing.experiments]
@@ -129,7 +129,8 @@ def only(listing: Listing, pattern: str) -> Listing:
     return Listing(found, [text for text in listing.left_out if wanted.fullmatch(text.rpartition(" (")[0])])
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Return a regular expression of the user's; ParamsError for a text that is not one."""
     try:
         return re.compile(pattern)
     except re.error as error:
@@ -181,7 +182,7 @@ def _metrics(experiments: Sequence[Experiment], patterns: Sequence[str]) -> dict
     every = dict.fromkeys((path, key) for one in experiments for path, keys in one.metrics.items() for key in keys)
     chosen: dict[tuple[str, str], None] = {}
     for pattern in patterns or [SUMMARY]:
-        wanted = _compiled(pattern)
+        wanted = compiled(pattern)
         found = [(path, key) for path, key in every if (wanted.fullmatch(key) if patterns else path == SUMMARY)]
         if not found:
             names = sorted({key for _, key in every}, key=lambda key: (key.count("."), key))
@@ -235,7 +236,7 @@ def _rounded(values: Sequence[float], runs: int, digits: int) -> str:
     return f"{statistics.fmean(values):.{digits}f}" + ("" if spread is None else f" ± {spread:.{digits}f}") + some
 
 
-def series(found: Sequence[Group], *, against: str = "") -> tuple[str, dict[str, list[Series]]]:
+def series(found: Sequence[Group], *, against: str = "") -> tuple[str, dict[str, dict[str, Points]]]:
     """Return the lines of a drawing: for each metric one line for each setting of all varied parameters but one.
 
     Args:
@@ -243,12 +244,12 @@ def series(found: Sequence[Group], *, against: str = "") -> tuple[str, dict[str,
         against: the parameter along the x axis; empty: of the varied ones with numbers, that with most values.
 
     Returns:
-        That parameter, and the lines by metric; groups and metrics without numbers are left out.
+        That parameter, and the points by metric and setting; groups and metrics without numbers are left out.
 
     Raises:
         ParamsError: the parameter was not varied, or has no numbers; or there are too many lines to tell apart.
     """
-    from pipeline.experiments.figure import LOOKS, Series
+    from pipeline.experiments.figure import LOOKS
 
     values = {name: {value for group in found if is_number(value := group.varied[name])} for name in found[0].varied}
     numeric = [name for name, known in values.items() if len(known) > 1 and name != INPUTS]
@@ -268,7 +269,4 @@ def series(found: Sequence[Group], *, against: str = "") -> tuple[str, dict[str,
             f"{most} lines in a drawing cannot be told apart", where=x, expected=f"{len(LOOKS)} at most",
             todo="Draw the experiments of one sweep, from a commit of their own.",
         )  # fmt: skip
-    return x, {
-        metric: [Series(label, *map(list, zip(*points, strict=True))) for label, points in lines.items()]
-        for metric, lines in panels.items()
-    }
+    return x, {metric: dict(lines) for metric, lines in panels.items()}

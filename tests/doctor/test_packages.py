@@ -59,7 +59,7 @@ def test_a_package_out_of_range_or_missing_is_a_problem(project) -> None:
     project.edit("pyproject.toml", '"jinja2>=3.1"', '"jinja2>=99"')
     project.edit("pyproject.toml", '"tqdm>=4.66"', '"tqdm>=4.66",\n  "no-such-package>=1"')
     found = only(project.check(packages.check_packages), "problem")
-    assert "jinja2>=99 (installed: 3" in found.what
+    assert "jinja2>=99 (3" in found.what
     assert "no-such-package>=1 (not installed)" in found.what
     assert "tqdm" not in found.what
 
