@@ -161,13 +161,10 @@ class Sweep:
         with log.open("wb" if self._tries[job.name] == 1 else "ab") as stream:
             worker.process = subprocess.Popen(  # noqa: S603 - DVC; the name is made of plain letters
                 [*clones.DVC, "exp", "run", "--name", job.name, *self.baseline.targets(job.stages)],
-                cwd=worker.clone.project,
-                env=worker.clone.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=subprocess.STDOUT,
+                cwd=worker.clone.project, env=worker.clone.environment,
+                stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT,
                 start_new_session=True,  # a group that can be ended as a whole, and that Ctrl-C does not reach
-            )
+            )  # fmt: skip
         self._guard(f"+{worker.process.pid}")
         worker.job, worker.began = job, time.monotonic()
         return Event("started", job, worker.slot, log=log)
