@@ -51,6 +51,8 @@ def check_lock(project: Path, facts: Sequence[Path]) -> list[Finding]:
         )  # fmt: skip
     except SightwordError as error:
         return [failure(error, "Fix what it names.")]
+    except json.JSONDecodeError:
+        return [problem("DVC printed no status", "Try `dvc status --json`.")]
     found = [replace(one, what=f"{name}: {one.what}") for name, many in reasons.items() for one in many]
     outdated = [one for one in found if one.state == "problem"]
     doubts = _doubts(Records(Cache(project), facts, project), lock)
