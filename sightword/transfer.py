@@ -1,7 +1,6 @@
 """Download of one file from one address, resumed where the last attempt was cut off.
 
 A transfer survives cut connections and killed processes: received bytes are kept beside the file as ``NAME.part``.
-:class:`Resuming` is also a downloader of pooch, which compares the hash and puts the file in its place.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class Patience:
 
 
 class Resuming:
-    """A resumable transfer, and a downloader for :func:`pooch.retrieve`.
+    """A resumable transfer.
 
     Args:
         part: the file of received bytes; it stays after a failure, and after success until the caller removes it.
@@ -91,16 +90,6 @@ class Resuming:
         """Whether bytes of an earlier attempt or process were used."""
         self._progress = progress
         self._notes = part.with_name(part.name + ".json")
-
-    def __call__(self, url: str, output_file: str, _pooch: object) -> None:
-        """Download the whole file to ``output_file``, as pooch calls it; errors are those of :meth:`fill`."""
-        self.fill(url)
-        Path(output_file).unlink()
-        try:
-            # A second name: if the process dies while pooch reads the file, no byte is lost.
-            os.link(self.part, output_file)
-        except OSError:  # a file system without links
-            os.replace(self.part, output_file)
 
     def discard(self) -> None:
         """Delete the received bytes."""

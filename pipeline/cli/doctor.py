@@ -46,8 +46,9 @@ def _doctor(arguments: argparse.Namespace) -> int:
     counts = {state: sum(finding.state == state for finding in found) for state in _MARKS}
     if arguments.json:
         import json
+        from dataclasses import asdict
 
-        print(json.dumps([finding.as_json() for finding in found], indent=2, ensure_ascii=False))
+        print(json.dumps([asdict(finding) for finding in found], indent=2, ensure_ascii=False))
     else:
         for finding in found:
             print(f"{_MARKS[finding.state]}  {finding.check + ':':11}{finding.what}")
@@ -69,9 +70,9 @@ def _check_all(project: Path | None, quick: bool) -> list[Finding]:
 
 
 def _check_lock(project: Path) -> list[Finding]:
+    from dataclasses import replace
+
     from pipeline.cli.lineage import facts_folders
     from pipeline.doctor import lockfile
-    from pipeline.doctor.findings import Finding
 
-    found = lockfile.check_lock(project, facts_folders(project))
-    return [Finding(note.state, note.what, note.todo, "lock") for note in found]
+    return [replace(finding, check="lock") for finding in lockfile.check_lock(project, facts_folders(project))]

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import re
+import os
 import signal
+import statistics
 import sys
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from pipeline.cli.command import Commands, add_command, add_layout, laid_out
 from sightword.text import and_more
 
 if TYPE_CHECKING:
-    from pipeline.experiments.slots import Slot
+    from pipeline.experiments.runner import Event
 
 MANY = 100
 """Number of experiments above which the command wants ``--yes``."""
@@ -45,7 +43,7 @@ def add(commands: Commands) -> None:
         "--slots", metavar="N", type=_count,
         help="experiments at a time (default: the visible GPUs; without one, half as many as there are cores)",
     )  # fmt: skip
-    sweep.add_argument("--only", metavar="REGEX", type=_regex, help="only experiments whose name matches in some part")
+    sweep.add_argument("--only", metavar="REGEX", default="", help="only experiments whose name matches in some part")
     sweep.add_argument("--yes", action="store_true", help=f"run more than {MANY} experiments")
     sweep.add_argument("--committed", action="store_true", help="leave out uncommitted changes")
     sweep.add_argument("--replace", action="store_true", help="replace experiments of the same names, other parameters")
@@ -56,9 +54,8 @@ def add(commands: Commands) -> None:
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
-    from pipeline.experiments import baseline, grid, jobs, plan, runner, slots, sweep
+    from pipeline.experiments import baseline, grid, jobs, plan, results, runner, slots, sweep
     from pipeline.experiments.clones import run_dvc
-    from pipeline.experiments.progress import Progress, relative
     from pipeline.pipelines import find_project
     from sightword.errors import ParamsError, SweepError
 
@@ -66,63 +63,64 @@ def _sweep(arguments: argparse.Namespace) -> int:
     wanted = grid.load(arguments.grid)
     base, source = sweep.base_params(wanted, project)
     every = plan.expand(wanted, base, arguments.grid)
-    runs = [run for run in every if arguments.only is None or arguments.only.search(run.name)]
+    runs = [run for run in every if results.compiled(arguments.only).search(run.name)]
     if not runs:
         raise ParamsError(
-            f"--only {arguments.only.pattern}: no experiment has such a name", where=arguments.grid,
+            f"--only {arguments.only}: no experiment has such a name", where=arguments.grid,
             expected=f"part of a name such as {every[0].name}",
         )  # fmt: skip
     here = baseline.find_baseline(project, sweep.pipeline_of(wanted, project).folder)
     folder = project / ".dvc" / "tmp" / "sweeps" / wanted.name
     done, taken = here.done(runs)
-    if arguments.status:
+    many = f"{len(runs):,} experiment{'' if len(runs) == 1 else 's'}"
+    if arguments.status or arguments.dry_run:  # the list appears even if the inputs are not there yet
         states = sweep.states(folder, runs, done, taken)
         print(laid_out(arguments, sweep.run_table(runs, states)))
+    if arguments.status:
         counts = [f"{list(states.values()).count(state)} {state}" for state in dict.fromkeys(states.values())]
         process = runner.find_process(folder)
         at_work = "not at work" if process is None else f"at work (process {process})"
-        _print(
-            f"{wanted.name}, from commit {here.commit[:7]}: {', '.join(counts) or 'none begun'}; "
-            f"{_experiments(len(runs))} in all; {at_work}"
-        )
+        begun = ", ".join(counts) or "none begun"
+        _print(f"{wanted.name}, from commit {here.commit[:7]}: {begun}; {many} in all; {at_work}")
         if "failed" in states.values():
-            _print(f"logs in {relative(folder / 'logs')}")
+            _print(f"logs in {os.path.relpath(folder / 'logs')}")
         return 0
-    todo = [run for run in runs if run.name not in done]
-    if arguments.dry_run:  # the list appears even if the inputs are not there yet
-        states = dict.fromkeys(done, "done") | dict.fromkeys(taken, "other parameters")
-        print(laid_out(arguments, sweep.run_table(runs, states)))
     here.check_inputs(runs, committed=arguments.committed)
     if taken and not arguments.replace:
         raise SweepError(
             f"experiments of these names have other parameters: {and_more(taken, SHOWN)}", where=arguments.grid,
             todo="Give the grid another `name`, remove them with `dvc exp remove`, or run with --replace.",
         )  # fmt: skip
-    _print(f"{wanted.name}: {_experiments(len(runs))} from commit {here.commit[:7]}, parameters of {source}")
-    if ignored := sweep.ignored_params(wanted, project, base):
-        _print(f"params.yaml differs from it in {and_more(ignored, SHOWN)}, and is not used")
+    _print(f"{wanted.name}: {many} from commit {here.commit[:7]}, parameters of {source}")
+    todo = [run for run in runs if run.name not in done]
     if arguments.dry_run:
         _print(f"{len(done)} done, {len(todo)} to run")
         return 0
     failed: list[str] = []
+    if len(todo) > MANY and not arguments.yes:
+        raise SweepError(
+            f"{len(todo):,} experiments are to be run", where=arguments.grid,
+            todo="See them with --dry-run, choose some with --only, or run them all with --yes.",
+        )  # fmt: skip
     if todo:
-        if len(todo) > MANY and not arguments.yes:
-            raise SweepError(
-                f"{len(todo):,} experiments are to be run", where=arguments.grid,
-                todo="See them with --dry-run, choose some with --only, or run them all with --yes.",
-            )  # fmt: skip
         places = slots.choose(arguments.slots, len(every))[: len(todo)]
+        where = ", ".join(dict.fromkeys("the CPU" if one.place == "cpu" else one.place for one in places))
         order = jobs.plan(todo, here, sweep=wanted.name, side_by_side=len(places) > 1)
-        cache = run_dvc("cache", "dir", folder=project)
-        logs = relative(folder / "logs")
-        _print(f"{len(done)} done already, {len(todo)} to run, {_describe(places)}; logs in {logs}")
+        _print(
+            f"{len(done)} done already, {len(todo)} to run, {len(places)} at a time on {where}, threads each: "
+            f"{places[0].environment['SIGHTWORD_THREADS']}; logs in {os.path.relpath(folder / 'logs')}"
+        )
+        for number in (signal.SIGTERM, signal.SIGHUP):  # act as Ctrl-C; what `nohup` ignores stays ignored
+            if signal.getsignal(number) == signal.SIG_DFL:
+                signal.signal(number, signal.default_int_handler)
         try:
-            with Progress(len(todo), len(places)) as progress, _signals_interrupt():
-                work = runner.Sweep(folder, here, base, slots=places, report=progress.report, replace=arguments.replace)
-                failed = [event.job.name for event in work.run(order, cache) if not event.job.stages]
+            with _Progress(len(todo), len(places)) as progress:
+                work = runner.Sweep(folder, here, base, places, progress.report, replace=arguments.replace)
+                failures = work.run(order, run_dvc("cache", "dir", folder=project))
         except KeyboardInterrupt:
             _print("stopped; nothing is left running. The same command resumes the sweep.")
             return 130
+        failed = [event.job.name for event in failures if not event.job.stages]
     try:
         table = sweep.result_table(here, {run.name for run in runs}, arguments.metric, exact=arguments.csv)
     except ParamsError as error:  # the experiments are kept, and failures must still be reported
@@ -131,34 +129,61 @@ def _sweep(arguments: argparse.Namespace) -> int:
         print(laid_out(arguments, table)) if table else _print("no experiment has results yet")
     if failed:
         _print(f"{len(failed)} failed: {and_more(failed, SHOWN)}. The same command tries them again.")
-        return 1
-    return 0
+    return 1 if failed else 0
 
 
-@contextlib.contextmanager
-def _signals_interrupt() -> Iterator[None]:
-    """Let requests to end act as Ctrl-C; a signal that is ignored, as by ``nohup``, stays ignored."""
-    numbers = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) == signal.SIG_DFL]
-    before = [(number, signal.signal(number, _interrupt)) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in before:
-            signal.signal(number, handler)
+class _Progress:
+    """A bar on a terminal, and a line for each event; as a context manager.
 
+    Args:
+        total: the number of experiments.
+        slots: the number of slots.
+    """
 
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+    def __init__(self, total: int, slots: int) -> None:
+        from tqdm import tqdm
 
+        self._bar = tqdm(total=total, desc="sweep", unit="experiment", disable=None)
+        self._total, self._slots, self._ended, self._failed, self._running = total, slots, 0, 0, 0
+        self._seconds: list[float] = []
 
-def _describe(places: Sequence[Slot]) -> str:
-    threads = places[0].environment["SIGHTWORD_THREADS"]
-    where = ", ".join(dict.fromkeys("the CPU" if one.place == "cpu" else one.place for one in places))
-    return f"{len(places)} at a time on {where}, {threads} thread{'' if threads == '1' else 's'} each"
+    def __enter__(self) -> _Progress:
+        return self
 
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
 
-def _experiments(count: int) -> str:
-    return f"{count:,} experiment{'' if count == 1 else 's'}"
+    def report(self, event: Event) -> None:
+        """Print an event and update the bar."""
+        job, took = event.job, self._bar.format_interval(event.seconds)
+        name = f"{job.name} ({', '.join(job.stages)})" if job.stages else job.name
+        self._running += {"started": 1, "done": -1, "again": -1}.get(event.kind, -1 if event.seconds else 0)
+        if event.kind in ("done", "failed") and not job.stages:
+            self._ended += 1
+            self._failed += event.kind == "failed"
+            self._bar.update()
+            if event.kind == "done":
+                self._seconds.append(event.seconds)
+        if event.kind == "started":
+            line = f"started  {name}" + (f" ({event.slot.place})" if event.slot else "")
+        elif event.kind == "again":
+            line = f"waits    {name}: another process holds a lock"
+        elif event.kind == "done":
+            line = f"done     {name} in {took}{self._left()}"
+        else:
+            tail = "".join(f"\n    {line}" for line in event.tail)
+            log = os.path.relpath(event.log) if event.log else "-"
+            line = f"FAILED   {name} after {took}; full log: {log}{tail}"
+        self._bar.write(line, file=sys.stderr)
+        sys.stderr.flush()
+        self._bar.set_postfix(running=self._running, failed=self._failed)
+
+    def _left(self) -> str:
+        left = self._total - self._ended
+        if not left or not self._seconds:
+            return ""
+        seconds = statistics.fmean(self._seconds) * left / min(self._slots, left)
+        return f"; {self._ended} of {self._total}, about {self._bar.format_interval(seconds)} left"
 
 
 def _print(line: str) -> None:
@@ -169,10 +194,3 @@ def _count(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a whole number of at least 1")
     return int(text)
-
-
-def _regex(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise argparse.ArgumentTypeError(f"{text} is not a regular expression: {error}") from None

@@ -30,9 +30,6 @@ from sightword.transfer import Patience, Resuming, UnreachableError, writing
 
 log = logging.getLogger(__name__)
 
-WORKING = "downloads"
-"""The folder, beside those of data sets, of files being fetched, and of files that a person puts there."""
-
 
 @dataclass(frozen=True)
 class Order:
@@ -56,12 +53,12 @@ class Order:
 
     @property
     def working(self) -> Path:
-        """The working folder: on the disk of the data set's folder, even if that is a link."""
+        """The folder of files being fetched or put there by a person: on the disk of the data set's folder."""
         target = self.target.resolve()
         beside = target.parent
         if target.is_dir() and target.stat().st_dev != beside.stat().st_dev:
             beside = target
-        return beside / WORKING / self.name
+        return beside / "downloads" / self.name
 
     def pin(self, source: Source) -> str:
         """Return the pinned sha256, or an empty text."""
@@ -70,6 +67,10 @@ class Order:
     def size(self, source: Source) -> int | None:
         """Return the expected bytes; a pinned file may have another size than the published one."""
         return None if self.pin(source) else source.size
+
+    def knows(self, source: Source) -> bool:
+        """Return whether a hash, or its first digits, is known."""
+        return bool(self.pin(source) or source.sha256 or source.md5 or source.begins)
 
     def candidates(self, source: Source) -> list[str]:
         """Return the addresses to try, in order."""
@@ -90,6 +91,10 @@ class Outcome:
     """Whether the sha256 (or the md5, or first digits) was compared with a known one."""
 
 
+class _AnotherFileError(DownloadError):
+    """A file has another size or hash than the known one."""
+
+
 def fetch(source: Source, order: Order) -> Outcome:
     """Fetch a file, and put its wanted contents in place.
 
@@ -108,40 +113,28 @@ def fetch(source: Source, order: Order) -> Outcome:
     with _locked(order.working / ".lock"):
         if not order.again and not source.missing(order.target):
             return _as_found(source, order)
-        _remove_leftovers(order.working)
+        for path in order.working.glob("*.unpacked"):  # of a killed process, whose parts are resumed
+            shutil.rmtree(path, ignore_errors=True)
         file = order.working / source.file
-        by_hand = file.is_file() and not _record(file).is_file() and not _just_came(file)
+        by_hand = file.is_file() and not _beside(file, ".json").is_file()
         if file.is_file():
-            sha256 = _verified(source, order, file)
-            address = _read_record(file).get("address", str(file))
-            if not by_hand:
-                _part(file).unlink(missing_ok=True)
+            sha256, address = _verified(source, order, file), _record(file).get("address", str(file))
+        elif found := _download(source, order, file):
+            sha256, address = found
         else:
-            if not order.candidates(source):
-                return Outcome("to ask for")
-            try:
-                address = _download(source, order, file)
-            except UnreachableError:
-                if source.urls:
-                    raise
-                return Outcome("to ask for")
-            sha256 = _verified(source, order, file)
-        if not by_hand:
-            record = {"address": address, "sha256": sha256, "size": file.stat().st_size}
-            with writing(_record(file)):
-                write_text(_record(file), json.dumps(record, indent=2) + "\n")
+            return Outcome("to ask for")
         keep = by_hand or order.keep
         _install(source, order, file, keep=keep)
         if not keep:
             file.unlink()
-        _wrong(file).unlink(missing_ok=True)
-        return Outcome("fetched", sha256, address, _is_known(source, order))
+        _beside(file, ".wrong").unlink(missing_ok=True)
+        return Outcome("fetched", sha256, address, order.knows(source))
 
 
 def _as_found(source: Source, order: Order) -> Outcome:
     """Return the result for a file that is there, with its hash if it is used as published."""
     if source.into or source.prepare:
-        sha256 = _read_record(order.working / source.file).get("sha256", "")
+        sha256 = _record(order.working / source.file).get("sha256", "")
         if sha256 and order.pin(source) not in ("", sha256):
             raise DownloadError(
                 f"was made from a {source.file} with the sha256 {sha256}",
@@ -151,44 +144,25 @@ def _as_found(source: Source, order: Order) -> Outcome:
             )
         return Outcome("there", sha256)
     path = order.target / source.to / source.file
-    return Outcome("there", _verified(source, order, path), checked=_is_known(source, order))
+    return Outcome("there", _verified(source, order, path), checked=order.knows(source))
 
 
-def _download(source: Source, order: Order, file: Path) -> str:
-    """Download the file into the working folder, and return the address that gave it."""
+def _download(source: Source, order: Order, file: Path) -> tuple[str, str] | None:
+    """Download the file into the working folder.
+
+    Returns:
+        The sha256 and the address that gave the file; None for a file that must be asked for and is at no mirror.
+    """
     reasons: list[str] = []
     for address in order.candidates(source):
         if reasons:
             log.warning("%s", reasons[-1])
-        for attempt in (1, 2):
-            part = _part(file)
-            transfer = Resuming(
-                part,
-                size=order.size(source),
-                checked=_is_known(source, order),
-                progress=order.progress,
-                patience=order.patience,
-            )
-            try:
-                _retrieve(address, source, order, file, transfer)
-                transfer.discard()
-                return address
-            except UnreachableError as error:
-                reasons.append(str(error))
-                break
-            except _OtherHashError as error:
-                # The received part may have been the beginning of another file: once more, from the start.
-                again = transfer.resumed and attempt == 1
-                kept = ""
-                if part.exists() and not again:
-                    os.replace(part, _wrong(file))
-                    kept = f" (kept as {_wrong(file)})"
-                transfer.discard()
-                if again:
-                    log.warning("%s: %s, after resuming an earlier part; once more from the start", address, error)
-                    continue
-                reasons.append(f"{address}: {error}{kept}")
-                break
+        try:
+            return _retrieve(address, source, order, file), address
+        except UnreachableError as error:
+            reasons.append(str(error))
+    if not source.urls:
+        return None
     raise UnreachableError(
         f"could not be downloaded: {'; '.join(reasons)}",
         where=f"{order.name}/{source.file}",
@@ -196,66 +170,60 @@ def _download(source: Source, order: Order, file: Path) -> str:
     )
 
 
-class _OtherHashError(Exception):
-    """The file has a wrong hash."""
-
-
-def _retrieve(address: str, source: Source, order: Order, file: Path, transfer: Resuming) -> None:
-    import pooch
-
-    pooch.get_logger().setLevel(logging.WARNING)  # its messages would repeat those of this module
-    known = _known_hash(source, order)
-    try:
-        pooch.retrieve(address, known, fname=file.name, path=file.parent, downloader=transfer)
-    except ValueError:  # pooch's error for a wrong hash
-        algorithm, _, wanted = (known or "").partition(":")
-        found = f" {pooch.file_hash(str(transfer.part), algorithm)}" if transfer.part.exists() else ""
-        raise _OtherHashError(f"its {algorithm}{found} is not {wanted}") from None
-    if not known and not (found := sha256_file(file)).startswith(source.begins):
-        file.unlink()
-        raise _OtherHashError(f"its sha256 {found} does not begin with {source.begins}")
-
-
-def _known_hash(source: Source, order: Order) -> str | None:
-    """Return the whole hash to compare with, in pooch's spelling: a pinned one before a published one."""
-    sha256 = order.pin(source) or source.sha256
-    return f"sha256:{sha256}" if sha256 else f"md5:{source.md5}" if source.md5 else None
-
-
-def _is_known(source: Source, order: Order) -> bool:
-    return bool(_known_hash(source, order) or source.begins)
+def _retrieve(address: str, source: Source, order: Order, file: Path) -> str:
+    """Download the file from one address, check and record it, and return its sha256."""
+    transfer = Resuming(
+        _beside(file, ".part"),
+        size=order.size(source),
+        checked=order.knows(source),
+        progress=order.progress,
+        patience=order.patience,
+    )
+    while True:
+        transfer.resumed = False
+        transfer.fill(address)
+        try:
+            sha256 = _verified(source, order, transfer.part)
+        except _AnotherFileError as error:
+            wrong = _beside(file, ".wrong")
+            if not transfer.resumed:
+                os.replace(transfer.part, wrong)
+            transfer.discard()
+            if not transfer.resumed:
+                raise UnreachableError(f"{error.what}, not {error.expected} (kept as {wrong})", where=address) from None
+            # The received part may have been the beginning of another file.
+            log.warning("%s: %s, after resuming an earlier part; once more from the start", address, error.what)
+            continue
+        record = {"address": address, "sha256": sha256, "size": transfer.part.stat().st_size}
+        with writing(file):
+            write_text(_beside(file, ".json"), json.dumps(record, indent=2) + "\n")
+            os.replace(transfer.part, file)
+        transfer.discard()
+        return sha256
 
 
 def _verified(source: Source, order: Order, path: Path) -> str:
-    """Return the sha256 of a file that is there, or raise DownloadError for a wrong size or hash."""
-    size = order.size(source)
-    if size is not None and path.stat().st_size != size:
-        raise _another(path, f"has {path.stat().st_size} bytes", str(size), source, order)
-    sha256, known = sha256_file(path), _known_hash(source, order)
-    algorithm, _, wanted = (known or "").partition(":")
-    found = sha256
-    if algorithm == "md5":
+    """Return the sha256 of a file, or raise _AnotherFileError for another size or hash than the known one."""
+    size, sha256 = order.size(source), sha256_file(path)
+    kind, found, wanted = "sha256", sha256, order.pin(source) or source.sha256
+    if not wanted and source.md5:
         with open(path, "rb") as file:
             found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-    if known and found != wanted:
-        raise _another(path, f"has the {algorithm} {found}", wanted, source, order)
-    if not known and not sha256.startswith(source.begins):
-        raise _another(path, f"has the sha256 {sha256}", f"one that begins with {source.begins}", source, order)
-    return sha256
-
-
-def _another(path: Path, what: str, expected: str, source: Source, order: Order) -> DownloadError:
-    todo = (
-        "Delete it and fetch it again, or take its line out of the pinned hashes if this is the file you want."
-        if order.pin(source)
-        else "Delete it and fetch it again, or pin its sha256 if this is the file you want."
-    )
-    return DownloadError(what, where=path, expected=expected, todo=todo)
+        kind, wanted = "md5", source.md5
+    if size is not None and path.stat().st_size != size:
+        what, expected = f"has {path.stat().st_size} bytes", str(size)
+    elif not found.startswith(wanted or source.begins):
+        what, expected = f"has the {kind} {found}", wanted or f"one that begins with {source.begins}"
+    else:
+        return sha256
+    other = "take its line out of the pinned hashes" if order.pin(source) else "pin its sha256"
+    todo = f"Delete it and fetch it again, or {other} if this is the file you want."
+    raise _AnotherFileError(what, where=path, expected=expected, todo=todo)
 
 
 def _install(source: Source, order: Order, file: Path, *, keep: bool) -> None:
     """Unpack and prepare out of sight, check that all files are there, and move them into place."""
-    staged = file.with_name(file.name + ".unpacked")
+    staged = _beside(file, ".unpacked")
     with writing(staged):
         staged.mkdir()
     try:
@@ -278,15 +246,6 @@ def _install(source: Source, order: Order, file: Path, *, keep: bool) -> None:
         shutil.rmtree(staged, ignore_errors=True)
 
 
-def _remove_leftovers(working: Path) -> None:
-    """Remove what a killed process left, except parts, which are resumed."""
-    for path in [*working.glob("*.unpacked"), *working.glob("tmp????????")]:
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
-
-
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Hold the lock of a data set, on which one process works at a time; the others wait."""
@@ -303,28 +262,15 @@ def _locked(path: Path) -> Iterator[None]:
         lock.release()
 
 
-def _part(file: Path) -> Path:
-    return file.with_name(file.name + ".part")
+def _beside(file: Path, suffix: str) -> Path:
+    """Return the place of a file's part, record or wrong version."""
+    return file.with_name(file.name + suffix)
 
 
-def _wrong(file: Path) -> Path:
-    """Return the place of a download with a wrong hash."""
-    return file.with_name(file.name + ".wrong")
-
-
-def _just_came(file: Path) -> bool:
-    """Return whether a process was killed between the download of the file and the record of its address."""
-    part = _part(file)
-    return part.exists() and part.samefile(file)
-
-
-def _record(file: Path) -> Path:
-    return file.with_name(file.name + ".json")
-
-
-def _read_record(file: Path) -> dict[str, Any]:
+def _record(file: Path) -> dict[str, Any]:
+    """Return the address, sha256 and size of a download, as far as they were recorded."""
     try:
-        record = json.loads(_record(file).read_text())
+        record = json.loads(_beside(file, ".json").read_text())
     except (OSError, ValueError):
         return {}
     return record if isinstance(record, dict) else {}

@@ -1,4 +1,4 @@
-"""The hashes a laboratory pins: a file as ``sha256sum`` writes it, committed with the project."""
+"""The pinned hashes of a laboratory: a file in the format of ``sha256sum``, committed with the project."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _LINE = re.compile(r"([0-9a-fA-F]{64}) [ *](\S.*)")
 
 
 def read_pins(path: Path) -> dict[str, str]:
-    """The sha256 by ``data set/file``; none where there is no such file.
+    """Return the sha256 by ``data set/file``; empty if the file does not exist.
 
     Raises:
-        DownloadError: a line is no such line, or two lines differ about a file.
+        DownloadError: a line is not a pinned hash, or two lines give one file different hashes.
         FileFormatError: the file is not UTF-8.
     """
     if not path.exists():
@@ -40,11 +40,7 @@ def read_pins(path: Path) -> dict[str, str]:
 
 
 def add_pins(path: Path, found: Mapping[str, str]) -> list[str]:
-    """Pin what is not pinned yet; the lines that are there stay as they are.
-
-    Returns:
-        The names that are new.
-    """
+    """Pin files that are not pinned yet, leave the other lines as they are, and return the new names."""
     have = read_pins(path)
     new = sorted(name for name in found if name not in have)
     if new:

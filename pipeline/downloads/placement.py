@@ -16,7 +16,13 @@ MANY = 100
 
 def place(staged: Path, target: Path) -> None:
     """Move the contents of a staged folder into a target folder, which may exist, after they are on the disk."""
-    _sync(staged)
+    files = [path for path in staged.rglob("*") if path.is_file()]
+    if len(files) > MANY:
+        os.sync()
+    else:
+        for path in files:
+            with open(path, "rb") as file:
+                os.fsync(file.fileno())
     target.mkdir(parents=True, exist_ok=True)
     _move(staged, target)
 
@@ -43,21 +49,8 @@ def _move(staged: Path, target: Path) -> None:
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
-            # A folder of the data set that is a link to another disk.
+            # A folder of the data set is a link to another disk.
             near = goal.with_name(f".{goal.name}.tmp")
-            if entry.is_dir():
-                shutil.rmtree(near, ignore_errors=True)
-                shutil.copytree(entry, near)
-            else:
-                shutil.copyfile(entry, near)
+            shutil.rmtree(near, ignore_errors=True)
+            (shutil.copytree if entry.is_dir() else shutil.copyfile)(entry, near)
             os.replace(near, goal)
-
-
-def _sync(folder: Path) -> None:
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    if len(files) > MANY:
-        os.sync()
-        return
-    for path in files:
-        with open(path, "rb") as file:
-            os.fsync(file.fileno())

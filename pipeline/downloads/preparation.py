@@ -1,6 +1,6 @@
-"""What SentEval's download script does to some sets before its readers see them, done the same way here.
+"""The preparation of some sets as in SentEval's download script.
 
-The Moses tokeniser, which it needs for STS and SICK, is not among it: those come tokenised.
+The Moses tokeniser, which the script runs on STS and SICK, is not needed: the fetched files are tokenised.
 """
 
 from __future__ import annotations
@@ -51,30 +51,26 @@ _RULES: list[tuple[re.Pattern[bytes], bytes]] = [
 
 
 def penn_treebank(line: bytes) -> bytes:
-    """A sentence with spaces between its tokens, as SentEval's ``tokenizer.sed`` makes it.
-
-    Args:
-        line: without its end.
-    """
+    """Return a sentence (without its line end) with spaces between its tokens, as SentEval's ``tokenizer.sed`` does."""
     for pattern, replacement in _RULES:
         line = pattern.sub(replacement, line)
     return line
 
 
 def without_quotes(folder: Path) -> None:
-    """Take apostrophes and grave accents out of every file, as the script does with TREC's questions."""
+    """Remove apostrophes and grave accents from every file, as the script does with TREC's questions."""
     for file in folder.rglob("*"):
         if file.is_file():
             file.write_bytes(file.read_bytes().translate(None, b"`'"))
 
 
 def split_snli(folder: Path) -> None:
-    """Make ``labels``, ``s1`` and ``s2`` of each ``snli_1.0_PART.txt`` below a folder, and remove those.
+    """Split each ``snli_1.0_PART.txt`` below a folder into ``labels``, ``s1`` and ``s2``, and delete it.
 
     Pairs without an agreed label are left out.
 
     Raises:
-        DownloadError: a part is not there, or not as published.
+        DownloadError: a part is missing, or not as published.
     """
     for part in SNLI_PARTS:
         files = sorted(folder.rglob(f"snli_1.0_{part}.txt"))
@@ -106,7 +102,7 @@ PREPARATIONS: dict[str, Callable[[Path], None]] = {"quotes": without_quotes, "sn
 
 
 def tokenised_twice(downstream: Path) -> bool:
-    """Whether STS Benchmark's sentences went through the tokeniser twice: ``woman ' s`` for ``woman 's``.
+    """Return whether STS Benchmark's sentences went through the tokeniser twice: ``woman ' s`` for ``woman 's``.
 
     Files of both kinds are in circulation, and their scores differ in the third decimal.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -14,6 +13,7 @@ from pydantic import Field, model_validator
 from sightword import yaml_reader
 from sightword.errors import DownloadError
 from sightword.settings import Settings
+from sightword.text import guess
 
 TABLE = Path(__file__).with_name("sources.yaml")
 WEIGHTS = "weights"
@@ -26,65 +26,62 @@ class Source(Settings):
     """One published file: an archive, or a file that is used as it is."""
 
     part: str
-    """What ``--only`` calls it; several files may be one part."""
+    """The name after ``--only``; several files may be one part."""
     what: str
-    """In a few words."""
+    """The content, in a few words."""
     file: str = Field(pattern=r"^[\w.+-]+$")
-    """Its name, at a mirror too."""
+    """The file's name, also at a mirror."""
     urls: list[str] = Field(default=[])
-    """Published addresses, the best first; none where it must be asked for."""
+    """Published addresses, the best first; none for a file on request."""
     request: str = ""
-    """How it is asked for; empty where it can be downloaded."""
+    """How to request the file; empty for one that can be downloaded."""
     optional: bool = False
-    """Fetched only where it is asked for by its part."""
+    """Fetched only if its part is named."""
     size: int | None = None
-    """In bytes."""
+    """Bytes."""
     about: int | None = None
-    """The same in round numbers, where it is not known better."""
+    """Bytes in round numbers, where the size is not known."""
     sha256: str = Field(default="", pattern="^([0-9a-f]{64})?$")
     md5: str = Field(default="", pattern="^([0-9a-f]{32})?$")
     into: dict[str, str] = Field(default={})
-    """Of an archive: which members are kept, and in which folder. A pattern ending in ``/**`` keeps the folders below
-    it, any other one keeps the last part of the name only. Empty: no archive."""
+    """Folders by the patterns of an archive's members. A pattern ending in ``/**`` keeps the folders below
+    it, any other one only the last part of the name. Empty: no archive."""
     to: str = "."
-    """The folder of a file that is no archive."""
+    """The folder of a file that is not an archive."""
     prepare: Literal["", "quotes", "snli"] = ""
-    """What is done to the files before anybody sees them (:mod:`pipeline.downloads.preparation`)."""
+    """The preparation of the files (:mod:`pipeline.downloads.preparation`)."""
     needs: list[str] = Field(default=[])
-    """Files that are there when it is complete; ``{a,b}`` stands for either. Default: the file itself."""
+    """The files of a complete data set; ``{a,b}`` stands for either. Default: the file itself."""
     counts: dict[str, int] = Field(default={})
-    """How many files each folder holds at least when it is complete."""
+    """The least number of files in each folder of a complete data set."""
 
     @model_validator(mode="after")
-    def _can_be_had_and_told(self) -> Source:
-        if bool(self.urls) == bool(self.request):
-            raise ValueError(f"{self.file}: needs either urls or request")
-        if self.into and not self.needs and not self.counts:
-            raise ValueError(f"{self.file}: an archive needs needs or counts")
+    def _can_be_fetched_and_found(self) -> Source:
+        if bool(self.urls) == bool(self.request) or (self.into and not self.needs and not self.counts):
+            raise ValueError(f"{self.file}: needs either urls or request; and, as an archive, needs or counts")
         return self
 
     @property
     def begins(self) -> str:
-        """The first digits of the sha256, where the name carries them (torch.hub's rule)."""
+        """The first digits of the sha256, if the name contains them (torch.hub's rule)."""
         found = _BEGINNING.search(self.file)
         return found.group(1) if found else ""
 
     def wanted(self) -> list[str]:
-        """The files that make it complete, counted folders aside, relative to the data set's folder."""
+        """Return the files of the complete data set, without counted folders, relative to the data set's folder."""
         names = [name for pattern in self.needs for name in _braces(pattern)]
         return names or ([] if self.into else [f"{self.to}/{self.file}".removeprefix("./")])
 
     def missing(self, target: Path) -> list[str]:
-        """What is not there, in words; an empty list when it is complete."""
+        """Return what is missing in a folder, in words; an empty list for a complete data set."""
         lacking = [name for name in self.wanted() if not (target / name).is_file()]
-        for folder, least in self.counts.items():
-            count = _count(target / folder)
-            if count < least:
-                lacking.append(f"{least - count} of {least} files in {folder}")
-        return lacking
+        short = {folder: least - _count(target / folder) for folder, least in self.counts.items()}
+        return lacking + [
+            f"{few} of {self.counts[folder]} files in {folder}" for folder, few in short.items() if few > 0
+        ]
 
     def state(self, target: Path) -> Literal["there", "partly", "missing"]:
-        """How much of it is there."""
+        """Return whether a folder has all files, some or none."""
         if not self.missing(target):
             return "there"
         some = any((target / name).is_file() for name in self.wanted())
@@ -92,7 +89,7 @@ class Source(Settings):
 
 
 class DataSet(Settings):
-    """What is fetched under one name."""
+    """The files that are fetched under one name."""
 
     name: str
     what: str
@@ -103,49 +100,36 @@ class DataSet(Settings):
     sources: list[Source] = Field(min_length=1)
 
     def choose(self, only: Sequence[str] = ()) -> list[Source]:
-        """The files of the parts that were named, or of all that are not optional.
-
-        Raises:
-            DownloadError: there is no such part.
-        """
+        """Return the files of the named parts, or all that are not optional; DownloadError for an unknown part."""
         parts = list(dict.fromkeys(source.part for source in self.sources))
         for name in only:
-            _known(name, parts, f"{self.name} has no such part")
+            _check_name(name, parts, f"{self.name} has no such part")
         return [source for source in self.sources if (source.part in only if only else not source.optional)]
 
 
 @cache
 def data_sets() -> dict[str, DataSet]:
-    """The whole table, by name."""
+    """Return the whole table, by name."""
     entries = yaml_reader.parse(TABLE.read_text(encoding="utf-8"), TABLE)
     return {entry["name"]: DataSet.model_validate(entry) for entry in entries}
 
 
 def find(name: str) -> DataSet:
-    """The data set of this name.
-
-    Raises:
-        DownloadError: there is none, with the nearest name.
-    """
-    known = data_sets()
-    _known(name, list(known), "no such data set")
-    return known[name]
+    """Return the data set of a name; DownloadError, with the nearest name, for an unknown one."""
+    _check_name(name, list(data_sets()), "no such data set")
+    return data_sets()[name]
 
 
-def _known(name: str, names: Sequence[str], what: str) -> None:
+def _check_name(name: str, names: Sequence[str], what: str) -> None:
     if name not in names:
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise DownloadError(f"{what}{hint}", where=name, expected=", ".join(names))
+        raise DownloadError(f"{what}{guess(name, names)}", where=name, expected=", ".join(names))
 
 
 def _braces(pattern: str) -> list[str]:
-    """``a.{x,y}`` as ``a.x`` and ``a.y``."""
-    found = re.search(r"\{([^{}]*)\}", pattern)
-    if not found:
-        return [pattern]
-    head, tail = pattern[: found.start()], pattern[found.end() :]
-    return [name for choice in found.group(1).split(",") for name in _braces(f"{head}{choice}{tail}")]
+    """Return ``a.x`` and ``a.y`` for ``a.{x,y}``."""
+    head, brace, rest = pattern.partition("{")
+    choices, _, tail = rest.partition("}")
+    return [name for choice in choices.split(",") for name in _braces(f"{head}{choice}{tail}")] if brace else [pattern]
 
 
 def _count(folder: Path) -> int:

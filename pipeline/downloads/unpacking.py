@@ -8,7 +8,6 @@ or if it unpacks to more bytes than its size can account for.
 from __future__ import annotations
 
 import copy
-import fnmatch
 import gzip
 import lzma
 import os
@@ -95,10 +94,9 @@ def unpack_members(members: Iterable[Member], into: Path, wanted: Mapping[str, s
         goal = None if member.isdir() else _goal(member.name, wanted)
         if goal is None:
             continue
-        if member.issym() or member.islnk():
-            raise DownloadError(f"is a link, to {member.linkname[:200]!r}", where=where, expected="a plain file")
-        if goal in taken:
-            raise DownloadError("is there twice", where=where, expected="each file once")
+        if goal in taken or member.issym() or member.islnk():
+            what = "is there twice" if goal in taken else f"is a link, to {member.linkname[:200]!r}"
+            raise DownloadError(what, where=where, expected="plain files, each once")
         taken.add(goal)
         if member.size > left:
             raise _too_large(archive, limit)
@@ -115,12 +113,13 @@ def _filter(member: tarfile.TarInfo, into: Path, where: str) -> None:
     member.linkname = member.linkname.replace("\\", "/")
     try:
         tarfile.data_filter(member, os.fspath(into))
-    except (tarfile.AbsoluteLinkError, tarfile.LinkOutsideDestinationError):
-        raise DownloadError(f"is a link that leaves the folder, to {member.linkname[:200]!r}", where=where) from None
-    except tarfile.SpecialFileError:
-        raise DownloadError("is a device or a pipe", where=where, expected="plain files and folders") from None
     except tarfile.FilterError as error:
-        raise DownloadError(f"would leave the folder ({first_line(error)})", where=where) from None
+        what = f"would leave the folder ({first_line(error)})"
+        if isinstance(error, tarfile.AbsoluteLinkError | tarfile.LinkOutsideDestinationError):
+            what = f"is a link that leaves the folder, to {member.linkname[:200]!r}"
+        elif isinstance(error, tarfile.SpecialFileError):
+            what = "is a device or a pipe"
+        raise DownloadError(what, where=where, expected="plain files and folders") from None
 
 
 def _write(source: IO[bytes], path: Path, left: int, archive: Path, limit: int) -> int:
@@ -147,14 +146,10 @@ def _too_large(archive: Path, limit: int) -> DownloadError:
 def _plain_name(name: str, where: str) -> str:
     """Return the normalised name, or refuse it."""
     plain = name.replace("\\", "/")
-    if not name:
-        raise DownloadError("has no name", where=where)
-    if re.search(r"[\x00-\x1f\x7f]", name):
-        raise DownloadError("has a control character in its name", where=where)
-    if plain.startswith("/") or re.match(r"[A-Za-z]:", plain):
-        raise DownloadError("has an absolute name", where=where, expected="a name below the archive's own folder")
-    if ".." in plain.split("/"):
-        raise DownloadError("would leave the folder", where=where, expected="a name without '..'")
+    if not name or re.search(r"[\x00-\x1f\x7f]", name):
+        raise DownloadError("has no name, or a control character in it", where=where)
+    if re.match(r"/|[A-Za-z]:", plain) or ".." in plain.split("/"):
+        raise DownloadError("would leave the folder", where=where, expected="a relative name without '..'")
     return posixpath.normpath(name)
 
 
@@ -166,13 +161,9 @@ def _goal(name: str, wanted: Mapping[str, str]) -> str | None:
             head = PurePosixPath(pattern[:-3])
             if path.is_relative_to(head) and path != head:
                 return posixpath.normpath(f"{folder}/{path.relative_to(head)}")
-        elif path.parts and _matches(path.parts, PurePosixPath(pattern).parts):
+        elif len(path.parts) == len(PurePosixPath(pattern).parts) and path.match(pattern):
             return posixpath.normpath(f"{folder}/{path.name}")
     return None
-
-
-def _matches(parts: tuple[str, ...], patterns: tuple[str, ...]) -> bool:
-    return len(parts) == len(patterns) and all(map(fnmatch.fnmatchcase, parts, patterns))
 
 
 def _zip(file: IO[bytes]) -> Iterator[Member]:

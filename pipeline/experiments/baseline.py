@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,13 @@ from pipeline.lineage.facts import params_files, stage_paths
 from pipeline.params import params_file
 from pipeline.pipelines import DVC_YAML, Pipeline, pipelines
 from sightword.errors import LineageError, ParamsError, SweepError
-from sightword.text import and_more
+from sightword.text import and_more, flat
 
 SHOWN = 20
 """Changed files that a message names."""
 
-
-def git(folder: Path, *arguments: str, text: str | None = None) -> str:
-    """Run a git command and return its output, whose paths may have any bytes; errors are those of lineage's git."""
-    return repository.git(folder, *arguments, text=text, errors="surrogateescape")
+git = partial(repository.git, errors="surrogateescape")
+"""Run a git command and return its output, whose paths may have any bytes; errors are those of lineage's git."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,10 @@ class Stage:
     sections: tuple[str, ...]
     deps: tuple[str, ...]
     outs: tuple[str, ...]
+
+    def feeds(self, other: Stage) -> bool:
+        """Return whether this stage writes what another one reads."""
+        return any(_is_inside(dep, self.outs) or _holds(dep, self.outs) for dep in other.deps)
 
 
 @dataclass(frozen=True)
@@ -76,11 +79,7 @@ class Baseline:
 
     @cached_property
     def described(self) -> Mapping[str, Any]:
-        """The stages of the pipeline's ``dvc.yaml`` at the commit.
-
-        Raises:
-            SweepError: ``dvc.yaml`` is missing or cannot be read.
-        """
+        """The stages of the pipeline's ``dvc.yaml`` at the commit; SweepError where it cannot be read."""
         try:
             return dict(self._read(self.commit, self.pipeline.dvc_yaml)["stages"])
         except (LineageError, KeyError, TypeError, ValueError) as error:
@@ -90,17 +89,14 @@ class Baseline:
         return documents.parse(git(self.root, "show", f"{commit}:{self.below}{path}"), path)
 
     def stages(self, settings: Mapping[str, Any]) -> dict[str, Stage]:
-        """Return all stages, with these parameters in their paths.
-
-        Raises:
-            SweepError: ``dvc.yaml`` names an unknown parameter.
-        """
+        """Return all stages, with these parameters in their paths; SweepError for an unknown parameter."""
         found = {}
         for name, described in self.described.items():
             try:
                 deps, outs = stage_paths(described, settings)
             except (KeyError, TypeError, AttributeError) as error:
-                raise SweepError(f"the stage {name} cannot be understood ({error})", where="dvc.yaml") from None
+                what = f"the stage {name} cannot be understood ({error})"
+                raise SweepError(what, where=self.pipeline.dvc_yaml) from None
             sections = tuple(name for names in params_files(described, self.pipeline).values() for name in names)
             found[name] = Stage(sections, tuple(deps), tuple(outs))
         return found
@@ -109,11 +105,9 @@ class Baseline:
         """Return the names of runs that are experiments already, and of experiments with other parameters."""
         lines = git(self.root, "for-each-ref", "--format=%(refname) %(objectname)", self.refs).splitlines()
         have = dict(line.removeprefix(self.refs).rsplit(" ", 1) for line in lines)
-        same, other = set[str](), list[str]()
-        for run in runs:
-            if run.name in have:
-                (same.add if self._params(have[run.name]) == run.params else other.append)(run.name)
-        return same, other
+        there = [run for run in runs if run.name in have]
+        same = {run.name for run in there if self._params(have[run.name]) == run.params}
+        return same, [run.name for run in there if run.name not in same]
 
     def _params(self, commit: str) -> dict[str, dict[str, Any]] | None:
         try:
@@ -132,17 +126,27 @@ class Baseline:
         Raises:
             SweepError: experiments would not see some code or data, or would see an old version.
         """
-        every = {
-            stage: None for settings in _distinct(runs, self.described) for stage in self.stages(settings).values()
-        }
-        outs = {out for stage in every for out in stage.outs} | self._outs_of_others()
-        deps = dict.fromkeys(dep for stage in every for dep in stage.deps)
+        named = sorted(set(re.findall(r"\$\{([^}]+)\}", str(self.described))))
+        values = [flat(run.params) for run in runs]
+        distinct = {repr([own.get(name) for name in named]): run.params for own, run in zip(values, runs, strict=True)}
+        stages = [stage for settings in distinct.values() for stage in self.stages(settings).values()]
+        others = self._others()
+        outs = {out for stage in (*stages, *others) for out in stage.outs}
+        while feeding := [one for one in others if one not in stages and any(map(one.feeds, stages))]:
+            stages += feeding
+        deps = dict.fromkeys(dep for stage in stages for dep in stage.deps)
         inputs = [dep for dep in deps if not _is_inside(dep, outs) and not _holds(dep, outs)]
         tracked, data = self._tracked()
         own = [path for path in inputs if not Path(path).is_absolute() and "://" not in path]
-        lost = [path for path in own if not _is_inside(path, tracked | data) and not _holds(path, tracked)]
-        if lost:
-            self._refuse_untracked(lost)
+        if lost := [path for path in own if not _is_inside(path, tracked | data) and not _holds(path, tracked)]:
+            there = [path for path in lost if (self.project / path).exists()]
+            what = "tracked by neither git nor DVC, and experiments see only tracked files"
+            add = f"`dvc add {' '.join(there)}`, `git add {' '.join(f'{path}.dvc' for path in there)}`"
+            raise SweepError(
+                f"{', '.join(there or lost)}: {what if there else 'not there, and neither git nor DVC tracks it'}",
+                where=self.project,
+                todo=f"Run {add} and `git commit`." if there else "Put the data in its place, `dvc add` and commit it.",
+            )
         changed = [] if committed else [path for path in self._changed() if _matters(path, inputs)]
         if changed:
             raise SweepError(
@@ -152,30 +156,15 @@ class Baseline:
                 todo="\nCommit them, or leave them out with --committed.",
             )
 
-    def _outs_of_others(self) -> set[str]:
-        """The outputs of the project's other pipelines, which DVC makes or restores where this one reads them."""
-        found: set[str] = set()
-        for other in pipelines(self.project):
-            with contextlib.suppress(LineageError, KeyError, TypeError):  # not in the commit
-                if other.folder != self.folder:
-                    params, stages = (self._read(self.commit, path) for path in (other.params, other.dvc_yaml))
-                    found |= {out for stage in stages["stages"].values() for out in stage_paths(stage, params)[1]}
+    def _others(self) -> list[Stage]:
+        """The stages of the project's other pipelines, whose parameters are those of the commit."""
+        found: list[Stage] = []
+        for one in pipelines(self.project):
+            with contextlib.suppress(LineageError, SweepError):  # not in the commit
+                if one.folder != self.folder:
+                    stages = replace(self, folder=one.folder).stages(self._read(self.commit, one.params)).values()
+                    found += [replace(stage, deps=(*stage.deps, one.params)) for stage in stages]
         return found
-
-    def _refuse_untracked(self, lost: list[str]) -> None:
-        there = [path for path in lost if (self.project / path).exists()]
-        if not there:
-            raise SweepError(
-                f"{', '.join(lost)}: not there, and neither git nor DVC tracks it",
-                where=self.project,
-                todo="Put the data in its place, then `dvc add` and commit it.",
-            )
-        raise SweepError(
-            f"{', '.join(there)}: tracked by neither git nor DVC, and experiments see only tracked files",
-            where=self.project,
-            todo=f"Run `dvc add {' '.join(there)}`, `git add {' '.join(f'{path}.dvc' for path in there)}` "
-            "and `git commit`.",
-        )
 
     def _tracked(self) -> tuple[set[str], set[str]]:
         """Return the files in git, and the paths tracked by ``.dvc`` files, from the project's folder."""
@@ -183,11 +172,9 @@ class Baseline:
         files = {path.removeprefix(self.below) for path in listed if path.startswith(self.below)}
         data = set()
         for path in sorted(path for path in files if path.endswith(".dvc")):
-            try:
-                places = [out["path"] for out in self._read(self.commit, path)["outs"]]
-            except (LineageError, KeyError, TypeError):
-                continue  # DVC itself reports the damaged file
-            data |= {os.path.normpath(Path(path).parent / place) for place in places}
+            with contextlib.suppress(LineageError, KeyError, TypeError):  # DVC itself reports a damaged file
+                outs = self._read(self.commit, path)["outs"]
+                data |= {os.path.normpath(Path(path).parent / out["path"]) for out in outs}
         return files, data
 
     def _changed(self) -> list[str]:
@@ -208,47 +195,13 @@ def find_baseline(project: Path, folder: str = "") -> Baseline:
     """
     try:
         root = Path(git(project, "rev-parse", "--show-toplevel").rstrip("\n")).resolve()
+        commit = git(project, "rev-parse", "--verify", "HEAD^{commit}").strip()
     except LineageError as error:
-        if "not a git repository" not in error.what:
+        if not re.search("not a git repository|single revision", error.what):
             raise
-        raise SweepError(
-            "is not in a git repository, and DVC keeps experiments as commits", where=project, todo="Run `git init`."
-        ) from None
-    try:
-        commit = git(project, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip()
-    except LineageError:
-        raise SweepError(
-            "has no commit yet, and experiments start from one", where=root, todo="Run `git add` and `git commit`."
-        ) from None
+        what = f"has no commit that experiments could start from ({error.what})"
+        raise SweepError(what, where=project, todo="Run `git init`, if not done, `git add` and `git commit`.") from None
     return Baseline(root, project.resolve(), commit, folder)
-
-
-def _distinct(runs: Sequence[Run], described: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the parameters of runs that differ in values named by paths of ``dvc.yaml``."""
-    named = sorted(set(_templates(described)))
-    seen = set()
-    for run in runs:
-        key = repr([_value(run.params, name) for name in named])
-        if key not in seen:
-            seen.add(key)
-            yield run.params
-
-
-def _templates(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        for part in value.split("${")[1:]:
-            yield part.partition("}")[0]
-    elif isinstance(value, Mapping):
-        yield from _templates([*value, *value.values()])
-    elif isinstance(value, list):
-        for item in value:
-            yield from _templates(item)
-
-
-def _value(values: Any, name: str) -> Any:
-    for part in name.split("."):
-        values = values.get(part) if isinstance(values, Mapping) else None
-    return values
 
 
 def _matters(path: str, inputs: Collection[str]) -> bool:

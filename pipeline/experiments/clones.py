@@ -8,12 +8,14 @@ from the clone as DVC fetches those of its own temporary folders: one reference,
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.experiments.baseline import Baseline, git
@@ -27,20 +29,20 @@ TRIES = 6
 """Number of tries of a fetch, as another process may hold a lock of git."""
 
 
+@dataclass(frozen=True)
 class Clone:
-    """One clone of a project.
+    """One clone of a project."""
 
-    Args:
-        folder: the clone's folder; :meth:`make` creates it.
-        baseline: the project and its commit.
-        environment: the environment of all processes in the clone.
-    """
+    folder: Path
+    """The clone's folder; :meth:`make` creates it."""
+    baseline: Baseline
+    environment: Mapping[str, str]
+    """The environment of all processes in the clone."""
 
-    def __init__(self, folder: Path, baseline: Baseline, environment: Mapping[str, str]) -> None:
-        self.folder = folder
-        self.project = folder / baseline.below
-        self.environment = dict(environment)
-        self._baseline = baseline
+    @property
+    def project(self) -> Path:
+        """The project's folder in the clone."""
+        return self.folder / self.baseline.below
 
     def make(self, cache: str) -> None:
         """Clone the project, with DVC's cache at the absolute path ``cache``.
@@ -48,14 +50,14 @@ class Clone:
         Raises:
             LineageError, SetupError: git or DVC failed.
         """
-        remove(self.folder)
+        shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.parent.mkdir(parents=True, exist_ok=True)
-        git(self._baseline.root, "clone", "--quiet", "--shared", "--no-checkout", ".", os.fspath(self.folder))
+        git(self.baseline.root, "clone", "--quiet", "--shared", "--no-checkout", ".", os.fspath(self.folder))
         for key in ("user.name", "user.email"):  # a clone inherits all settings but those of the repository
-            if value := _setting(self._baseline.root, key):
-                git(self.folder, "config", key, value)
+            with contextlib.suppress(LineageError):  # not set
+                git(self.folder, "config", key, git(self.baseline.root, "config", "--get", key).strip())
         self._clean()
-        local = self._baseline.project / ".dvc" / "config.local"
+        local = self.baseline.project / ".dvc" / "config.local"
         if local.is_file():
             shutil.copy2(local, self.project / ".dvc" / "config.local")
         run_dvc("config", "--local", "cache.dir", cache, folder=self.project, environment=self.environment)
@@ -63,15 +65,13 @@ class Clone:
     def _clean(self) -> None:
         """Restore the commit's files; outputs that DVC keeps stay."""
         (self.folder / ".git" / "index.lock").unlink(missing_ok=True)
-        git(self.folder, "checkout", "--quiet", "--force", "--detach", self._baseline.commit)
+        git(self.folder, "checkout", "--quiet", "--force", "--detach", self.baseline.commit)
         git(self.folder, "clean", "-fdq")
-        if left := git(self.folder, "for-each-ref", "--format=delete %(refname)", "refs/exps/"):
-            git(self.folder, "update-ref", "--stdin", text=left)
 
     def begin(self, params: str) -> None:
         """Prepare an experiment with this text of the pipeline's ``params.yaml``."""
         self._clean()
-        (self.project / self._baseline.pipeline.params).write_bytes(params.encode())
+        (self.project / self.baseline.pipeline.params).write_bytes(params.encode())
 
     def fetch(self, name: str, *, replace: bool) -> bool:
         """Fetch an experiment into the project; return whether there is one of that name.
@@ -79,51 +79,32 @@ class Clone:
         Raises:
             LineageError: git failed.
         """
-        ref = f"{self._baseline.refs}{name}"
+        ref = f"{self.baseline.refs}{name}"
         if not git(self.folder, "for-each-ref", ref):
             return False
         source = [os.fspath(self.folder), f"{'+' if replace else ''}{ref}:{ref}"]
+        options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc")
         for attempt in range(TRIES):
             try:
-                git(self._baseline.root, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc",
-                    *source)  # fmt: skip
+                git(self.baseline.root, "fetch", *options, *source)
+                break
             except LineageError:
                 if attempt == TRIES - 1:
                     raise
                 time.sleep(0.2 * 2**attempt)
-            else:
-                break
         return True
 
     def fetch_facts(self) -> None:
         """Move the facts that the stages recorded of their runs into the project."""
         for facts in sorted((self.project / "runs").glob("*.json")):
-            write_text(self._baseline.project / "runs" / facts.name, facts.read_text(encoding="utf-8"))
+            write_text(self.baseline.project / "runs" / facts.name, facts.read_text(encoding="utf-8"))
             facts.unlink()
 
 
-def remove(folder: Path) -> None:
-    """Delete a clone, or the rest of one."""
-    if folder.is_dir():
-        shutil.rmtree(folder)
-
-
-def run_dvc(*arguments: str, folder: Path, environment: Mapping[str, str] | None = None) -> str:
-    """Run a short DVC command and return its output.
-
-    Raises:
-        SetupError: the command failed.
-    """
-    done = subprocess.run(  # noqa: S603 - DVC with fixed words
-        [*DVC, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+def run_dvc(*arguments: str, folder: Path, environment: Mapping[str, str] = os.environ) -> str:
+    """Run a short DVC command and return its output; SetupError where it fails."""
+    own = {**environment, "DVC_NO_ANALYTICS": "1"}
+    done = subprocess.run([*DVC, *arguments], cwd=folder, env=own, capture_output=True, text=True, check=False)  # noqa: S603 - DVC with fixed words
     if done.returncode:
         raise SetupError(f"dvc {' '.join(arguments[:2])} failed: {last_line(done.stderr)}", where=folder)
     return done.stdout.strip()
-
-
-def _setting(root: Path, key: str) -> str:
-    try:
-        return git(root, "config", "--get", key).strip()
-    except LineageError:
-        return ""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, StringConstraints, ValidationError
+from pydantic import BeforeValidator, Field, StringConstraints, ValidationError, model_validator
 
 from sightword import yaml_reader
 from sightword.errors import FileFormatError, ParamsError
@@ -20,17 +21,19 @@ MOST_SEEDS = 1000
 SEED = "train.seed"
 
 
-def _distinct(values: list[Any]) -> list[Any]:
-    seen: list[Any] = []
-    for value in values:
+def _check_values(values: Any) -> Any:
+    """Refuse a value without brackets, which could mean itself or, if it is a list, its items; and a repeated value."""
+    if not isinstance(values, list):
+        expected = f"expected [{shown(values)}], or under `set` what is the same in all"
+        raise ValueError(f"the values go in brackets ({expected})")
+    for number, value in enumerate(values):
         # 1 and true are equal to Python, and no duplicates
-        if any(value == other and type(value) is type(other) for other in seen):
+        if any(value == other and type(value) is type(other) for other in values[:number]):
             raise ValueError(f"{shown(value)} stands there twice")
-        seen.append(value)
     return values
 
 
-Values = Annotated[list[Any], Field(min_length=1), AfterValidator(_distinct)]
+Values = Annotated[list[Any], BeforeValidator(_check_values), Field(min_length=1)]
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
 Block = Annotated[dict[str, Values], Field(min_length=1)]
 
@@ -62,13 +65,24 @@ class Grid(Settings):
     @property
     def size(self) -> int:
         """The number of combinations, before any is left out."""
-        total = 0
-        for block in self.axes:
-            count = 1
-            for values in block.values():
-                count *= len(values)
-            total += count
-        return total
+        return sum(math.prod(map(len, block.values())) for block in self.axes)
+
+    @model_validator(mode="after")
+    def _refuse_doubles(self) -> Grid:
+        places = {"under `set`": self.set} | {f"in blocks[{n}]": block for n, block in enumerate(self.blocks, start=1)}
+        doubles = [
+            f"{key}: stands under `set` and {place}"
+            for place, block in list(places.items())[1:]
+            for key in block
+            if key in self.set
+        ]
+        if self.seeds is not None:
+            doubles += [
+                f"{SEED}: stands {place}, and `seeds` sets it too" for place, keys in places.items() if SEED in keys
+            ]
+        if doubles:
+            raise ValueError("\n  ".join(doubles))
+        return self
 
 
 def load(path: Pathish) -> Grid:
@@ -78,58 +92,19 @@ def load(path: Pathish) -> Grid:
         FileFormatError: the file cannot be read.
         ParamsError: the file is not YAML, or not a grid; with all errors, one line each.
     """
-    values = _read(path)
-    if not isinstance(values, dict) or "blocks" not in values:
-        raise ParamsError("is not a grid: it has no `blocks`", where=path, todo="See recipes/grid.yaml for one.")
-    values = {"name": _default_name(Path(path)), **values}
-    problems = _single_values(values) + _twice(values)
-    if not problems:
-        try:
-            return Grid.model_validate(values)
-        except ValidationError as error:
-            problems = list(dict.fromkeys(_explain(item) for item in error.errors()))
-    raise ParamsError("\n  ".join(["is not a grid that can be run:", *problems]), where=path)
-
-
-def _read(path: Pathish) -> Any:
     text = read_text(path, todo="See recipes/grid.yaml for one.")
     try:
-        return yaml_reader.parse(text, path)
+        values = yaml_reader.parse(text, path)
     except FileFormatError as error:
         raise ParamsError(error.what, where=error.where) from None
-
-
-def _default_name(path: Path) -> str:
-    return re.sub(r"[^A-Za-z0-9_-]+", "-", path.stem).strip("-_")[:LONGEST_NAME] or "sweep"
-
-
-def _single_values(values: dict[str, Any]) -> list[str]:
-    """Return an error for each value without brackets, which could mean itself or, if it is a list, its items."""
-    blocks = values["blocks"] if isinstance(values["blocks"], list) else []
-    return [
-        f"blocks[{number}].{key} = {shown(value)}: the values go in brackets (expected [{shown(value)}], "
-        "or under `set` what is the same in all)"
-        for number, block in enumerate(blocks, start=1)
-        if isinstance(block, dict)
-        for key, value in block.items()
-        if not isinstance(value, list)
-    ]
-
-
-def _twice(values: dict[str, Any]) -> list[str]:
-    """Return an error for each parameter that is set in two places."""
-    fixed = values.get("set")
-    blocks = values["blocks"] if isinstance(values["blocks"], list) else []
-    problems = []
-    for number, block in enumerate(blocks, start=1):
-        if isinstance(block, dict):
-            if isinstance(fixed, dict):
-                problems += [f"{key}: stands under `set` and in blocks[{number}]" for key in block if key in fixed]
-            if values.get("seeds") is not None and SEED in block:
-                problems.append(f"{SEED}: stands in blocks[{number}], and `seeds` sets it too")
-    if values.get("seeds") is not None and isinstance(fixed, dict) and SEED in fixed:
-        problems.append(f"{SEED}: stands under `set`, and `seeds` sets it too")
-    return problems
+    if not isinstance(values, dict) or "blocks" not in values:
+        raise ParamsError("is not a grid: it has no `blocks`", where=path, todo="See recipes/grid.yaml for one.")
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(path).stem).strip("-_")[:LONGEST_NAME] or "sweep"
+    try:
+        return Grid.model_validate({"name": name, **values})
+    except ValidationError as error:
+        problems = dict.fromkeys(_explain(item) for item in error.errors())
+        raise ParamsError("\n  ".join(["is not a grid that can be run:", *problems]), where=path) from None
 
 
 def _explain(item: Any) -> str:
@@ -138,11 +113,10 @@ def _explain(item: Any) -> str:
         if isinstance(part, int):
             place += f"[{part + 1}]"
         elif part not in ("int", "constrained-int") and not part.startswith("list["):  # the arms of a union
-            place += f".{part}"
-    place = place.removeprefix(".")
+            place += f".{part}" if place else part
     if item["type"] == "extra_forbidden":
         return f"{place}: no such key; accepted: {', '.join(Grid.model_fields)}"
-    if item["type"] == "string_pattern_mismatch":
-        return f"{place} = {shown(item['input'])}: expected letters, digits, - and _"
     message = str(item["msg"]).removeprefix("Value error, ")
-    return f"{place} = {shown(item['input'])}: {message[:1].lower()}{message[1:]}"
+    if item["type"] == "string_pattern_mismatch":
+        message = "expected letters, digits, - and _"
+    return f"{place} = {shown(item['input'])}: {message[:1].lower()}{message[1:]}" if place else message

@@ -41,26 +41,23 @@ def plan(runs: Sequence[Run], baseline: Baseline, *, sweep: str, side_by_side: b
     if not side_by_side or len(runs) < 2:
         return [Job(run.name, run) for run in runs]
     keys = [_keys(run, baseline.stages(run.params)) for run in runs]
-    shared = {key for key, count in Counter(key for own in keys for key in own.values()).items() if count > 1}
+    counts = Counter(key for own in keys for key in own.values())
     first: list[Job] = []
     made: set[str] = set()
     for run, own in zip(runs, keys, strict=True):
-        mine = {stage: key for stage, key in own.items() if key in shared}
-        new = {stage: key for stage, key in mine.items() if key not in made}
-        if new:
-            name = f"{sweep}.shared-{len(first) + 1}"
-            needs = frozenset(mine.values()) & made
+        shared = {stage: key for stage, key in own.items() if counts[key] > 1}
+        if new := {stage: key for stage, key in shared.items() if key not in made}:
+            name, needs = f"{sweep}.shared-{len(first) + 1}", frozenset(shared.values()) & made
             first.append(Job(name, run, tuple(new), frozenset(new.values()), needs))
             made |= set(new.values())
-    return first + [
-        Job(run.name, run, needs=frozenset(own.values()) & made) for run, own in zip(runs, keys, strict=True)
-    ]
+    needs_of = (frozenset(own.values()) & made for own in keys)
+    return first + [Job(run.name, run, needs=needs) for run, needs in zip(runs, needs_of, strict=True)]
 
 
 def _keys(run: Run, stages: Mapping[str, Stage]) -> dict[str, str]:
     """Return for each stage all that its result depends on in a sweep: parameters of the stage and of earlier ones."""
     before = {
-        name: {other for other, theirs in stages.items() if other != name and _feeds(theirs, stage)}
+        name: {other for other, theirs in stages.items() if other != name and theirs.feeds(stage)}
         for name, stage in stages.items()
     }
     found = {}
@@ -74,10 +71,3 @@ def _keys(run: Run, stages: Mapping[str, Stage]) -> dict[str, str]:
         paths = [stages[one].deps + stages[one].outs for one in sorted(chain)]
         found[name] = f"{name} {canonical_json([values, paths])}"
     return found
-
-
-def _feeds(one: Stage, other: Stage) -> bool:
-    """Return whether one stage writes what the other reads."""
-    return any(
-        dep == out or dep.startswith(f"{out}/") or out.startswith(f"{dep}/") for out in one.outs for dep in other.deps
-    )

@@ -8,7 +8,7 @@ import io
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,6 @@ LONGEST = 100
 """Letters of an experiment's name; longer names are cut and end with a hash."""
 SHOWN = 20
 """Errors that a message names."""
-_LINE = "\n  "
 
 
 @dataclass(frozen=True)
@@ -56,27 +55,29 @@ def expand(grid: Grid, base: str, where: object) -> list[Run]:
         raise ParamsError(f"makes {grid.size:,} experiments", where=where, expected=f"at most {MOST:,}")
     plain = documents.parse(base, "params")
     params_file.check(plain, where=grid.base or "params.yaml")
-    named = [*grid.set, *(key for block in grid.axes for key in block), *(key for one in grid.exclude for key in one)]
-    _check_names(dict.fromkeys(named), plain, where)
+    _check_names(grid, flat(plain), where)
     combinations = _combinations(grid, where)
     checked = _checked(grid, combinations, plain, where)
-    _no_duplicates(combinations, checked, where)
+    names = _names(grid.name, combinations)
     return [
         Run(name, values, {**grid.set, **values}, found)
-        for name, values, found in zip(_names(grid.name, combinations), combinations, checked, strict=True)
+        for name, values, found in zip(names, combinations, checked, strict=True)
     ]
 
 
-def _check_names(keys: Iterable[str], base: Mapping[str, Any], where: object) -> None:
-    known = flat(base)
+def _refuse(what: str, problems: Sequence[str], where: object, todo: str | None = None) -> None:
+    if problems:
+        raise ParamsError("\n  ".join([what, and_more(problems, SHOWN, between="\n  ")]), where=where, todo=todo)
+
+
+def _check_names(grid: Grid, known: Mapping[str, Any], where: object) -> None:
     problems = []
-    for key in keys:
+    for key in dict.fromkeys(key for one in (grid.set, *grid.axes, *grid.exclude) for key in one):
         if key not in known:
             inside = [name for name in known if name.startswith(f"{key}.")]
             hint = f" (it holds {', '.join(inside[:3])} …)" if inside else ""
             problems.append(f"{key}: no such parameter{guess(key, known) or hint}")
-    if problems:
-        raise ParamsError("\n  ".join(["has unknown parameters:", *problems]), where=where, expected="section.key")
+    _refuse("has unknown parameters:", problems, where, "\nWrite each as section.key.")
 
 
 def _combinations(grid: Grid, where: object) -> list[dict[str, Any]]:
@@ -84,62 +85,46 @@ def _combinations(grid: Grid, where: object) -> list[dict[str, Any]]:
         dict(zip(block, values, strict=True)) for block in grid.axes for values in itertools.product(*block.values())
     ]
     for one in grid.exclude:
-        if not any(_has(values, one) for values in every):
+        if not any(one.items() <= values.items() for values in every):
             raise ParamsError(f"`exclude` leaves nothing out by {_shown(one)}", where=where)
-    kept = [values for values in every if not any(_has(values, one) for one in grid.exclude)]
+    kept = [values for values in every if not any(one.items() <= values.items() for one in grid.exclude)]
     if not kept:
         raise ParamsError("`exclude` leaves no experiment", where=where)
     return kept
-
-
-def _has(values: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    return all(key in values and values[key] == value for key, value in wanted.items())
 
 
 def _checked(
     grid: Grid, combinations: Sequence[dict[str, Any]], base: Mapping[str, Any], where: object
 ) -> list[dict[str, dict[str, Any]]]:
     """Return all parameters of each combination, as the stages will see them."""
-    found, problems = [], dict[str, dict[str, Any]]()
+    found, wrong, twice = [], dict[str, str](), list[str]()
+    first: dict[str, dict[str, Any]] = {}
     for values in combinations:
         whole = copy.deepcopy(dict(base))
-        for key, value in {**grid.set, **values}.items():
-            place, last = _place(whole, key)
-            place[last] = value
+        _set(whole, {**grid.set, **values})
         try:
             sections = params_file.check(whole)
         except ParamsError as error:
             for line in error.what.splitlines()[1:]:
-                problems.setdefault(line.strip(), values)
+                wrong.setdefault(line.strip(), f"{line.strip()}\n    in {_shown(values)}")
             continue
         found.append({name: section.model_dump() for name, section in sections.items()})
-    if problems:
-        lines = [f"{line}\n    in {_shown(values)}" for line, values in problems.items()]
-        raise ParamsError(f"has values that no stage accepts:\n  {and_more(lines, SHOWN, between=_LINE)}", where=where)
+        other = first.setdefault(canonical_json(found[-1]), values)
+        if other is not values:
+            twice.append(f"{_shown(values)}\n    is the same as {_shown(other)}")
+    _refuse("has values that no stage accepts:", list(wrong.values()), where)
+    _refuse("has the same experiment twice:", twice, where, "\nRemove one, or leave it out by `exclude`.")
     return found
 
 
-def _place(values: Any, key: str) -> tuple[Any, str]:
-    """Return the mapping that holds a parameter, and the parameter's last name."""
-    *above, last = key.split(".")
-    for part in above:
-        values = values[part]
-    return values, last
-
-
-def _no_duplicates(combinations: Sequence[dict[str, Any]], checked: Sequence[Any], where: object) -> None:
-    first: dict[str, dict[str, Any]] = {}
-    problems = []
-    for values, found in zip(combinations, checked, strict=True):
-        other = first.setdefault(canonical_json(found), values)
-        if other is not values:
-            problems.append(f"{_shown(values)}\n    is the same as {_shown(other)}")
-    if problems:
-        raise ParamsError(
-            f"has the same experiment twice:\n  {and_more(problems, SHOWN, between=_LINE)}",
-            where=where,
-            todo="\nRemove one, or leave it out by `exclude`.",
-        )
+def _set(document: Any, changes: Mapping[str, Any]) -> None:
+    """Set parameters, by their full names, in nested mappings."""
+    for key, value in changes.items():
+        *above, last = key.split(".")
+        place = document
+        for part in above:
+            place = place[part]
+        place[last] = value
 
 
 def _shown(values: Mapping[str, Any]) -> str:
@@ -149,22 +134,16 @@ def _shown(values: Mapping[str, Any]) -> str:
 def _names(sweep: str, combinations: Sequence[dict[str, Any]]) -> list[str]:
     """Return a name for each combination, made of its own values only and of letters that git and a shell accept.
 
-    A value that is a word stands alone; other values follow the parameter's name: ``grid-gru-hidden512-seed0``.
+    A value that is a word stands alone; other values follow the parameter's name: ``grid-gru-hidden512-seed0``. A name
+    that would be changed, cut or repeated ends with a hash of the values.
     """
-    plain = [_name(sweep, values) for values in combinations]
-    counts = Counter(name for name, _ in plain)
+    wanted = ["-".join([sweep, *(_word(key, value) for key, value in one.items())]) for one in combinations]
+    clean = [re.sub(r"[^A-Za-z0-9_+.-]+|\.\.+", "_", name)[:LONGEST].rstrip("-.") for name in wanted]
+    counts = Counter(clean)
     return [
-        name if whole and counts[name] == 1 else f"{name}-{_hash(values)}"
-        for (name, whole), values in zip(plain, combinations, strict=True)
+        name if name == plain and counts[name] == 1 and not name.endswith(".lock") else f"{name}-{_hash(values)}"
+        for name, plain, values in zip(clean, wanted, combinations, strict=True)
     ]
-
-
-def _name(sweep: str, values: Mapping[str, Any]) -> tuple[str, bool]:
-    """Return the name, and whether the name is neither cut nor changed."""
-    wanted = "-".join([sweep, *(_word(key, value) for key, value in values.items())])
-    clean = re.sub(r"[^A-Za-z0-9_+.-]+|\.\.+", "_", wanted)
-    short = clean[:LONGEST].rstrip("-.")
-    return short, short == wanted and not short.endswith(".lock")
 
 
 def _word(key: str, value: Any) -> str:
@@ -194,9 +173,7 @@ def written(base: str, run: Run) -> str:
     yaml.width = 4096
     yaml.preserve_quotes = True
     document = yaml.load(base)
-    for key, value in run.changes.items():
-        place, last = _place(document, key)
-        place[last] = value
+    _set(document, run.changes)
     out = io.StringIO()
     yaml.dump(document, out)
     return out.getvalue()

@@ -19,18 +19,13 @@ GRACE = 10.0
 
 
 def end(groups: set[int], grace: float = GRACE, reap: Callable[[], object] = lambda: None) -> None:
-    """End all processes of some process groups: ask, wait, then kill.
+    """End all processes of some process groups: ask, wait ``grace`` seconds, then kill.
 
-    Args:
-        groups: the numbers of the groups.
-        grace: seconds from the request to the kill.
-        reap: called while waiting, so that the parent of the processes collects their exit codes; a process counts as
-            running until then.
+    ``reap`` is called while waiting, so that the parent of the processes collects their exit codes; a process counts as
+    running until then.
     """
-    for group in groups:
-        _send(group, signal.SIGTERM)
     limit = time.monotonic() + grace
-    left = set(groups)
+    left = {group for group in groups if _send(group, signal.SIGTERM)}
     while left and time.monotonic() < limit:
         reap()
         left = {group for group in left if _send(group, 0)}
@@ -43,10 +38,8 @@ def _send(group: int, number: int) -> bool:
     """Send a signal to a group, and return whether the group exists."""
     try:
         os.killpg(group, number)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return isinstance(error, PermissionError)
     return True
 
 

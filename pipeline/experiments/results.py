@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from sightword.report.number_formats import is_number
 from sightword.text import and_more, flat
 
 if TYPE_CHECKING:
-    from pipeline.experiments.figure import Series
+    from pipeline.experiments.figure import Points
 
 SUMMARY = "metrics/summary.json"
 """The file of the metrics shown by default."""
@@ -27,8 +27,6 @@ INPUTS = "inputs"
 """The column that numbers kinds of code and data."""
 SHOWN = 20
 """Names of metrics that a message lists."""
-
-_TODO = "Give the output of `dvc exp show --json`."
 
 
 @dataclass(frozen=True)
@@ -74,21 +72,46 @@ def read(states: Any) -> Listing:
     Raises:
         FileFormatError: the JSON is not such a listing.
     """
-    found: list[Experiment] = []
-    left_out: list[str] = []
+    found, left_out = list[Experiment](), list[str]()
     try:
-        for baseline in states:
-            if baseline["rev"] == "workspace":
-                continue
-            _add(baseline, None, found, left_out)
-            for one in baseline["experiments"] or []:
-                state = (one["executor"] or {}).get("state", "success")
-                for revision in one["revs"]:
-                    _add(revision, None if state == "success" else state, found, left_out)
+        for revision, state in _revisions(states):
+            name, data = revision["name"] or revision["rev"][:7], revision["data"]
+            if state == "success" and (revision["error"] or data is None):
+                state = "cannot be read"
+            elif state == "success" and not any(file.get("data") for file in data["metrics"].values()):
+                state = "no metrics"
+            if state == "success":
+                found.append(_experiment(name, data))
+            else:
+                left_out.append(f"{name} ({state})")
     except (TypeError, KeyError, AttributeError, ValueError) as error:
         what = f"is not a listing of experiments ({type(error).__name__}: {error})"
-        raise FileFormatError(what, where="experiments", todo=_TODO) from None
+        todo = "Give the output of `dvc exp show --json`."
+        raise FileFormatError(what, where="experiments", todo=todo) from None
     return Listing(found, left_out)
+
+
+def _revisions(states: Any) -> Iterator[tuple[Any, str]]:
+    """Yield each baseline and experiment with its state."""
+    for baseline in states:
+        if baseline["rev"] != "workspace":
+            yield baseline, "success"
+            for one in baseline["experiments"] or []:
+                for revision in one["revs"]:
+                    yield revision, (one["executor"] or {}).get("state", "success")
+
+
+def _experiment(name: str, data: Mapping[str, Any]) -> Experiment:
+    values = {path: flat(file.get("data") or {}) for path, file in data["metrics"].items()}
+    metrics = {path: {key: one for key, one in many.items() if is_number(one)} for path, many in values.items()}
+    params = {key: value for file in data["params"].values() for key, value in flat(file.get("data") or {}).items()}
+    made = [*data["outs"], *data["metrics"]]
+    inputs = [
+        (path, str(dep["hash"]))
+        for path, dep in data["deps"].items()
+        if not any(path == out or path.startswith(f"{out}/") for out in made)
+    ]
+    return Experiment(name, params, metrics, tuple(sorted(inputs)))
 
 
 def only(listing: Listing, pattern: str) -> Listing:
@@ -97,16 +120,21 @@ def only(listing: Listing, pattern: str) -> Listing:
     Raises:
         ParamsError: the pattern is not a regular expression, or no name matches.
     """
-    try:
-        compiled = re.compile(pattern)
-    except re.error as error:
-        raise ParamsError(f"not a regular expression: {error}", where=pattern) from None
-    found = [one for one in listing.experiments if compiled.fullmatch(one.name)]
+    wanted = compiled(pattern)
+    found = [one for one in listing.experiments if wanted.fullmatch(one.name)]
     if not found:
         names = [one.name for one in listing.experiments]
         expected = f"one that matches one of {and_more(names, SHOWN)}" if names else None
         raise ParamsError("no experiment with results has such a name", where=pattern, expected=expected)
-    return Listing(found, [text for text in listing.left_out if compiled.fullmatch(text.rpartition(" (")[0])])
+    return Listing(found, [text for text in listing.left_out if wanted.fullmatch(text.rpartition(" (")[0])])
+
+
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Return a regular expression of the user's; ParamsError for a text that is not one."""
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ParamsError(f"not a regular expression: {error}", where=pattern) from None
 
 
 def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = (), *, over: str = SEED) -> list[Group]:
@@ -127,25 +155,48 @@ def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = (), *, ov
     if over != SEED and not any(over in one.params for one in experiments):  # a pipeline may have no train.seed
         raise ParamsError("no experiment has this parameter", where=over)
     wanted = _metrics(experiments, metrics)
-    kinds = {inputs: number for number, inputs in enumerate(dict.fromkeys(one.inputs for one in experiments), start=1)}
-    columns = [_settings(one, over) | ({INPUTS: kinds[one.inputs]} if len(kinds) > 1 else {}) for one in experiments]
-    varying = [key for key in dict.fromkeys(key for column in columns for key in column) if _differs(key, columns)]
-    together: dict[str, dict[str, list[int]]] = {}
-    for place in sorted(range(len(experiments)), key=lambda place: _order(experiments[place].params.get(over))):
-        one, column = experiments[place], columns[place]
-        same = together.setdefault(repr(sorted(column.items())), {})
-        same.setdefault(repr((one.params.get(over), one.metrics)), []).append(place)
+    kinds = list(dict.fromkeys(one.inputs for one in experiments))
+    together: dict[str, tuple[dict[str, Any], dict[str, list[Experiment]]]] = {}
+    for one in sorted(experiments, key=lambda one: _order(one.params.get(over))):
+        column = {key: value for key, value in one.params.items() if key != over}
+        column |= {INPUTS: kinds.index(one.inputs) + 1} if len(kinds) > 1 else {}
+        _, runs = together.setdefault(repr(sorted(column.items())), (column, {}))
+        runs.setdefault(repr((one.params.get(over), one.metrics)), []).append(one)
+    columns = [column for column, _ in together.values()]
+    keys = dict.fromkeys(key for column in columns for key in column)
+    varying = [key for key in keys if len({repr(column.get(key)) for column in columns}) > 1]
     found = []
-    for same in together.values():
-        names = ["=".join(experiments[place].name for place in run) for run in same.values()]
-        places = [run[0] for run in same.values()]
+    for column, runs in together.values():
+        firsts = [same[0] for same in runs.values()]
         values = {
-            shown: [value for place in places if (value := _metric(experiments[place], file, name)) is not None]
+            shown: [one.metrics[file][name] for one in firsts if name in one.metrics.get(file, {})]
             for shown, (file, name) in wanted.items()
         }
-        varied = {key: columns[places[0]].get(key) for key in varying}
-        found.append(Group(names, varied, values))
+        names = ["=".join(one.name for one in same) for same in runs.values()]
+        found.append(Group(names, {key: column.get(key) for key in varying}, values))
     return sorted(found, key=lambda group: [_order(value) for value in group.varied.values()])
+
+
+def _metrics(experiments: Sequence[Experiment], patterns: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return file and name of each metric to show, by the name of its column."""
+    every = dict.fromkeys((path, key) for one in experiments for path, keys in one.metrics.items() for key in keys)
+    chosen: dict[tuple[str, str], None] = {}
+    for pattern in patterns or [SUMMARY]:
+        wanted = compiled(pattern)
+        found = [(path, key) for path, key in every if (wanted.fullmatch(key) if patterns else path == SUMMARY)]
+        if not found:
+            names = sorted({key for _, key in every}, key=lambda key: (key.count("."), key))
+            expected = f"one of {and_more(names, SHOWN)}"
+            raise ParamsError("no experiment has such a metric", where=pattern, expected=expected)
+        chosen |= dict.fromkeys(found)
+    keys = [key for _, key in chosen]
+    return {key if keys.count(key) == 1 else f"{path}:{key}": (path, key) for path, key in chosen}
+
+
+def _order(value: Any) -> tuple[bool, float, str]:
+    """Return a key that sorts numbers by size, then other values as text."""
+    number = isinstance(value, int | float)
+    return not number, float(value) if number else 0.0, str(value)
 
 
 def deviation(values: Sequence[float]) -> float | None:
@@ -161,29 +212,31 @@ def table(found: Sequence[Group], *, exact: bool = False) -> list[list[str]]:
         exact: mean and deviation in columns of their own, with all digits; else ``mean ± deviation``, rounded, and
             the number of runs that have the metric where not all do.
     """
-    varied, metrics = list(found[0].varied), list(found[0].metrics)
-    header = [*varied, "runs"]
-    for name in metrics:
-        header += [name, f"{name}_sd"] if exact else [name]
-    lines = [[*header, "experiments"]]
-    digits = {
-        name: 1 if max((abs(value) for group in found for value in group.metrics[name]), default=0) >= 10 else 3
-        for name in metrics
-    }
+    columns = {name: [name, f"{name}_sd"] if exact else [name] for name in found[0].metrics}
+    lines = [[*found[0].varied, "runs", *(one for names in columns.values() for one in names), "experiments"]]
     for group in found:
-        line = [*("-" if value is None else str(value) for value in group.varied.values()), str(len(group.names))]
-        for name in metrics:
-            values = group.metrics[name]
-            mean = statistics.fmean(values) if values else None
-            some = f" ({len(values)})" if 0 < len(values) < len(group.names) else ""
-            line += (
-                _exact(mean, deviation(values)) if exact else [_rounded(mean, deviation(values), digits[name]) + some]
-            )
+        line = ["-" if value is None else str(value) for value in group.varied.values()]
+        line.append(str(len(group.names)))
+        for name, values in group.metrics.items():
+            if exact:
+                spread = deviation(values)
+                line += [repr(statistics.fmean(values)) if values else "", "" if spread is None else repr(spread)]
+            else:
+                large = any(abs(value) >= 10 for other in found for value in other.metrics[name])
+                line.append(_rounded(values, len(group.names), 1 if large else 3))
         lines.append([*line, " ".join(group.names)])
     return lines
 
 
-def series(found: Sequence[Group], *, against: str = "") -> tuple[str, dict[str, list[Series]]]:
+def _rounded(values: Sequence[float], runs: int, digits: int) -> str:
+    if not values:
+        return "-"
+    spread = deviation(values)
+    some = f" ({len(values)})" if len(values) < runs else ""
+    return f"{statistics.fmean(values):.{digits}f}" + ("" if spread is None else f" ± {spread:.{digits}f}") + some
+
+
+def series(found: Sequence[Group], *, against: str = "") -> tuple[str, dict[str, dict[str, Points]]]:
     """Return the lines of a drawing: for each metric one line for each setting of all varied parameters but one.
 
     Args:
@@ -191,12 +244,12 @@ def series(found: Sequence[Group], *, against: str = "") -> tuple[str, dict[str,
         against: the parameter along the x axis; empty: of the varied ones with numbers, that with most values.
 
     Returns:
-        That parameter, and the lines by metric; groups and metrics without numbers are left out.
+        That parameter, and the points by metric and setting; groups and metrics without numbers are left out.
 
     Raises:
         ParamsError: the parameter was not varied, or has no numbers; or there are too many lines to tell apart.
     """
-    from pipeline.experiments.figure import LOOKS, Series
+    from pipeline.experiments.figure import LOOKS
 
     values = {name: {value for group in found if is_number(value := group.varied[name])} for name in found[0].varied}
     numeric = [name for name, known in values.items() if len(known) > 1 and name != INPUTS]
@@ -211,92 +264,9 @@ def series(found: Sequence[Group], *, against: str = "") -> tuple[str, dict[str,
             if scores:
                 point = (float(group.varied[x]), statistics.fmean(scores), deviation(scores))
                 panels.setdefault(metric, {}).setdefault(label, []).append(point)
-    most = max((len(lines) for lines in panels.values()), default=0)
-    if most > len(LOOKS):
+    if (most := max(map(len, panels.values()), default=0)) > len(LOOKS):
         raise ParamsError(
             f"{most} lines in a drawing cannot be told apart", where=x, expected=f"{len(LOOKS)} at most",
             todo="Draw the experiments of one sweep, from a commit of their own.",
         )  # fmt: skip
-    return x, {
-        metric: [Series(label, *map(list, zip(*points, strict=True))) for label, points in lines.items()]
-        for metric, lines in panels.items()
-    }
-
-
-def _add(revision: Mapping[str, Any], state: str | None, found: list[Experiment], left_out: list[str]) -> None:
-    name = revision["name"] or revision["rev"][:7]
-    data = revision["data"]
-    if state is None and (revision["error"] or data is None):
-        state = "cannot be read"
-    if state is None and not any(file.get("data") for file in data["metrics"].values()):
-        state = "no metrics"
-    if state is not None:
-        left_out.append(f"{name} ({state})")
-        return
-    metrics = {path: _numbers(file.get("data")) for path, file in data["metrics"].items()}
-    params = {key: value for file in data["params"].values() for key, value in flat(file.get("data") or {}).items()}
-    made = [*data["outs"], *data["metrics"]]
-    inputs = [
-        (path, str(dep["hash"]))
-        for path, dep in data["deps"].items()
-        if not any(path == out or path.startswith(f"{out}/") for out in made)
-    ]
-    found.append(Experiment(name, params, metrics, tuple(sorted(inputs))))
-
-
-def _numbers(values: object) -> dict[str, float]:
-    found = flat(values) if isinstance(values, dict) else {}
-    return {
-        key: value for key, value in found.items() if isinstance(value, int | float) and not isinstance(value, bool)
-    }
-
-
-def _metrics(experiments: Sequence[Experiment], patterns: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Return file and name of each metric to show, by the name of its column."""
-    every = list(
-        dict.fromkeys((path, key) for one in experiments for path, keys in one.metrics.items() for key in keys)
-    )
-    if not patterns:
-        chosen = [(path, key) for path, key in every if path == SUMMARY]
-        missing = None if chosen else SUMMARY
-    else:
-        try:
-            compiled = [re.compile(pattern) for pattern in patterns]
-        except re.error as error:
-            raise ParamsError(f"not a regular expression: {error}", where=error.pattern) from None
-        chosen = list(dict.fromkeys(place for one in compiled for place in every if one.fullmatch(place[1])))
-        missing = next((p.pattern for p in compiled if not any(p.fullmatch(key) for _, key in every)), None)
-    if missing is not None:
-        names = sorted({key for _, key in every}, key=lambda key: (key.count("."), key))
-        expected = f"one of {and_more(names, SHOWN)}"
-        raise ParamsError("no experiment has such a metric", where=missing, expected=expected)
-    keys = [key for _, key in chosen]
-    return {key if keys.count(key) == 1 else f"{path}:{key}": (path, key) for path, key in chosen}
-
-
-def _metric(one: Experiment, file: str, name: str) -> float | None:
-    return one.metrics.get(file, {}).get(name)
-
-
-def _settings(one: Experiment, over: str) -> dict[str, Any]:
-    return {key: value for key, value in one.params.items() if key != over}
-
-
-def _differs(key: str, columns: Sequence[Mapping[str, Any]]) -> bool:
-    return len({repr(column.get(key)) for column in columns}) > 1
-
-
-def _order(value: Any) -> tuple[bool, float, str]:
-    """Return a key that sorts numbers by size, then other values as text."""
-    number = isinstance(value, int | float)
-    return not number, float(value) if number else 0.0, str(value)
-
-
-def _exact(mean: float | None, spread: float | None) -> list[str]:
-    return ["" if value is None else repr(value) for value in (mean, spread)]
-
-
-def _rounded(mean: float | None, spread: float | None, digits: int) -> str:
-    if mean is None:
-        return "-"
-    return f"{mean:.{digits}f}" + ("" if spread is None else f" ± {spread:.{digits}f}")
+    return x, {metric: dict(lines) for metric, lines in panels.items()}

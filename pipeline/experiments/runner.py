@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
@@ -17,7 +19,7 @@ from filelock import lock_descriptor
 
 from pipeline.experiments import clones, reaper
 from pipeline.experiments.baseline import Baseline
-from pipeline.experiments.clones import Clone, remove
+from pipeline.experiments.clones import Clone
 from pipeline.experiments.jobs import Job
 from pipeline.experiments.plan import Run, written
 from pipeline.experiments.slots import Slot
@@ -50,58 +52,48 @@ class Event:
 
 
 @dataclass
-class _Active:
-    job: Job
-    process: subprocess.Popen[bytes]
-    began: float
-    log: Path
-
-
-@dataclass
 class _Worker:
     """A slot with its clone and its running job."""
 
     slot: Slot
     clone: Clone
     ready: bool = False
-    active: _Active | None = None
+    job: Job | None = None
+    process: subprocess.Popen[bytes] | None = None
+    began: float = 0.0
 
 
+@dataclass
 class Sweep:
-    """The work of one sweep.
+    """The work of one sweep."""
 
-    Args:
-        folder: the sweep's folder, with its lock, clones and logs.
-        baseline: project and commit.
-        base: the text of the parameter file that all runs start from.
-        slots: the slots of the jobs.
-        report: called with each event.
-        replace: replace experiments of the same names and other parameters.
-    """
+    folder: Path
+    """The sweep's folder, with its lock, clones and logs."""
+    baseline: Baseline
+    base: str
+    """The text of the parameter file that all runs start from."""
+    slots: Sequence[Slot]
+    report: Callable[[Event], None]
+    """Called with each event."""
+    replace: bool = False
+    """Replace experiments of the same names and other parameters."""
+    _pipe: IO[str] | None = None
+    _state: dict[str, dict[str, str]] = field(default_factory=dict)
+    _tries: Counter[str] = field(default_factory=Counter)
+    _later: dict[str, float] = field(default_factory=dict)
+    """The times of further tries."""
 
-    def __init__(
-        self,
-        folder: Path,
-        baseline: Baseline,
-        base: str,
-        *,
-        slots: Sequence[Slot],
-        report: Callable[[Event], None],
-        replace: bool = False,
-    ) -> None:
-        self._folder, self._baseline, self._base = folder, baseline, base
-        self._report, self._replace = report, replace
+    def __post_init__(self) -> None:
         self._workers = [
-            _Worker(slot, Clone(folder / f"slot-{slot.number}", baseline, _environment(slot))) for slot in slots
+            _Worker(slot, Clone(self.folder / f"slot-{slot.number}", self.baseline, _environment(slot)))
+            for slot in self.slots
         ]
-        self._pipe: IO[str] | None = None
-        self._state: dict[str, dict[str, str]] = {}
 
     def run(self, jobs: Sequence[Job], cache: str) -> list[Event]:
-        """Run all jobs, and return the failures.
+        """Run all jobs, shared ones before those that need them, and return the failures.
 
         Args:
-            jobs: the jobs, shared ones before those that need them.
+            jobs: the jobs.
             cache: the folder of DVC's cache.
 
         Raises:
@@ -114,34 +106,34 @@ class Sweep:
             finally:
                 self._stop()
                 for worker in self._workers:
-                    with contextlib.suppress(OSError):  # the next sweep tries again
-                        remove(worker.clone.folder)
+                    shutil.rmtree(worker.clone.folder, ignore_errors=True)
 
     def _work(self, jobs: list[Job], cache: str) -> list[Event]:
         failures: list[Event] = []
         waiting = {makes for job in jobs for makes in job.makes}  # shared stages that have not ended
         broken: dict[str, Event] = {}  # shared stages that failed
-        later: dict[str, float] = {}  # the times of further tries
-        tries: dict[str, int] = {}
-        while jobs or any(worker.active for worker in self._workers):
+        while jobs or any(worker.process for worker in self._workers):
             for worker in self._workers:
                 event: Event | None
-                if worker.active is None:
-                    job = next((job for job in jobs if self._may_start(job, waiting, later)), None)
-                    if job is None:
-                        continue
-                    jobs.remove(job)
-                    cause = next((broken[need] for need in sorted(job.needs) if need in broken), None)
-                    event = self._skip(job, cause) if cause else self._start(worker, job, cache, tries)
-                else:
+                if worker.process:
                     event = self._finish(worker)
-                    if event and event.kind == "failed" and self._is_locked(event) and tries[event.job.name] < TRIES:
-                        later[event.job.name] = time.monotonic() + WAIT * 4 ** (tries[event.job.name] - 1)
-                        jobs.insert(0, event.job)
-                        event = Event("again", event.job, worker.slot, log=event.log)
+                elif job := next((job for job in jobs if self._may_start(job, waiting)), None):
+                    jobs.remove(job)
+                    if cause := next((broken[need] for need in sorted(job.needs) if need in broken), None):
+                        lines = ["the stages it shares with others failed", *cause.tail]
+                        event = Event("failed", job, log=cause.log, tail=lines)
+                    else:
+                        event = self._start(worker, job, cache)
+                else:
+                    continue
                 if event is None:
                     continue
-                self._announce(event)
+                self._state[event.job.name] = {"state": event.kind}
+                with contextlib.suppress(OSError):  # on a full disk --status shows an older state
+                    write_json(self.folder / STATE, self._state)
+                self.report(event)
+                if event.kind == "again":
+                    jobs.insert(0, event.job)
                 if event.kind == "failed":
                     failures.append(event)
                     broken |= dict.fromkeys(event.job.makes, event)
@@ -150,91 +142,78 @@ class Sweep:
             time.sleep(POLL)
         return failures
 
-    @staticmethod
-    def _may_start(job: Job, waiting: set[str], later: Mapping[str, float]) -> bool:
-        return not job.needs & waiting and time.monotonic() >= later.get(job.name, 0.0)
+    def _may_start(self, job: Job, waiting: set[str]) -> bool:
+        return not job.needs & waiting and time.monotonic() >= self._later.get(job.name, 0.0)
 
-    @staticmethod
-    def _skip(job: Job, cause: Event) -> Event:
-        return Event("failed", job, None, log=cause.log, tail=["the stages it shares with others failed", *cause.tail])
-
-    def _start(self, worker: _Worker, job: Job, cache: str, tries: dict[str, int]) -> Event:
-        tries[job.name] = tries.get(job.name, 0) + 1
-        log = self._folder / "logs" / f"{job.name}.log"
+    def _start(self, worker: _Worker, job: Job, cache: str) -> Event:
+        self._tries[job.name] += 1
+        log = self._log(job)
         log.parent.mkdir(parents=True, exist_ok=True)
         try:
             if not worker.ready:
                 worker.clone.make(cache)
                 worker.ready = True
-            worker.clone.begin(_text(self._base, job.run))
+            worker.clone.begin(_text(self.base, job.run))
         except SightwordError as error:
             log.write_text(f"{error}\n", encoding="utf-8")
             worker.ready = False
             return Event("failed", job, worker.slot, log=log, tail=[str(error)])
-        with log.open("wb" if tries[job.name] == 1 else "ab") as stream:
-            process = subprocess.Popen(  # noqa: S603 - DVC; the name is made of plain letters
-                [*clones.DVC, "exp", "run", "--name", job.name, *self._baseline.targets(job.stages)],
-                cwd=worker.clone.project,
-                env=worker.clone.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=subprocess.STDOUT,
+        with log.open("wb" if self._tries[job.name] == 1 else "ab") as stream:
+            worker.process = subprocess.Popen(  # noqa: S603 - DVC; the name is made of plain letters
+                [*clones.DVC, "exp", "run", "--name", job.name, *self.baseline.targets(job.stages)],
+                cwd=worker.clone.project, env=worker.clone.environment,
+                stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT,
                 start_new_session=True,  # a group that can be ended as a whole, and that Ctrl-C does not reach
-            )
-        self._guard(f"+{process.pid}")
-        worker.active = _Active(job, process, time.monotonic(), log)
+            )  # fmt: skip
+        self._guard(f"+{worker.process.pid}")
+        worker.job, worker.began = job, time.monotonic()
         return Event("started", job, worker.slot, log=log)
+
+    def _log(self, job: Job) -> Path:
+        return self.folder / "logs" / f"{job.name}.log"
 
     def _finish(self, worker: _Worker) -> Event | None:
         """Return the result of the job in a slot; None while it runs."""
-        active = worker.active
-        if active is None or active.process.poll() is None:
+        process, job = worker.process, worker.job
+        if process is None or job is None or process.poll() is None:
             return None
-        worker.active = None
-        reaper.end({active.process.pid}, grace=1.0)  # also processes that the job left behind
-        self._guard(f"-{active.process.pid}")
-        job, seconds = active.job, time.monotonic() - active.began
+        worker.process = None
+        reaper.end({process.pid}, grace=1.0)  # also processes that the job left behind
+        self._guard(f"-{process.pid}")
+        event = Event("done", job, worker.slot, time.monotonic() - worker.began, self._log(job))
         with contextlib.suppress(OSError):  # missing facts must not cost the experiment
             worker.clone.fetch_facts()
-        if active.process.returncode == 0:
+        if process.returncode == 0:
             try:
-                if job.stages or worker.clone.fetch(job.name, replace=self._replace):
-                    return Event("done", job, worker.slot, seconds, active.log)
+                if job.stages or worker.clone.fetch(job.name, replace=self.replace):
+                    return event
                 why = "dvc exp run ended well, and left no experiment"
             except LineageError as error:
                 why = str(error)
-            with active.log.open("a", encoding="utf-8") as stream:
+            with self._log(job).open("a", encoding="utf-8") as stream:
                 stream.write(f"{why}\n")
-        return Event("failed", job, worker.slot, seconds, active.log, tail(active.log))
-
-    @staticmethod
-    def _is_locked(event: Event) -> bool:
-        return any(LOCKED.search(line) for line in event.tail)
-
-    def _announce(self, event: Event) -> None:
-        self._state[event.job.name] = {"state": event.kind, "log": str(event.log or "")}
-        with contextlib.suppress(OSError):  # on a full disk --status shows an older state
-            write_json(self._folder / STATE, self._state)
-        self._report(event)
+        lines, tries = tail(self._log(job)), self._tries[job.name]
+        if tries < TRIES and any(LOCKED.search(line) for line in lines):
+            self._later[job.name] = time.monotonic() + WAIT * 4 ** (tries - 1)
+            return replace(event, kind="again")
+        return replace(event, kind="failed", tail=lines)
 
     def _stop(self) -> None:
         """End all running jobs."""
-        processes = [worker.active.process for worker in self._workers if worker.active]
+        processes = [worker.process for worker in self._workers if worker.process]
         reaper.end({one.pid for one in processes}, reap=lambda: [one.poll() for one in processes])
-        for worker in self._workers:
-            if worker.active:
-                worker.active.process.wait()
-                self._guard(f"-{worker.active.process.pid}")
-                worker.active = None
+        for process in processes:
+            process.wait()
+            self._guard(f"-{process.pid}")
 
     @contextlib.contextmanager
     def _hold_lock(self) -> Iterator[None]:
         """Hold the sweep's lock, together with a guard that ends the jobs if this process is killed."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with (self._folder / "lock").open("a+") as lock:
-            _take(lock, self._folder)
-            for left in sorted(self._folder.glob("slot-*")):  # clones of a killed sweep
-                remove(left)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "lock").open("a+") as lock:
+            _take(lock, self.folder)
+            for left in sorted(self.folder.glob("slot-*")):  # clones of a killed sweep
+                shutil.rmtree(left)
             lock.truncate(0)
             lock.write(str(os.getpid()))
             lock.flush()
@@ -247,10 +226,7 @@ class Sweep:
                 yield
             finally:
                 self._pipe = None
-                if process.stdin is not None:
-                    with contextlib.suppress(BrokenPipeError):
-                        process.stdin.close()
-                process.wait()
+                process.communicate()
                 lock.truncate(0)
 
     def _guard(self, line: str) -> None:
@@ -264,10 +240,7 @@ def find_process(folder: Path) -> int | None:
     """Return the process that runs the sweep of a folder; None without one, 0 for an unknown one."""
     try:
         with (folder / "lock").open("r+") as lock:
-            if lock_descriptor(lock.fileno(), blocking=False):
-                return None
-            text = lock.read().strip()
-            return int(text) if text.isdigit() else 0
+            return None if lock_descriptor(lock.fileno(), blocking=False) else int(lock.read().strip() or 0)
     except OSError:
         return None  # the sweep never ran
 
@@ -286,23 +259,18 @@ def _take(lock: IO[str], folder: Path) -> None:
     limit = time.monotonic() + reaper.GRACE + 5
     while not lock_descriptor(lock.fileno(), blocking=False):
         lock.seek(0)
-        text = lock.read().strip()
-        if (text.isdigit() and _is_alive(int(text))) or time.monotonic() > limit:
-            raise SweepError(
-                f"this sweep is at work already (process {text or 'unknown'})",
-                where=folder.name,
-                todo="See its progress with --status.",
-            )
+        process = int(lock.read().strip() or 0)
+        if (process and _is_alive(process)) or time.monotonic() > limit:
+            what = f"this sweep is at work already (process {process or 'unknown'})"
+            raise SweepError(what, where=folder.name, todo="See its progress with --status.")
         time.sleep(0.2)
 
 
 def _is_alive(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True  # another user's process
+    except OSError as error:
+        return isinstance(error, PermissionError)  # another user's process
     return True
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sightword.errors import SetupError
-from sightword.machine import Machine, current
+from sightword.machine import current
 from sightword.text import last_line
 
 CORES = 2
@@ -38,7 +38,7 @@ def choose(wanted: int | None, experiments: int, *, environment: Mapping[str, st
         wanted: the number of slots; default: one for each visible GPU, else for every two cores and 4 GiB of memory.
         experiments: the number of experiments in the whole sweep, which is the most slots. The number of those left
             would not do: a training run resumes only with its first number of threads.
-        environment: the environment of this process.
+        environment: the environment of this process; its settings of threads and workers stay.
 
     Raises:
         SetupError: a setting of the machine is wrong, or the requested GPU does not exist.
@@ -48,24 +48,19 @@ def choose(wanted: int | None, experiments: int, *, environment: Mapping[str, st
     if machine.device.startswith("cuda") and not gpus:
         raise SetupError(f"SIGHTWORD_DEVICE={machine.device}: no such GPU here", todo="Set SIGHTWORD_DEVICE=cpu.")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    count = wanted or len(gpus) or max(1, min(cores // CORES, _memory() // MEMORY))
+    count = wanted or len(gpus) or min(cores // CORES, _memory() // MEMORY)
     count = max(1, min(count, experiments, MOST))
-    share = str(max(1, cores // count))
-    return [Slot(number + 1, *_place(gpus, number, share, machine, environment)) for number in range(count)]
-
-
-def _place(
-    gpus: Sequence[str], number: int, share: str, machine: Machine, environment: Mapping[str, str]
-) -> tuple[str, dict[str, str]]:
-    """Return a slot's place and environment; the user's own settings of threads stay."""
     own = {"SIGHTWORD_STORE": str(machine.store), "SIGHTWORD_SCRATCH": str(machine.scratch)}
     for variable in ("SIGHTWORD_THREADS", "SIGHTWORD_WORKERS"):
-        own[variable] = environment.get(variable) or share
+        own[variable] = environment.get(variable) or str(max(1, cores // count))
     if not gpus:
-        return "cpu", own
-    gpu = gpus[number % len(gpus)]
+        return [Slot(number, "cpu", own) for number in range(1, count + 1)]
+    names = [gpus[number % len(gpus)] for number in range(count)]
     # `cuda`, not `auto`: an experiment that cannot use its GPU must fail, not run slowly on the CPU
-    return f"GPU {gpu}", own | {"CUDA_VISIBLE_DEVICES": gpu, "SIGHTWORD_DEVICE": "cuda"}
+    return [
+        Slot(number, f"GPU {gpu}", own | {"CUDA_VISIBLE_DEVICES": gpu, "SIGHTWORD_DEVICE": "cuda"})
+        for number, gpu in enumerate(names, start=1)
+    ]
 
 
 def _gpus(device: str, environment: Mapping[str, str]) -> list[str]:
@@ -91,7 +86,4 @@ def _count() -> int:
 
 def _memory() -> int:
     """Return the bytes of this machine's memory."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError):
-        return MEMORY
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -12,21 +12,15 @@ from pipeline.experiments.baseline import Baseline
 from pipeline.experiments.clones import run_dvc
 from pipeline.experiments.grid import Grid
 from pipeline.experiments.plan import Run
-from pipeline.lineage import documents
 from pipeline.params import recipes
 from pipeline.pipelines import Pipeline, of_sections
-from sightword.errors import FileFormatError, SightwordError
+from sightword.errors import FileFormatError
 from sightword.files import read_json, read_text
-from sightword.text import flat
 
 
 def pipeline_of(grid: Grid, project: Path) -> Pipeline:
-    """Return the pipeline whose parameters a grid sets.
-
-    Raises:
-        FileFormatError: a ``dvc.yaml`` cannot be read.
-    """
-    keys = [*grid.set, *(key for block in grid.axes for key in block)]
+    """Return the pipeline whose parameters a grid sets; FileFormatError where a ``dvc.yaml`` cannot be read."""
+    keys = [key for one in (grid.set, *grid.axes) for key in one]
     return of_sections(dict.fromkeys(key.partition(".")[0] for key in keys), project)
 
 
@@ -44,19 +38,6 @@ def base_params(grid: Grid, project: Path) -> tuple[str, str]:
     return read_text(recipe.path), f"the recipe {recipe.name}"
 
 
-def ignored_params(grid: Grid, project: Path, base: str) -> list[str]:
-    """Return the parameters of ``params.yaml`` that differ from another base, and are not used."""
-    if grid.base is None:
-        return []
-    try:
-        params = pipeline_of(grid, project).params
-        mine = flat(documents.parse(read_text(project / params), params))
-    except (SightwordError, AttributeError):
-        return []
-    theirs = flat(documents.parse(base, "recipe"))
-    return [key for key in mine if mine[key] != theirs.get(key)]
-
-
 def states(folder: Path, runs: Sequence[Run], done: Collection[str], taken: Collection[str]) -> dict[str, str]:
     """Return the state of each run that was begun: done, running, half done, failed, or other parameters.
 
@@ -72,33 +53,22 @@ def states(folder: Path, runs: Sequence[Run], done: Collection[str], taken: Coll
         recorded = {}
     begun = "half done" if runner.find_process(folder) is None else "running"
     words = {"started": begun, "again": begun, "failed": "failed"}
-    found = {}
-    for run in runs:
-        last = recorded.get(run.name, {}).get("state", "")
-        state = "done" if run.name in done else words.get(last, "other parameters" if run.name in taken else "")
-        if state:
-            found[run.name] = state
-    return found
+    last = {run.name: words.get(recorded.get(run.name, {}).get("state")) for run in runs}
+    found = dict.fromkeys(taken, "other parameters") | {name: word for name, word in last.items() if word}
+    return {run.name: "done" if run.name in done else found[run.name] for run in runs if run.name in {*done, *found}}
 
 
 def run_table(runs: Sequence[Run], states: dict[str, str]) -> list[list[str]]:
     """Return the header and one row for each run: name, state, values."""
     keys = list(dict.fromkeys(key for run in runs for key in run.values))
-    rows = [
-        [run.name, states.get(run.name, "to do"), *(str(run.values[key]) if key in run.values else "-" for key in keys)]
-        for run in runs
-    ]
+    rows = [[run.name, states.get(run.name, "to do"), *(str(run.values.get(key, "-")) for key in keys)] for run in runs]
     return [["experiment", "state", *keys], *rows]
 
 
 def result_table(
     baseline: Baseline, names: Collection[str], metrics: Sequence[str], *, exact: bool
 ) -> list[list[str]] | None:
-    """Return the table of the sweep's results, seeds together; None without results.
-
-    Raises:
-        ParamsError: no experiment has one of the metrics.
-    """
+    """Return the table of the sweep's results, seeds together; None without results; ParamsError for no such metric."""
     shown = run_dvc("exp", "show", "--json", "--rev", baseline.commit, folder=baseline.project)
     found = [one for one in results.read(json.loads(shown)).experiments if one.name in names]
     return results.table(results.groups(found, metrics), exact=exact) if found else None

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from pipeline.doctor.context import Context
-from pipeline.doctor.findings import Check, Finding, Note, examine
+from pipeline.doctor.findings import Check, Finding, examine
 
-Function = Callable[[Context], Iterable[Note]]
+Function = Callable[[Context], Iterable[Finding]]
 
 
 class Project:

@@ -37,7 +37,7 @@ def test_slow_checks_and_project_checks_are_left_out(tmp_path: Path) -> None:
 
 
 def probe(program: str, folder: Path, seconds: float = 60.0) -> Probe:
-    return Probe([sys.executable, "-c", program], "{}\n", folder, seconds=seconds)
+    return Probe([sys.executable, "-c", program], folder, seconds)
 
 
 def test_facts_printed_before_a_program_died_are_known(tmp_path: Path) -> None:

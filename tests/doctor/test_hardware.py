@@ -9,9 +9,9 @@ import pytest
 from looks import only, states
 
 from pipeline.doctor import hardware
-from pipeline.doctor.hardware import check_devices, check_settings, known_variables, runs_on
+from pipeline.doctor.hardware import check_devices, check_settings, known_variables
 
-CARD = {"name": "a card", "free": 10e9, "total": 80e9, "kind": "sm_90"}
+CARD = {"name": "a card", "free": 10e9, "total": 80e9}
 CPU = {"torch": "2.13.0+cpu", "cuda_build": None, "devices": []}
 
 
@@ -77,8 +77,7 @@ def test_a_machine_without_a_card_is_fine(project, monkeypatch) -> None:
         ({**CPU, "cuda_build": "13.0"}, True, "auto", "warning", "torch is built for CUDA 13.0"),
         (CPU, False, "cuda", "problem", "no NVIDIA driver"),
         ({**CPU, "devices": [CARD]}, True, "cuda:1", "problem", "there are 1 CUDA devices"),
-        ({**CPU, "devices": [CARD], "kinds": ["sm_80", "sm_90"]}, True, "auto", "ok", "10.0 GB of 80.0 GB free"),
-        ({**CPU, "devices": [CARD], "kinds": ["sm_100"]}, True, "auto", "problem", "built for sm_100"),
+        ({**CPU, "devices": [CARD]}, True, "auto", "ok", "10.0 GB of 80.0 GB free"),
     ],
 )
 def test_cards_and_drivers(project, monkeypatch, facts, there, device, state, word) -> None:
@@ -87,18 +86,3 @@ def test_cards_and_drivers(project, monkeypatch, facts, there, device, state, wo
     monkeypatch.setenv("SIGHTWORD_DEVICE", device)
     project.facts["torch"] = facts
     assert word in only(project.check(check_devices), state).what
-
-
-@pytest.mark.parametrize(
-    ("kind", "built", "runs"),
-    [
-        ("sm_86", ["sm_80"], True),
-        ("sm_80", ["sm_86"], False),
-        ("sm_90", ["sm_80"], False),
-        ("sm_90", ["sm_80", "compute_80"], True),
-        ("sm_120", ["sm_90", "sm_120"], True),
-        ("sm_90a", ["sm_90"], True),
-    ],
-)
-def test_cards_that_run_code_built_for_other_kinds(kind, built, runs) -> None:
-    assert runs_on(kind, built) is runs

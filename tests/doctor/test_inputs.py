@@ -123,7 +123,7 @@ def test_published_weights(project, tmp_path: Path) -> None:
     path = tmp_path / "checkpoints" / url.rpartition("/")[2]
     path.parent.mkdir()
     path.write_bytes(b"cut off")
-    assert "does not have the sha256 in its name" in only(project.check(check_weights), "problem").what
+    assert "has the sha256" in only(project.check(check_weights), "problem").what
     path.write_bytes(data)
     assert states(project.check(check_weights)) == {"ok"}
     project.facts["torch"] = {"accepted": ["IMAGENET1K_V2"]}

@@ -41,18 +41,16 @@ stages:
     - path: out/1
       md5: 44
 """
-PIPELINE = {
-    "stages": {
-        "a": {"cmd": "make a", "deps": ["${a.raw}", "pipeline/a.py"], "params": ["a"], "outs": [{"data/a": {}}]},
-        "b": {"cmd": "make b", "deps": ["data/a"], "outs": ["out/${b.n}"]},
-    }
+DESCRIBED = {
+    "a": {"cmd": "make a", "deps": ["${a.raw}", "pipeline/a.py"], "params": ["a"], "outs": [{"data/a": {}}]},
+    "b": {"cmd": "make b", "deps": ["data/a"], "outs": ["out/${b.n}"]},
 }
 PARAMS = {"a": {"size": 1, "raw": "data/raw/x"}, "b": {"n": 1}}
 
 
-def stale(status=None, pipeline=PIPELINE, params=PARAMS, *, made="33", raw="11", tracked=None):
+def stale(status=None, stages=DESCRIBED, params=PARAMS, *, made="33", raw="11", tracked=None):
     lock = read_lock(LOCK.format(made=made, raw=raw))
-    found = lockfile.stale(status or {}, pipeline, params, lock, tracked or {})
+    found = lockfile.stale(status or {}, stages, params, lock, tracked or {})
     return {name: [note.what for note in notes] for name, notes in found.items()}
 
 
@@ -96,11 +94,11 @@ def test_hashes_that_were_edited_by_hand_and_data_of_another_version() -> None:
 
 
 def test_paths_that_only_one_of_both_has() -> None:
-    more = json.loads(json.dumps(PIPELINE))
-    more["stages"]["b"]["outs"].append("out/new")
-    more["stages"]["a"]["deps"].remove("pipeline/a.py")
-    more["stages"]["c"] = {"cmd": "make c"}
-    del more["stages"]["b"]["deps"]
+    more = json.loads(json.dumps(DESCRIBED))
+    more["b"]["outs"].append("out/new")
+    more["a"]["deps"].remove("pipeline/a.py")
+    more["c"] = {"cmd": "make c"}
+    del more["b"]["deps"]
     lock = read_lock(LOCK.format(made=33, raw=11))
     found = lockfile.stale({}, more, PARAMS, lock, {})
     assert {name: states(notes) for name, notes in found.items()} == {
@@ -113,8 +111,8 @@ def test_paths_that_only_one_of_both_has() -> None:
 
 
 def test_a_removed_stage_and_paths_that_cannot_be_known() -> None:
-    less = {"stages": {"b": {"cmd": "make b", "deps": ["data/${nobody.knows}"], "outs": ["out/1"]}}}
-    assert stale(pipeline=less) == {"a": ["this stage stands in dvc.lock, but not in dvc.yaml"]}
+    less = {"b": {"cmd": "make b", "deps": ["data/${nobody.knows}"], "outs": ["out/1"]}}
+    assert stale(stages=less) == {"a": ["this stage stands in dvc.lock, but not in dvc.yaml"]}
 
 
 STAGES = """\

@@ -59,7 +59,7 @@ def test_a_package_out_of_range_or_missing_is_a_problem(project) -> None:
     project.edit("pyproject.toml", '"jinja2>=3.1"', '"jinja2>=99"')
     project.edit("pyproject.toml", '"tqdm>=4.66"', '"tqdm>=4.66",\n  "no-such-package>=1"')
     found = only(project.check(packages.check_packages), "problem")
-    assert "jinja2>=99 (installed: 3" in found.what
+    assert "jinja2>=99 (3" in found.what
     assert "no-such-package>=1 (not installed)" in found.what
     assert "tqdm" not in found.what
 
@@ -72,7 +72,7 @@ def test_pins_are_compared_without_how_they_were_built(project) -> None:
     (project.folder / "constraints.txt").write_text("\n".join(["# pins", *lines, "not-installed-here==1.0", ""]))
     assert states(project.check(packages.check_packages)) == {"ok"}
     project.edit("constraints.txt", f"Jinja2=={pins['Jinja2']}", "Jinja2==0.1")
-    assert f"jinja2 {pins['Jinja2']} instead of 0.1" in only(project.check(packages.check_packages), "warning").what
+    assert f"Jinja2 {pins['Jinja2']} instead of ==0.1" in only(project.check(packages.check_packages), "warning").what
 
 
 def test_outside_a_project_the_requirements_are_those_of_the_installation(project) -> None:
@@ -100,6 +100,6 @@ def test_a_torchvision_for_another_torch_is_a_problem(project, monkeypatch) -> N
     monkeypatch.setattr(packages.metadata, "version", versions.__getitem__)
     monkeypatch.setattr(packages.metadata, "requires", lambda name: ["numpy", "torch (==2.13.0)"])
     found = only(project.check(packages.check_torch), "problem")
-    assert "torchvision 0.28.0 needs torch ==2.13.0, not 2.11.0+cpu" in found.what
+    assert "torchvision 0.28.0 needs torch==2.13.0, not 2.11.0+cpu" in found.what
     versions["torch"] = "2.13.0+cpu"
     assert project.check(packages.check_torch) == []

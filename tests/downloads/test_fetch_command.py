@@ -266,7 +266,7 @@ def test_hashes_are_pinned_and_hold(project, mirror, site, make_zip, capsys, mon
         monkeypatch.setenv(name, site.url(""))
     monkeypatch.setattr("time.sleep", lambda _: None)
     assert main(["fetch", "flickr8k", "--only", "karpathy", "--again"]) == 1
-    assert f"is not {pinned.split()[0]}" in capsys.readouterr().err
+    assert f", not {pinned.split()[0]}" in capsys.readouterr().err
     assert read_karpathy(project / "data/raw/flickr8k", None, "raw")[0][0].split == "train"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from swept_project import STAGES, sections
 
 from pipeline.experiments import baseline, plan
 from pipeline.experiments.grid import Grid
@@ -26,10 +27,10 @@ def test_a_project_as_it_was_committed_may_be_swept(project):
 def test_no_repository_and_no_commit_are_told(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
     (tmp_path / "a").mkdir()
-    with pytest.raises(SweepError, match=r"not in a git repository.*git init"):
+    with pytest.raises(SweepError, match=r"not a git repository.*git init"):
         baseline.find_baseline(tmp_path / "a")
     baseline.git(tmp_path / "a", "init", "-q")
-    with pytest.raises(SweepError, match="no commit yet"):
+    with pytest.raises(SweepError, match=r"no commit .*git commit"):
         baseline.find_baseline(tmp_path / "a")
 
 
@@ -86,6 +87,36 @@ def test_a_project_in_a_folder_of_its_repository(build):
     project.write("code.py", "changed")
     with pytest.raises(SweepError, match=r"\n  code\.py"):
         check(project)
+
+
+def test_a_further_pipeline_needs_the_code_and_parameters_of_the_pipeline_it_reads(project):
+    first, _, report = STAGES.partition("  report:\n")
+    second = "stages:\n  report:\n    wdir: ..\n" + report.replace("[metrics.json]", "[metrics.json, second.py]")
+    params = (project.folder / "params.yaml").read_text()
+    (project.folder / "second").mkdir()
+    for name, text in (
+        ("dvc.yaml", first), ("params.yaml", sections(params, first)), ("second.py", ""),
+        ("second/dvc.yaml", second), ("second/params.yaml", sections(params, second)),
+    ):  # fmt: skip
+        project.write(name, text)
+    project.commit()
+    grid = Grid.model_validate({"name": "g", "blocks": [{"report.title": ["a"]}]})
+    further = plan.expand(grid, (project.folder / "second/params.yaml").read_text(), "g.yaml")
+
+    def check_further():
+        baseline.find_baseline(project.folder, "second").check_inputs(further, committed=False)
+
+    check_further()
+    project.write("second.py", "changed")
+    check(project)  # the first pipeline does not read it
+    with pytest.raises(SweepError, match=r"\n  second\.py"):
+        check_further()
+    project.commit()
+    for name in ("code.py", "params.yaml"):
+        project.write(name, (project.folder / name).read_text() + "\n# changed\n")
+        with pytest.raises(SweepError, match=rf"\n  {name}"):
+            check_further()
+        project.commit()
 
 
 def test_experiments_are_known_by_name_and_parameters(project):

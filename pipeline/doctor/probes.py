@@ -1,0 +1,189 @@
+"""Facts about DVC and torch, from a process of its own: ``python -m pipeline.doctor.probes dvc|torch ARGUMENT``.
+
+``dvc`` works in the project's folder; its argument is ``--no-remote``, or empty. The argument of ``torch`` is the
+section ``features`` as JSON, or ``{}``. Both print JSON objects, one a line, so that the first facts are known even if
+a remote never answers or a library crashes. No credentials are printed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from sightword.text import first_line, flat
+
+RUNS = 50
+"""Number of the newest entries of the run-cache that are looked for in the remote."""
+SECONDS = 10.0
+"""Time limit of a web server."""
+
+_SECRET = re.compile(r"password|secret|token(?!_c)|passphrase|account_key|connection_string|customer_key|custom_auth")
+_USER = re.compile(r"(\w+://)[^/@\s]*@")
+_QUERY = re.compile(r"(\w+://[^\s?]*)\?\S*")
+
+
+def probe_dvc(option: str) -> None:
+    """Print facts about DVC, its cache and its remote."""
+    from dvc.exceptions import DvcException
+    from dvc.repo import Repo
+
+    try:
+        repo = Repo(".")
+    except (DvcException, OSError) as error:
+        _print(error=mask_address(first_line(error)))
+        return
+    _print(**_settings(repo))
+    if option == "--no-remote" or not repo.config["core"].get("remote"):
+        return
+    try:
+        remote = repo.cloud.get_remote()
+        _print(**_reach(remote))
+        _print(**_pushed(repo, remote))
+        _print(runs=_runs(repo, remote))
+    except Exception as error:  # noqa: BLE001 - each kind of remote has errors of its own, all reported alike
+        _print(remote_error=without_secrets(f"{type(error).__name__}: {first_line(error)}", repo.config))
+
+
+def probe_torch(section: str) -> None:
+    """Print facts about torch, torchvision and the published weights that the parameters name."""
+    features = json.loads(section)
+    _print(**_torch())
+    if features.get("source", "extract") == "extract":
+        try:
+            _print(**_torchvision(features))
+        except Exception as error:  # noqa: BLE001 - torchvision fails to load in many ways
+            _print(torchvision_error=first_line(error))
+
+
+def _print(**facts: Any) -> None:
+    print(json.dumps(facts), flush=True)
+
+
+def mask_address(text: str) -> str:
+    """Return a text whose addresses show no user, no password and no query."""
+    return _QUERY.sub(r"\1?***", _USER.sub(r"\1***@", text))
+
+
+def secrets(config: Any) -> dict[str, list[str]]:
+    """Return the credentials in DVC's configuration by the names of their settings."""
+    found = {}
+    for name, value in flat(config).items():
+        last = name.rpartition(".")[2]
+        if last == "url":
+            address = urlsplit(value)
+            if address.password or re.search(r"(sig|token|key)=", address.query):
+                found[name] = [address.password or "", address.query]
+        elif _SECRET.search(last) and not last.startswith("ask_"):
+            found[name] = [str(value)]
+    return found
+
+
+def without_secrets(text: str, config: Any) -> str:
+    """Return a text without the credentials of DVC's configuration."""
+    values = [value for many in secrets(config).values() for value in many]
+    values += [str(value) for name, value in flat(config).items() if name.endswith("access_key_id")]
+    for value in sorted(values, key=len, reverse=True):
+        text = text.replace(value, "***") if len(value) > 2 else text
+    return mask_address(text)
+
+
+def _settings(repo: Any) -> dict[str, Any]:
+    config = repo.config
+    return {
+        "cache": repo.cache.local.path,
+        "shared": config["cache"].get("shared") == "group",
+        "remotes": {name: mask_address(remote.get("url", "no address")) for name, remote in config["remote"].items()},
+        "remote": config["core"].get("remote"),
+        "committed_secrets": sorted(secrets(config.load_one("repo"))),
+    }
+
+
+def _reach(remote: Any) -> dict[str, Any]:
+    """Return whether the remote answers, and whether it is empty."""
+    fs, path = remote.fs, remote.path
+    if fs.protocol == "local":
+        folder = Path(path)
+        above = next(parent for parent in (folder, *folder.parents) if parent.exists())
+        return {
+            "reached": above.is_dir(),
+            "empty": not folder.is_dir() or not any(folder.iterdir()),
+            "writable": os.access(above, os.W_OK | os.X_OK),
+            "exists": folder.is_dir(),
+        }
+    if fs.protocol in ("http", "https"):
+        import requests
+
+        # Any status shows that the server answers.
+        return {"reached": True, "status": requests.head(path, timeout=SECONDS, allow_redirects=True).status_code}
+    try:
+        return {"reached": True, "empty": not fs.ls(path, detail=False)}
+    except FileNotFoundError:
+        if fs.protocol not in ("ssh", "sftp", "webdav", "webdavs", "hdfs"):  # the others have buckets, which must exist
+            fs.ls(path.partition("/")[0], detail=False)
+        return {"reached": True, "empty": True}
+
+
+def _pushed(repo: Any, remote: Any) -> dict[str, Any]:
+    """Return which tracked outputs are in the cache and in the remote."""
+    from dvc.exceptions import DvcException
+
+    try:
+        outs = [out for out in repo.index.outs if out.use_cache and out.hash_info]
+    except DvcException:
+        return {}  # the check of files reports a damaged dvc.yaml or dvc.lock
+    hashes = [out.hash_info.value for out in outs]
+    there = remote.fs.exists([remote.odb.oid_to_path(value) for value in hashes]) if outs else []
+    return {
+        "outs": [
+            {"path": os.path.relpath(out.fs_path, repo.root_dir),
+             "cached": repo.cache.local.exists(value), "pushed": bool(found)}
+            for out, value, found in zip(outs, hashes, there, strict=True)
+        ]
+    }  # fmt: skip
+
+
+def _runs(repo: Any, remote: Any) -> dict[str, int] | None:
+    """Return how many of the newest entries of the run-cache are in the remote; None for a web server."""
+    if remote.fs.protocol in ("http", "https"):
+        return None
+    folder = Path(repo.cache.legacy.path)
+    files = sorted((folder / "runs").glob("*/*/*"), key=lambda path: path.stat().st_mtime, reverse=True)
+    places = [remote.fs.join(remote.path, *path.relative_to(folder).parts) for path in files[:RUNS]]
+    return {"local": len(places), "pushed": sum(map(bool, remote.fs.exists(places))) if places else 0}
+
+
+def _torch() -> dict[str, Any]:
+    import torch
+
+    found: dict[str, Any] = {"torch": torch.__version__, "cuda_build": torch.version.cuda, "devices": []}
+    for number in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+        free, total = torch.cuda.mem_get_info(number)
+        found["devices"].append({"name": torch.cuda.get_device_name(number), "free": free, "total": total})
+    return found
+
+
+def _torchvision(features: dict[str, Any]) -> dict[str, Any]:
+    import torch
+
+    from sightword.features import vision
+    from sightword.features.settings import RANDOM, is_weights_file
+
+    found: dict[str, Any] = {"torchvision": vision.torchvision.__version__, "patched": bool(vision._libraries)}
+    weights = features.get("weights", RANDOM)
+    if weights != RANDOM and not is_weights_file(weights):
+        accepted = vision.models.get_model_weights(features["backbone"])
+        found["accepted"] = [entry.name for entry in accepted]
+        if weights in found["accepted"]:
+            found["url"] = accepted[weights].url
+            found["hub"] = torch.hub.get_dir()
+            found["weights_bytes"] = int(accepted[weights].meta.get("_file_size", 0) * 2**20)
+    return found
+
+
+if __name__ == "__main__":
+    {"dvc": probe_dvc, "torch": probe_torch}[sys.argv[1]](sys.argv[2])
