@@ -16,8 +16,7 @@ from sightword.errors import FeaturesError, FileFormatError, PictureError, Setup
 from sightword.features import api, compute, extractor
 from sightword.features import store as store_module
 from sightword.features.api import extract
-from sightword.features.compute import ResizedCorpus, Summary
-from sightword.features.partition import Part, parse_part
+from sightword.features.compute import Part, ResizedCorpus, Summary, parse_part
 from sightword.features.settings import FeaturesSettings
 from sightword.features.store import Store
 from sightword.features.table import read_features
@@ -299,8 +298,8 @@ def test_the_function_refuses_by_name(tmp_path, sources) -> None:
         ({"resize": 5000}, "side"),
         ({"max_pixels": 10**9}, "max_pixels"),
         ({"crop": 5}, "does not take crops of 5 pixels"),
-        ({"store": ""}, "store names no folder"),
-        ({"store": 5}, "store names no folder"),
+        ({"store": ""}, "store is ''; expected a folder, or None"),
+        ({"store": 5}, "store is 5; expected a folder, or None"),
         ({"mean": "abc"}, r"mean: Input should be a valid list"),
         ({"mean": None}, r"mean: Input should be a valid list"),
         ({"std": [0.2, 0.2, "x"]}, r"std\.2: Input should be a valid number"),
