@@ -13,7 +13,6 @@ import hashlib
 import io
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, TypeVar
 
 import h5py
@@ -21,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightword.errors import FileFormatError
-from sightword.files import Pathish
+from sightword.files import Pathish, reading, require_regular
 from sightword.text import first_line
 
 HEAD = 512
@@ -76,13 +75,13 @@ def read_hdf5(path: Pathish) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]
     """
     checksum = _checked(path)
     try:
-        with h5py.File(path, "r") as file:
+        with reading(path), h5py.File(path, "r") as file:
             values = sorted(file.attrs.items())
             attributes = {key: value.item() if isinstance(value, np.generic) else value for key, value in values}
             tables = {name: table[()] for name, table in file.items() if isinstance(table, h5py.Dataset)}
         return attributes, tables, checksum
-    except OSError as error:
-        raise FileFormatError(f"cannot be read ({error.strerror or first_line(error)})", where=path) from None
+    except FileFormatError:
+        raise
     except MemoryError:
         raise FileFormatError("does not fit in memory", where=path) from None
     # For a file of another program h5py raises RuntimeError, KeyError, TypeError and others.
@@ -92,16 +91,11 @@ def read_hdf5(path: Pathish) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]
 
 def _checked(path: Pathish) -> str:
     """Return the checksum of a file whose bytes have the checksum that the file names."""
-    if Path(path).exists() and not Path(path).is_file():
-        raise FileFormatError("is not a plain file", where=path)  # to open a pipe would wait for ever
-    try:
+    with reading(path, todo="Run the stage features first."):
+        require_regular(path)  # to open a pipe would wait for ever
         with open(path, "rb") as file:
             head = file.read(HEAD)
             found = hashlib.file_digest(file, "sha256").hexdigest()
-    except FileNotFoundError:
-        raise FileFormatError("does not exist", where=path, todo="Run the stage features first.") from None
-    except OSError as error:
-        raise FileFormatError(f"cannot be read ({error.strerror})", where=path) from None
     if head == _head(found):
         return found
     if head.startswith(_MAGIC):

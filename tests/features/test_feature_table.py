@@ -179,10 +179,7 @@ def test_files_that_are_none(tmp_path) -> None:
         read_features(path)
     for content in (b"", b"text", bytes(10_000)):
         path.write_bytes(content)
-        with pytest.raises(
-            FileFormatError,
-            match="expected a features file of this Sightword",
-        ):
+        with pytest.raises(FileFormatError, match="expected a features file of this Sightword"):
             read_features(path)
     write(path)
     whole = path.read_bytes()
@@ -195,9 +192,9 @@ def test_files_that_are_none(tmp_path) -> None:
         read_features(path)
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(FileFormatError, match="is not a plain file"):
+    with pytest.raises(FileFormatError, match="a pipe or a device, not a regular file"):
         read_features(path)
-    with pytest.raises(FileFormatError, match="is not a plain file"):
+    with pytest.raises(FileFormatError, match="Is a directory"):
         read_features(tmp_path)
 
 
