@@ -25,7 +25,7 @@ from sightword.features.table import read_features
 from sightword.files import write_table
 from sightword.images.resized import Source, write_resized
 from sightword.images.settings import ResizeSettings
-from sightword.images.shards import list_groups
+from sightword.images.shards import list_pictures
 
 PICTURES = 150
 SIDE = 128
@@ -251,7 +251,10 @@ def test_one_picture_more_is_one_picture_computed(project, sources, undisturbed,
 @pytest.mark.parametrize(("threads", "workers"), [(2, 0), (1, 1), (2, 4), (4, 4)])
 def test_threads_and_reading_processes_change_no_byte(project, undisturbed, tmp_path, threads, workers) -> None:
     one = project.copy(tmp_path / "project")
-    assert len(list_groups(one.folder / "data/resized")) // compute.GROUPS_A_WORKER >= workers  # they are wanted
+    assert (
+        len({listed.group for listed in list_pictures(one.folder / "data/resized")}) // compute.GROUPS_A_WORKER
+        >= workers
+    )  # they are wanted
     options = {"threads": threads, "workers": workers}
     assert counts(one.run(tmp_path / "store", **options)) == (PICTURES, PICTURES, 0, 0)
     assert one.bytes() == undisturbed.bytes
