@@ -64,12 +64,7 @@ class Backbone:
 
 
 class FeatureNetwork(nn.Module):
-    """A classifier without its classifying layers.
-
-    Args:
-        network: the result of :func:`cut`.
-        dimension: D.
-    """
+    """A network without its classifying layers, and the number of its features."""
 
     def __init__(self, network: nn.Module, dimension: int) -> None:
         super().__init__()
@@ -82,11 +77,7 @@ class FeatureNetwork(nn.Module):
 
 
 def find_backbone(name: str, feature_point: str = "") -> Backbone:
-    """Return a backbone by its name.
-
-    Args:
-        name: a torchvision classifier, such as ``resnet152``.
-        feature_point: empty for the default.
+    """Return a torchvision classifier by its name, such as ``resnet152``, with the default feature point if empty.
 
     Raises:
         FeaturesError: the network or its feature point is unknown; the message has near names.
@@ -110,12 +101,7 @@ def find_backbone(name: str, feature_point: str = "") -> Backbone:
 
 
 def build(backbone: Backbone, *, initialise: bool) -> nn.Module:
-    """Return the whole network, untrained.
-
-    Args:
-        backbone: the network's name and feature point.
-        initialise: draw random weights; False skips the slow draws, if weights are loaded afterwards.
-    """
+    """Return the whole network; ``initialise=False`` skips slow draws of random weights if weights are loaded later."""
     options: dict[str, bool] = {}
     if backbone.name.startswith(_NORMALISES_ITSELF):
         options = {"transform_input": True, "aux_logits": True, "init_weights": initialise}

@@ -76,8 +76,7 @@ class ResizedCorpus:
         progress: show a bar on standard error.
 
     Raises:
-        FeaturesError: there are no pictures, or pictures of another corpus.
-        WeightsError: the weights are missing, or differ from the requested weights.
+        FeaturesError: there are no pictures, or pictures of another corpus; or an error of :class:`Extraction`.
         FileFormatError: a shard is damaged.
     """
 
@@ -121,9 +120,8 @@ class ResizedCorpus:
     def store(self, part: Part) -> Summary:
         """Compute the features of a part that the store lacks, and write no file."""
         mine = [pair for pair in zip(self._keys, self._pictures, strict=True) if pair[1].sha256 in part]
-        with contextlib.closing(self._features(mine)) as features:
-            for _ in features:
-                pass
+        for _ in self._features(mine):
+            pass
         return self._summary(len(mine), 0)
 
     def _features(self, pictures: Iterable[tuple[bytes, Listed]]) -> Generator[tuple[list[bytes], Array], None, None]:

@@ -26,13 +26,7 @@ _FUSIBLE = (nn.Conv2d, nn.BatchNorm2d)
 
 
 class FusedConvolution(nn.Module):
-    """A convolution with the following addition and ReLU, as one call of oneDNN.
-
-    Args:
-        convolution: the convolution, with any batch norm folded in.
-        relu: apply a ReLU to the result.
-        dtype: the type of the weights, the input and the result.
-    """
+    """A convolution with the following addition and ReLU, as one call of oneDNN, all in one type of numbers."""
 
     def __init__(self, convolution: nn.Conv2d, *, relu: bool, dtype: torch.dtype) -> None:
         super().__init__()
@@ -91,11 +85,7 @@ class _Tracer(fx.Tracer):
     """
 
     def follow(self, network: nn.Module) -> fx.Graph:
-        """Return the graph of the network's calls.
-
-        Raises:
-            TraceError: the calls depend on the input.
-        """
+        """Return the graph of the network's calls; TraceError if the calls depend on the input."""
         self.root, self.graph, self.tensor_attrs = network, fx.Graph(tracer_cls=type(self)), {}
         images = self.create_proxy("placeholder", "images", (), {})
         notes: list[tuple[nn.Module, str, Any]] = []
@@ -132,11 +122,6 @@ def ready(network: nn.Module, *, precision: Precision, device: torch.device) -> 
     average out. (With DenseNet-169 a mostly black photograph had a cosine of 0.9989 to its float32 features, and
     0.99998 with this exception.)
 
-    Args:
-        network: a network in evaluation mode.
-        precision: ``fp32`` or ``bf16``.
-        device: the device to work on.
-
     Returns:
         The network on the device, channels last in memory. A network that cannot be traced is not folded.
     """
@@ -146,8 +131,10 @@ def ready(network: nn.Module, *, precision: Precision, device: torch.device) -> 
     if fused or precision == "fp32":  # a folded bias needs float32, which only the fused call keeps
         traced = _trace(network)
         if traced is not None:
-            traced = _fold(traced)
-            network = _fuse(traced, dtype, first) if fused else traced
+            network = _fuse(_fold(traced), dtype, first) if fused else _fold(traced)
+            network.graph.lint()
+            network.delete_all_unused_submodules()
+            network.recompile()
     if precision == "bf16":
         for name, module in list(network.named_modules()):
             if name == first and isinstance(module, nn.Conv2d):
@@ -190,7 +177,8 @@ def _fold(traced: fx.GraphModule) -> fx.GraphModule:
             traced.set_submodule(str(before.target), folded)
             node.replace_all_uses_with(before)
             traced.graph.erase_node(node)
-    return _finished(traced)
+    traced.graph.eliminate_dead_code()
+    return traced
 
 
 def _fuse(traced: fx.GraphModule, dtype: torch.dtype, first: str) -> fx.GraphModule:
@@ -214,7 +202,8 @@ def _fuse(traced: fx.GraphModule, dtype: torch.dtype, first: str) -> fx.GraphMod
                 arguments = (node.args[0],) if residual is None else (node.args[0], residual)
                 fused = traced.graph.call_module(name, arguments)
             last.replace_all_uses_with(fused)
-    return _finished(traced)
+    traced.graph.eliminate_dead_code()
+    return traced
 
 
 def _added(node: fx.Node, modules: dict[str, nn.Module]) -> tuple[fx.Node, fx.Node | None]:
@@ -244,14 +233,6 @@ def _only_user(node: fx.Node) -> fx.Node | None:
 
 def _module(node: fx.Node, modules: dict[str, nn.Module]) -> nn.Module | None:
     return modules.get(str(node.target)) if node.op == "call_module" else None
-
-
-def _finished(traced: fx.GraphModule) -> fx.GraphModule:
-    traced.graph.eliminate_dead_code()
-    traced.graph.lint()
-    traced.delete_all_unused_submodules()
-    traced.recompile()
-    return traced
 
 
 def _has_onednn() -> bool:

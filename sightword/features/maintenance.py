@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from sightword.errors import FileFormatError, StoreError
-from sightword.features import identity as identities
+from sightword.features.identity import name_of as name_of_identity
 from sightword.features.segments import SEGMENT_NAME, Array, name_of, read_segment, write_segment
 from sightword.features.store import IDENTITY, Store
-from sightword.files import read_json, read_text, require_regular
+from sightword.files import canonical_json, read_json, require_regular
 
 log = logging.getLogger(__name__)
 
@@ -73,11 +73,7 @@ class Pruned:
 
 
 def kinds(store: Store, prefix: str = "") -> list[Path]:
-    """Return the folders of a store's kinds, most recently used first; other folders are ignored.
-
-    Args:
-        store: the store.
-        prefix: the beginning of the names.
+    """Return the folders of the kinds whose names begin with ``prefix``, most recently used first.
 
     Raises:
         StoreError: the store cannot be read, or no kind has this prefix.
@@ -98,7 +94,15 @@ def kinds(store: Store, prefix: str = "") -> list[Path]:
 def survey(store: Store, prefix: str = "") -> Iterator[Kind]:
     """Read every feature of a store, compare its checksum, and yield the counts of each kind."""
     for folder in kinds(store, prefix):
-        kind = _kind(folder)
+        kind = Kind(folder, {}, used=_used(folder))
+        try:
+            identity = read_json(folder / IDENTITY)
+            if name_of_identity(canonical_json(identity)) == folder.name:
+                kind.identity = identity
+            else:
+                kind.damaged.append(f"{folder / IDENTITY}: it is not what the folder's name says")
+        except FileFormatError as error:
+            kind.damaged.append(str(error))
 
         def complain(path: Path, lost: int, why: str, damaged: list[str] = kind.damaged) -> None:
             damaged.append(f"{path}: {f'{lost} features' if lost else 'all or some features'} ({why})")
@@ -131,7 +135,7 @@ def prune(
     same time: they compute missing features again.
 
     Args:
-        store: the store.
+        store: the store of features.
         remove: remove the one kind whose name begins so.
         unused_days: remove the kinds without a read or write in these days.
         dry_run: count, and change nothing.
@@ -249,11 +253,10 @@ def _state(path: Path) -> str:
             log.warning("%s: left as it is (%s)", path, error.strerror)
         return "keep"
     complaints: list[str] = []
-    if _size(path) >= MERGED_BYTES // 2:
-        return "keep"
-    for _ in read_segment(path, None, None, lambda _path, _lost, why: complaints.append(why)):
-        pass
-    return "keep" if complaints else "small"
+    if _size(path) < MERGED_BYTES // 2:
+        list(read_segment(path, None, None, lambda _path, _lost, why: complaints.append(why)))
+        return "keep" if complaints else "small"
+    return "keep"
 
 
 def _intact(path: Path) -> bool:
@@ -273,22 +276,6 @@ def _ignore(path: Path, lost: int, why: str) -> None:
 
 def _is_leftover(path: Path) -> bool:
     return _LEFTOVER.fullmatch(path.name) is not None
-
-
-def _kind(folder: Path) -> Kind:
-    """Return a kind with its ``identity.json``, which must hash to the folder's name."""
-    path = folder / IDENTITY
-    kind = Kind(folder, {}, used=_used(folder))
-    try:
-        if path.exists() and not path.is_file():
-            kind.damaged.append(f"{path}: it is not a regular file")
-        elif identities.name_of(read_text(path).strip()) == folder.name:
-            kind.identity = read_json(path)
-        else:
-            kind.damaged.append(f"{path}: it is not what the folder's name says")
-    except FileFormatError as error:
-        kind.damaged.append(str(error))
-    return kind
 
 
 def _used(folder: Path) -> float:

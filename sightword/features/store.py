@@ -36,26 +36,16 @@ IDENTITY = "identity.json"
 
 
 class Store:
-    """A folder of features.
-
-    Args:
-        folder: the folder, which is made by the first write.
-    """
+    """A folder of features, which is made by the first write."""
 
     def __init__(self, folder: Pathish) -> None:
         self.folder = Path(folder)
         self.kinds = self.folder / "features"
 
     def read(self, identity: Identity, dimension: int, keys: Collection[bytes]) -> Iterator[tuple[list[bytes], Array]]:
-        """Yield the features that are there, each checked and yielded once; damaged features cause a warning.
+        """Yield keys and their features, float32 (n, D), as far as they are there, each checked and yielded once.
 
-        Args:
-            identity: the kind.
-            dimension: D.
-            keys: the wanted keys.
-
-        Yields:
-            Keys and their features, float32 (n, D).
+        Damaged features cause a warning.
 
         Raises:
             StoreError: the folder cannot be read.

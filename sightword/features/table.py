@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -22,8 +22,6 @@ SHA256_LENGTH = 64
 HEADERS = 1 << 14
 """The most bytes of the file besides its tables."""
 
-_TEXTS = ("backbone", "feature_point", "weights", "weights_sha256", "transform", "precision", "origin")
-_TYPES = {"schema": int, **dict.fromkeys(_TEXTS, str), "rows": int, "complete": bool}
 _TABLES = ("features", "image_id", "sha256")
 _REJECTED = "rejected"
 
@@ -46,6 +44,9 @@ class Origin:
     """``extracted``, or ``precomputed`` and the file with its sha256."""
 
 
+_TYPES = {"schema": int, **dict.fromkeys(Origin.__dataclass_fields__, str), "rows": int, "complete": bool}
+
+
 @dataclass(frozen=True)
 class FeatureTable:
     """Features with their pictures, sorted by picture id."""
@@ -65,17 +66,12 @@ class FeatureTable:
         return {image_id: row for row, image_id in enumerate(self.image_ids)}
 
     def rows(self, image_ids: Iterable[str]) -> Rows:
-        """Return the rows of pictures, int64 (n,), in the given order.
-
-        Raises:
-            FeaturesError: pictures have no features; the message has their number and the first few.
-        """
+        """Return the rows of pictures, int64 (n,), in the given order; FeaturesError if pictures have no features."""
         wanted = list(image_ids)
-        places = self._places
-        missing = sorted({image_id for image_id in wanted if image_id not in places})
+        missing = sorted(set(wanted) - self._places.keys())
         if missing:
             raise missing_features(missing, len(set(wanted)))
-        return np.fromiter((places[image_id] for image_id in wanted), np.int64, len(wanted))
+        return np.array([self._places[image_id] for image_id in wanted], np.int64)
 
 
 def missing_features(missing: Sequence[str], wanted: int, *, where: object | None = None) -> FeaturesError:
@@ -138,11 +134,7 @@ def write_features(
         _write_strings(file, "sha256", [text.encode() for text in sha256], SHA256_LENGTH, path)
         if lost:
             _write_strings(file, _REJECTED, lost, longest, path)
-        file.attrs["schema"] = SCHEMA
-        for key in _TEXTS:
-            file.attrs[key] = getattr(origin, key)
-        file.attrs["rows"] = count
-        file.attrs["complete"] = True  # last
+        file.attrs.update({"schema": SCHEMA, **asdict(origin), "rows": count, "complete": True})
 
 
 def read_features(path: Pathish) -> FeatureTable:

@@ -432,7 +432,7 @@ def test_a_pipe_that_is_alone_in_a_kind_or_describes_the_kind(store) -> None:
     (folder / "identity.json").unlink()
     with silent_pipe(folder / f"{'0' * 32}.parquet"), silent_pipe(folder / "identity.json"):
         [kind] = maintenance.survey(store)
-        assert [what.rpartition(": ")[2][:9] for what in kind.damaged] == ["it is not", "all or so"]
+        assert [what.rpartition(": ")[2][:9] for what in kind.damaged] == ["cannot be", "all or so"]
         maintenance.prune(store)
     assert not store.segments(folder)
 
