@@ -118,7 +118,7 @@ def extract(
     name = weights if isinstance(weights, str) else str(Path(weights).absolute())
     extraction = Extraction(
         settings.model_copy(update={"weights": name, "weights_sha256": weights_sha256, "inputs": "."}),
-        {"resize": resize, "interpolation": interpolation, "exif": exif},
+        {"resize": resizing.side, "interpolation": resizing.interpolation, "exif": resizing.exif},
         device=devices.choose(machine.current().device if device is None else str(device)),
         store=None if store is None else Store(Path(store).expanduser()),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -26,17 +27,12 @@ class Transform:
     crops: Crops
     crop: int
     """The side of a crop, in pixels."""
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    mean: Sequence[float]
+    std: Sequence[float]
     relu: bool
     l2: bool
 
     def __post_init__(self) -> None:
-        # A value has one spelling, since the record is part of a feature's key.
-        for name in ("mean", "std"):
-            object.__setattr__(self, name, tuple(float(value) for value in getattr(self, name)))
-        for name in ("exif", "relu", "l2"):
-            object.__setattr__(self, name, bool(getattr(self, name)))
         if self.resize < self.crop:
             raise FeaturesError(
                 f"crops of {self.crop} pixels do not fit into pictures whose smaller side is {self.resize}",
@@ -50,8 +46,8 @@ class Transform:
 
 def transform_of(settings: FeaturesSettings, resized: dict[str, Any]) -> Transform:
     """Return the transform of the section ``features`` for pictures resized with the settings ``resized``."""
-    names = ("crops", "crop", "mean", "std", "relu", "l2")
-    return Transform(**resized, **{name: getattr(settings, name) for name in names})
+    chosen = settings.model_dump(include={"crops", "crop", "mean", "std", "relu", "l2"})
+    return Transform(**resized, **chosen)
 
 
 @dataclass(frozen=True)
