@@ -145,7 +145,8 @@ def prune(
         StoreError: the store cannot be changed, or ``remove`` fits no kind or several.
     """
     pruning = _Pruning(dry_run, others)
-    oldest = float("-inf") if unused_days is None else time.time() - unused_days * DAY
+    now = time.time()
+    oldest = float("-inf") if unused_days is None else now - unused_days * DAY
     unwanted = kinds(store, remove) if remove else []
     if len(unwanted) > 1:
         names = ", ".join(path.name[:12] for path in unwanted[:5])
@@ -157,7 +158,10 @@ def prune(
             elif folder in unwanted or _used(folder) < oldest:
                 pruning.remove_kind(folder)
             else:
-                pruning.remove_leftovers(folder)
+                old = [
+                    path for path in folder.iterdir() if _is_leftover(path) and _changed(path, now) < now - LEFTOVER_AGE
+                ]
+                pruning.done.leftovers += pruning.remove(old)
                 pruning.merge(folder, store.segments(folder))
     except OSError as error:
         where = error.filename or store.folder
@@ -183,25 +187,22 @@ class _Pruning:
         except FileNotFoundError:
             return True
 
+    def remove(self, paths: Iterable[Path]) -> int:
+        """Remove the user's own files, and return their number."""
+        own = self._owned(paths)
+        for path in own:
+            self.done.bytes += _size(path)
+            if not self._dry_run:
+                path.unlink(missing_ok=True)
+        return len(own)
+
     def remove_kind(self, folder: Path) -> None:
         """Remove a kind's own files; its name stays with files of others, its folder with any file."""
         files = [path for path in folder.iterdir() if SEGMENT_NAME.fullmatch(path.name) or _is_leftover(path)]
-        own = self._owned(files)
-        if len(own) == len(files) and self._owned([folder / IDENTITY]):
-            own.append(folder / IDENTITY)
-            self.done.kinds += 1
-        self._remove(own)
+        self.done.kinds += self.remove(files) == len(files) and self.remove([folder / IDENTITY]) == 1
         if not self._dry_run:
             with contextlib.suppress(OSError):  # another file, or a writer's new segment
                 folder.rmdir()
-
-    def remove_leftovers(self, folder: Path) -> None:
-        """Remove the old temporary files of a kind."""
-        now = time.time()
-        old = [path for path in folder.iterdir() if _is_leftover(path) and now - _changed(path, now) > LEFTOVER_AGE]
-        own = self._owned(old)
-        self.done.leftovers += len(own)
-        self._remove(own)
 
     def merge(self, folder: Path, segments: Iterable[Path]) -> None:
         """Replace small and damaged segments by large ones, which are in place before the old ones go."""
@@ -225,19 +226,13 @@ class _Pruning:
                 waiting, size = {}, 0
         # A merged segment may have the name, and so the bytes, of an old one.
         self.done.bytes -= sum(_size(path) for path in written if path not in old)
-        self._remove([path for path in old if path not in written])
+        self.remove(path for path in old if path not in written)
 
     def _owned(self, paths: Iterable[Path]) -> list[Path]:
         """Return the user's own files, and count the others."""
         found = [(path, self.owns(path)) for path in paths]
         self.done.others += sum(not own for _, own in found)
         return [path for path, own in found if own]
-
-    def _remove(self, paths: Iterable[Path]) -> None:
-        for path in paths:
-            self.done.bytes += _size(path)
-            if not self._dry_run:
-                path.unlink(missing_ok=True)
 
 
 def _state(path: Path) -> str:

@@ -220,7 +220,7 @@ def test_a_byte_flipped_in_the_store_costs_one_picture(project, undisturbed, tmp
     one = project.copy(tmp_path / "project")
     said = one.run(store)
     assert counts(said) == (PICTURES, 1, PICTURES - 1, 0)
-    assert f"{path}: 1 features cannot be used and are left out" in said
+    assert f"{path}: 1 features cannot be used and are ignored" in said
     assert one.bytes() == undisturbed.bytes
 
 
@@ -297,6 +297,6 @@ def test_a_part_that_is_none(project, tmp_path, part) -> None:
     _, said = process.communicate()
     assert process.returncode == 1
     [line] = said.splitlines()
-    assert line == f"features: --part {part}: no part of anything; expected I/N with I from 1 to N, such as 3/8"
+    assert line == f"features: --part {part}: is not a part; expected I/N with I from 1 to N, such as 3/8"
     assert not (tmp_path / "store").exists()
     assert not list((one.folder / "data").glob("*features*"))
