@@ -31,10 +31,10 @@ from sightword.features import extractor
 from sightword.features.backbones import cut, find_backbone
 from sightword.features.compute import ResizedCorpus
 from sightword.features.fusion import ready
+from sightword.features.identity import transform_of
 from sightword.features.settings import FeaturesSettings
 from sightword.features.store import Store
 from sightword.features.table import read_features
-from sightword.features.transform import of_settings
 from sightword.features.utilisation import flops_a_picture, peak_flops, skeleton
 from sightword.features.weights import Weights
 from sightword.files import write_table
@@ -154,7 +154,7 @@ def main() -> None:
         one, other = (read_features(folder / f"{run}.h5").features for run in ("fp32", "bf16"))
         cosines = (one * other).sum(1) / np.linalg.norm(one, axis=1) / np.linalg.norm(other, axis=1)
         result["bf16_cosine_min"] = round(float(cosines.min()), 6)
-    transform = of_settings(settings["fp32"], RESIZED)
+    transform = transform_of(settings["fp32"], RESIZED)
     flops = flops_a_picture(skeleton(find_backbone(arguments.backbone)), transform)
     for precision in ("fp32", "bf16"):
         peak = peak_flops(precision, device)

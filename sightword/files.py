@@ -1,7 +1,7 @@
 """Files that appear whole or not at all, and the two plain formats: JSON and Parquet.
 
-Everything is written to a temporary name in the same folder, flushed, synced and
-renamed, so that a killed process or a full disk leaves the earlier file in place.
+Each file is written under a temporary name in the same folder, synced and renamed, so that a killed process or a full
+disk leaves the earlier file in place.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,9 +32,9 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of the system when nothing more can be written: no space, a quota, a limit of the file's size."""
 
 
-def sync_folder(folder: Path) -> None:
-    """Write the names in a folder to the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Write a file, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     except OSError as error:
@@ -43,11 +43,6 @@ def sync_folder(folder: Path) -> None:
             raise
     finally:
         os.close(descriptor)
-
-
-def _sync_file(path: Path) -> None:
-    with open(path, "rb+") as file:
-        os.fsync(file.fileno())
 
 
 def _open_mode(folder: bool) -> int:
@@ -59,10 +54,7 @@ def _open_mode(folder: bool) -> int:
 
 @contextlib.contextmanager
 def atomic_file(path: Pathish) -> Iterator[Path]:
-    """Yield a temporary path beside ``path``; rename it to ``path`` when the block succeeds.
-
-    Args:
-        path: the final name; its folder is created.
+    """Yield a temporary path beside ``path``, whose folder is made; rename it to ``path`` when the block succeeds.
 
     Raises:
         SetupError: ``path`` is a mount point.
@@ -79,22 +71,19 @@ def atomic_file(path: Pathish) -> Iterator[Path]:
         with _naming(temporary, final):
             yield temporary
             temporary.chmod(_open_mode(folder=False))
-            _sync_file(temporary)
+            sync(temporary)
             os.replace(temporary, final)
-            sync_folder(final.parent)
+            sync(final.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def atomic_folder(path: Pathish) -> Iterator[Path]:
-    """Yield an empty temporary folder beside ``path``; put it in the place of ``path`` on success.
+    """Yield an empty temporary folder beside ``path``, whose parent is made; on success it replaces ``path``.
 
-    A folder cannot replace a full one in a single step: the earlier one is moved
-    aside first and deleted last, and is moved back if the second rename fails.
-
-    Args:
-        path: the final name; its parent is created.
+    A folder cannot replace another in one step: the earlier folder is moved aside first and deleted last, and is moved
+    back if the second rename fails.
 
     Raises:
         SetupError: ``path`` is a mount point.
@@ -110,11 +99,9 @@ def atomic_folder(path: Pathish) -> Iterator[Path]:
             yield temporary
             temporary.chmod(_open_mode(folder=True))
             for entry in sorted(temporary.rglob("*")):
-                if entry.is_dir():
-                    sync_folder(entry)
-                elif entry.is_file() and not entry.is_symlink():
-                    _sync_file(entry)
-            sync_folder(temporary)
+                if not entry.is_symlink() and (entry.is_dir() or entry.is_file()):
+                    sync(entry)
+            sync(temporary)
             _put(temporary, final)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -123,17 +110,17 @@ def atomic_folder(path: Pathish) -> Iterator[Path]:
 def _put(temporary: Path, final: Path) -> None:
     """Rename a folder to the name of another one, which is moved aside and deleted."""
     aside = Path(tempfile.mkdtemp(dir=final.parent, prefix=f".{final.name[:40]}.", suffix=".old"))
+    earlier = aside / "folder"
     try:
-        had_one = final.is_dir()
-        if had_one:
-            os.replace(final, aside / "folder")
+        if final.is_dir():
+            os.replace(final, earlier)
         try:
             os.replace(temporary, final)
         except OSError:
-            if had_one:
-                os.replace(aside / "folder", final)
+            if earlier.is_dir():
+                os.replace(earlier, final)
             raise
-        sync_folder(final.parent)
+        sync(final.parent)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
@@ -182,30 +169,24 @@ def write_text(path: Pathish, text: str) -> None:
 
 def write_tsv(path: Pathish, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Write a table with tabs between its cells, as DVC plots read it; floats keep six digits, None is empty."""
-    lines = ["\t".join(header)]
-    lines += ["\t".join(_cell(value) for value in row) for row in rows]
-    write_text(path, "\n".join(lines) + "\n")
+
+    def cell(value: object) -> str:
+        return f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value)
+
+    write_text(path, "".join("\t".join(map(cell, row)) + "\n" for row in [header, *rows]))
 
 
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def read_text(path: Pathish, *, todo: str | None = None) -> str:
-    """Read a UTF-8 file (a byte order mark is taken off).
-
-    Raises:
-        FileFormatError: missing, unreadable, or not UTF-8 (with the offset).
-    """
+@contextlib.contextmanager
+def reading(path: Pathish, *, todo: str | None = None) -> Iterator[None]:
+    """Turn errors of the file system, while ``path`` is read, into a FileFormatError."""
     try:
-        return Path(path).read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        what = f"is not UTF-8 text (byte {error.start})"
-        raise FileFormatError(what, where=path, todo=todo or "Save it as UTF-8.") from None
+        yield
+    except FileNotFoundError:
+        raise FileFormatError("does not exist", where=path, todo=todo) from None
     except OSError as error:
-        raise _unreadable(path, error, todo) from None
+        raise FileFormatError(
+            f"cannot be read ({error.strerror or first_line(error)})", where=path, todo=todo
+        ) from None
 
 
 def require_regular(path: Pathish) -> None:
@@ -217,10 +198,19 @@ def require_regular(path: Pathish) -> None:
         raise OSError(errno.EINVAL, "it is a pipe or a device, not a regular file", os.fspath(path))
 
 
-def _unreadable(path: Pathish, error: OSError, todo: str | None) -> FileFormatError:
-    if isinstance(error, FileNotFoundError):
-        return FileFormatError("does not exist", where=path, todo=todo)
-    return FileFormatError(f"cannot be read ({error.strerror or error})", where=path, todo=todo)
+def read_text(path: Pathish, *, todo: str | None = None) -> str:
+    """Read a UTF-8 file (a byte order mark is taken off).
+
+    Raises:
+        FileFormatError: missing, unreadable, or not UTF-8 (with the offset).
+    """
+    with reading(path, todo=todo):
+        data = Path(path).read_bytes()
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        what = f"is not UTF-8 text (byte {error.start})"
+        raise FileFormatError(what, where=path, todo=todo or "Save it as UTF-8.") from None
 
 
 # In the text of valid JSON: a pair of surrogates (one character), half of one, any other escape.
@@ -234,10 +224,8 @@ def read_json(path: Pathish, *, todo: str | None = None) -> Any:
         FileFormatError: missing, not JSON, with half a character (a surrogate without its other) or a number of too
             many digits (each with line and column), or nested too deeply to be read.
     """
-    try:
+    with reading(path, todo=todo):
         require_regular(path)
-    except OSError as error:
-        raise _unreadable(path, error, todo) from None
     text = read_text(path, todo=todo)
     try:
         document = json.loads(text)
@@ -253,8 +241,8 @@ def read_json(path: Pathish, *, todo: str | None = None) -> Any:
         place = _place(path, text, re.search(rf"\d{{{limit + 1}}}", text))
         expected = f"up to {limit} digits"
         raise FileFormatError("has a number too long", where=place, expected=expected, todo=todo) from None
-    suspect = re.search(r"\\u[dD][89a-fA-F]", text)
-    half = next((found for found in _ESCAPES.finditer(text) if found["half"]), None) if suspect else None
+    escapes = _ESCAPES.finditer(text) if re.search(r"\\u[dD][89a-fA-F]", text) else ()
+    half = next((found for found in escapes if found["half"]), None)
     if half:
         raise FileFormatError(
             f"has half a character, {half[0]}",
@@ -272,17 +260,11 @@ def _place(path: Pathish, text: str, found: re.Match[str] | None) -> str:
 
 
 def sha256_file(path: Pathish) -> str:
-    """Return the sha256 of a file's bytes, in hex.
-
-    Raises:
-        FileFormatError: the file is missing or unreadable.
-    """
-    try:
+    """Return the sha256 of a file's bytes, in hex; FileFormatError if the file is missing or unreadable."""
+    with reading(path):
         require_regular(path)
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise _unreadable(path, error, None) from None
 
 
 def write_table(path: Pathish, table: pa.Table) -> None:
@@ -293,13 +275,8 @@ def write_table(path: Pathish, table: pa.Table) -> None:
         pq.write_table(table, temporary, compression="zstd", write_statistics=False)
 
 
-def read_table(path: Pathish, columns: Sequence[str] | Mapping[str, str], *, todo: str | None = None) -> pa.Table:
-    """Read some columns of a Parquet file.
-
-    Args:
-        path: the file.
-        columns: the required columns, in this order.
-        todo: advice when the file cannot be read.
+def read_table(path: Pathish, columns: Iterable[str], *, todo: str | None = None) -> pa.Table:
+    """Read the required columns of a Parquet file, in the given order; errors advise ``todo``.
 
     Raises:
         FileFormatError: missing, not Parquet, without one of the columns or with two of its name, or with text that is
@@ -310,26 +287,23 @@ def read_table(path: Pathish, columns: Sequence[str] | Mapping[str, str], *, tod
 
     names = list(columns)
     try:
-        require_regular(path)
-        with pq.ParquetFile(os.fspath(path)) as file:
-            have = file.schema_arrow.names
-            missing = [name for name in names if name not in have]
-            twice = [name for name in names if have.count(name) > 1]
-            if missing:
-                what = f"has no column {', '.join(missing)} (it has: {', '.join(have) or 'none'})"
-                raise FileFormatError(what, where=path, todo=todo)
-            if twice:
-                what = f"has two columns {', '.join(twice)}"
-                raise FileFormatError(what, where=path, expected="one of each name", todo=todo)
-            table = file.read(columns=names).select(names)
-            _check_text(path, table, todo)
-            return table
+        with reading(path, todo=todo):
+            require_regular(path)
+            with pq.ParquetFile(os.fspath(path)) as file:
+                have = file.schema_arrow.names
+                wrong = [name for name in names if have.count(name) != 1]
+                if wrong:
+                    what = f"has two columns {', '.join(wrong)}"
+                    if wrong[0] not in have:
+                        what = f"has no column {', '.join(wrong)} (it has: {', '.join(have) or 'none'})"
+                    raise FileFormatError(what, where=path, expected="one of each name", todo=todo)
+                table = file.read(columns=names).select(names)
     except pa.ArrowInvalid as error:
         raise FileFormatError(f"is not a whole Parquet file ({first_line(error)})", where=path, todo=todo) from None
     except UnicodeDecodeError:
         raise FileFormatError("has a column whose name is not UTF-8 text", where=path, todo=todo) from None
-    except OSError as error:
-        raise _unreadable(path, error, todo) from None
+    _check_text(path, table, todo)
+    return table
 
 
 def _check_text(path: Pathish, table: pa.Table, todo: str | None) -> None:

@@ -1,8 +1,7 @@
-"""Files and folders that several users share: readable and writable by a group, whatever each user's umask.
+"""Files and folders that several users share: readable and writable by a group, with any umask.
 
-A folder is shared when it has the setgid bit: that says that what is made in it is the group's. What
-is made below it here gets what its folder gives the group, as git does with
-``core.sharedRepository=group``; elsewhere the user's umask decides, as always.
+A folder is shared if it has the setgid bit. New files and folders in a shared folder get the folder's permissions for
+the group, as with git's ``core.sharedRepository=group``; elsewhere the user's umask decides.
 """
 
 from __future__ import annotations
@@ -13,82 +12,64 @@ import secrets
 import stat
 from pathlib import Path
 
-from sightword.files import sync_folder
+from sightword.files import sync
 
 INHERITED = stat.S_ISGID | stat.S_ISVTX | stat.S_IRWXG
-"""What a new folder takes over from a shared one: setgid, the sticky bit, and what the group may do."""
+"""Bits that a new folder takes from a shared one: setgid, the sticky bit, and the group's permissions."""
 OWN_AND_GROUP = stat.S_IRWXU | stat.S_IRWXG
 
 
 def is_shared(folder: Path) -> bool:
-    """Whether what is made in a folder is the group's, which its setgid bit says.
-
-    Raises:
-        OSError: the folder is not there or cannot be looked at.
-    """
+    """Return whether a folder has the setgid bit; OSError if it is missing or cannot be examined."""
     return bool(folder.stat().st_mode & stat.S_ISGID)
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, each with the bits of the shared one it lies in; nothing where it is there.
-
-    Raises:
-        OSError: what the file system says.
-    """
+    """Make a folder and its parents, each with the bits of the shared folder above; OSError of the file system."""
     if folder.is_dir():
         return
     make_folder(folder.parent)
-    wanted = folder.parent.stat().st_mode & INHERITED if is_shared(folder.parent) else 0
-    if not wanted:
+    if not is_shared(folder.parent):
         folder.mkdir(exist_ok=True)
         return
-    # Never there with fewer bits: another of the group may write into it at once.
+    # The folder appears with all bits: another user of the group may write into it at once.
     temporary = _beside(folder)
     temporary.mkdir()
     try:
-        temporary.chmod(stat.S_IMODE(temporary.stat().st_mode) | wanted)
+        temporary.chmod(stat.S_IMODE(temporary.stat().st_mode) | (folder.parent.stat().st_mode & INHERITED))
         os.replace(temporary, folder)
     except OSError:
         if not folder.is_dir():
             raise
     finally:
-        with contextlib.suppress(OSError):  # it has its name now
+        with contextlib.suppress(OSError):  # it was renamed
             temporary.rmdir()
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Write a file that is never changed again, whole or not at all, read-only; its folder is made.
+    """Write a read-only file that never changes, whole or not at all; its folder is made.
 
-    Nothing is done where it is there with these bytes. One with other bytes, which
-    somebody damaged, is replaced where that is permitted.
+    A file with the same bytes stays. A file with other bytes is damaged, and is replaced if that is permitted.
 
     Args:
-        path: whose name its content decides, so that two who write it write the same.
-        data: its bytes.
+        path: a path that depends on the content, so that two writers of the path write the same bytes.
+        data: the bytes.
 
     Raises:
-        OSError: what the file system says, such as ``PermissionError`` where a damaged one is
-            another user's, in a folder with the sticky bit; nothing is left behind.
+        OSError: of the file system, such as ``PermissionError`` for a damaged file of another user in a folder with
+            the sticky bit; nothing is left behind.
     """
     if not _holds(path, data):
         _write(path, data, 0o444)
 
 
 def write_open(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all; in a shared folder, the group may write and touch it.
-
-    Raises:
-        OSError: as in :func:`write_new`.
-    """
+    """Write a file, whole or not at all; in a shared folder the group may write it. OSError as in :func:`write_new`."""
     _write(path, data, 0o666)
 
 
 def check_writable(folder: Path, data: bytes) -> None:
-    """Write a file and take it away again, to find out before long work that it will be possible.
-
-    Raises:
-        OSError: what the file system says.
-    """
+    """Write and remove a file, to find an error before long work; OSError of the file system."""
     temporary = _beside(folder / "probe")
     try:
         with open(temporary, "xb") as file:
@@ -110,9 +91,9 @@ def _write(path: Path, data: bytes, mode: int) -> None:
         if wanted != bits:
             temporary.chmod(wanted)
         os.replace(temporary, path)
-        sync_folder(path.parent)
+        sync(path.parent)
     except PermissionError:
-        if not _holds(path, data):  # another user wrote the same meanwhile, where nobody replaces what is theirs
+        if not _holds(path, data):  # another user may have written the same bytes meanwhile
             raise
     finally:
         temporary.unlink(missing_ok=True)
@@ -123,7 +104,7 @@ def _beside(path: Path) -> Path:
 
 
 def _holds(path: Path, data: bytes) -> bool:
-    """Whether a file has these bytes; not where it cannot be read."""
+    """Return whether a file can be read and has these bytes."""
     try:
         return path.stat().st_size == len(data) and path.read_bytes() == data
     except OSError:

@@ -43,10 +43,7 @@ class UnreachableError(DownloadError):
 
 
 class _CutError(Exception):
-    """The transfer ended early and may be tried again, after ``wait`` seconds if the server asks for them.
-
-    The failure counts as ``weight`` attempts.
-    """
+    """The transfer ended early, and may be tried again after ``wait`` seconds; it counts as ``weight`` attempts."""
 
     def __init__(self, why: str, wait: float | None = None, weight: int = 1) -> None:
         super().__init__(why)
@@ -97,12 +94,7 @@ class Resuming:
         self._notes.unlink(missing_ok=True)
 
     def fill(self, url: str) -> None:
-        """Download the whole file to ``part``.
-
-        Raises:
-            UnreachableError: this address does not give the file.
-            DownloadError: there is no room for the file.
-        """
+        """Download the whole file to ``part``; UnreachableError without the file, DownloadError without room for it."""
         local = local_path(url)
         if local is not None:
             self._copy(local)
@@ -124,13 +116,18 @@ class Resuming:
                 time.sleep(min(wait, LONGEST_WAIT))
 
     def _attempt(self, url: str) -> None:
-        have, headers = self._begin(url)
+        headers = {"Accept-Encoding": "identity", "User-Agent": f"sightword/{__version__}"}
+        have, noted = self._have(), self._noted(url)
+        if not (noted or self.checked):
+            have = 0
+        if have:
+            headers |= {"Range": f"bytes={have}-"} | ({"If-Range": noted} if noted else {})
         try:
             timeout = (min(20.0, self.patience.timeout), self.patience.timeout)
             response = requests.get(url, stream=True, headers=headers, timeout=timeout)
+        except requests.exceptions.SSLError as error:
+            raise UnreachableError(f"the secure connection fails ({reason(error)})", where=url) from None
         except (requests.ConnectionError, requests.Timeout) as error:
-            if isinstance(error, requests.exceptions.SSLError):
-                raise UnreachableError(f"the secure connection fails ({reason(error)})", where=url) from None
             raise _CutError(f"no connection ({reason(error)})", weight=2) from None
         except (requests.RequestException, ValueError) as error:  # ValueError: urllib3 of some addresses
             raise UnreachableError(reason(error), where=url) from None
@@ -150,24 +147,13 @@ class Resuming:
                 raise UnreachableError(f"the file there has more than {total} bytes", where=url)
             raise _CutError(f"the connection was cut after {have} of {total} bytes")
 
-    def _begin(self, url: str) -> tuple[int, dict[str, str]]:
-        """Return the number of received bytes, and the headers that ask for the rest."""
-        headers = {"Accept-Encoding": "identity", "User-Agent": f"sightword/{__version__}"}
-        have, noted = self._have(), self._noted(url)
-        if not have or not (noted or self.checked):
-            return 0, headers
-        headers["Range"] = f"bytes={have}-"
-        if noted:
-            headers["If-Range"] = noted
-        return have, headers
-
     def _agree(self, url: str, response: requests.Response, have: int) -> tuple[int, int | None]:
         """Return the first byte of the answer and the size of the file; equal numbers mean that all bytes are here."""
         status, headers = response.status_code, response.headers
         span = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)", headers.get("Content-Range", ""))
         total = int(span.group(2)) if span and span.group(2) != "*" else None
+        known = self._read_notes().get("total") if have else None
         if status == 416 and have:
-            known = self._read_notes().get("total")
             if total != have or (known and total != known) or not self._same(url, headers, absent=True):
                 self.discard()
                 raise _CutError("the received part does not fit the file; starting over")
@@ -184,7 +170,7 @@ class Resuming:
         elif headers.get("Content-Type", "").startswith("text/html"):
             raise UnreachableError("there is a web page instead of the file", where=url)
         elif status == 206:
-            known = self.size or (self._read_notes().get("total") if have else None)
+            known = self.size or known
             fits = have and span is not None and span.group(1) == str(have) and (not known or total in (None, known))
             # Some servers and proxies ignore If-Range: the rest may belong to another file.
             if not fits or not self._same(url, headers, absent=self.checked):
@@ -215,11 +201,9 @@ class Resuming:
 
     def _copy(self, source: Path) -> None:
         """Copy a file of this machine, such as one of a mirror on a shared disk."""
-        try:
+        with _source(source):
             require_regular(source)
             total = source.stat().st_size
-        except OSError as error:
-            raise UnreachableError(f"cannot be read ({error.strerror or error})", where=source) from None
         if self.size is not None and total != self.size:
             raise UnreachableError(f"has {total} bytes, not {self.size}", where=source)
         self.part.unlink(missing_ok=True)
@@ -250,12 +234,12 @@ class Resuming:
 
 
 def retrieve(url: str, path: Path, *, begins: str = "", progress: bool = False) -> None:
-    """Download a file to its place, which other processes see only when the file is whole.
+    """Download a file to its place, where other processes see only the whole file.
 
     Args:
         url: the address.
         path: the place.
-        begins: the first hexadecimal digits of its sha256; empty: not checked.
+        begins: the first hexadecimal digits of the sha256; empty: not compared.
         progress: draw a bar on standard error.
 
     Raises:
@@ -286,17 +270,13 @@ def writing(path: Path) -> Iterator[None]:
     except requests.RequestException:
         raise  # an OSError of the network, with a message of its own
     except OSError as error:
-        if error.errno in FULL:
-            raise DownloadError("the disk is full", where=path, todo=MAKE_ROOM) from None
-        raise DownloadError(f"cannot be written ({error.strerror or error})", where=path) from None
+        full = error.errno in FULL
+        what = "the disk is full" if full else f"cannot be written ({error.strerror or error})"
+        raise DownloadError(what, where=path, todo=MAKE_ROOM if full else None) from None
 
 
 def need_room(folder: Path, count: int | None) -> None:
-    """Check that a disk has room for ``count`` more bytes.
-
-    Raises:
-        DownloadError: it has not.
-    """
+    """Raise DownloadError if a disk lacks room for ``count`` more bytes."""
     free = shutil.disk_usage(folder).free
     if count is not None and count > free:
         what = f"{count:,} bytes are to come, and the disk has room for {free:,}"
@@ -304,10 +284,8 @@ def need_room(folder: Path, count: int | None) -> None:
 
 
 def local_path(address: str) -> Path | None:
-    """Return the path of an address ``file:///mirror/a.zip`` or ``/mirror/a.zip``; None for other addresses.
-
-    Raises:
-        UnreachableError: the text is not an address.
+    """Return the path of ``file:///mirror/a.zip`` or ``/mirror/a.zip``, None for other addresses; UnreachableError for
+    a text that is not an address.
     """
     try:
         parts = urllib.parse.urlsplit(address)
@@ -318,16 +296,22 @@ def local_path(address: str) -> Path | None:
     return None if "://" in address else Path(address)
 
 
-def _read(source: Path) -> Iterable[bytes]:
+@contextlib.contextmanager
+def _source(path: Path) -> Iterator[None]:
+    """Turn an error of the file system, while ``path`` is read, into an UnreachableError."""
     try:
-        with open(source, "rb") as file:
-            while chunk := file.read(LOCAL_CHUNK):
-                yield chunk
+        yield
     except OSError as error:
-        raise UnreachableError(f"cannot be read ({error.strerror or error})", where=source) from None
+        raise UnreachableError(f"cannot be read ({error.strerror or error})", where=path) from None
 
 
-def _received(response: requests.Response) -> Iterable[bytes]:
+def _read(source: Path) -> Iterator[bytes]:
+    with _source(source), open(source, "rb") as file:
+        while chunk := file.read(LOCAL_CHUNK):
+            yield chunk
+
+
+def _received(response: requests.Response) -> Iterator[bytes]:
     try:
         yield from response.iter_content(CHUNK)
     except requests.RequestException as error:

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from sightword.features.settings import FeaturesSettings
 
 if TYPE_CHECKING:
-    from sightword.features.compute import ResizedCorpus
+    from sightword.features.compute import Part, ResizedCorpus
     from sightword.features.extraction import Speed
-    from sightword.features.partition import Part
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +34,7 @@ OPTIONS = {
 
 def work(settings: FeaturesSettings, part: str | None = None) -> dict[str, str] | None:
     """Compute each picture's features, or convert precomputed ones, to HDF5."""
-    from sightword.features.partition import parse_part
+    from sightword.features.compute import parse_part
     from sightword.files import atomic_folder, read_table
 
     mine = None if part is None else parse_part(part)

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_type_hints
 
 from sightword.errors import CaptionsError
-
-_ACCEPTED = {
-    "unicode": ("none", "NFC", "NFKC"),
-    "case": ("keep", "lower"),
-    "whitespace": ("keep", "collapse"),
-    "full_stop": ("as_is", "add"),
-}
 
 
 @dataclass(frozen=True)
@@ -43,19 +36,15 @@ class Normalisation:
 
     @classmethod
     def from_json(cls, value: Any, *, where: object) -> Normalisation:
-        """Read the result of :meth:`to_json`.
-
-        Raises:
-            CaptionsError: a choice is missing or unknown, or has an unknown value.
-        """
-        keys = ", ".join(_ACCEPTED)
+        """Read the result of :meth:`to_json`; CaptionsError for missing or unknown choices or values."""
         if not isinstance(value, dict) or set(value) != set(_ACCEPTED):
-            raise CaptionsError(
-                "normalise has missing or unknown keys", where=where, expected=f"an object with the keys {keys}"
-            )
+            expected = f"an object with the keys {', '.join(_ACCEPTED)}"
+            raise CaptionsError("normalise has missing or unknown keys", where=where, expected=expected)
         for key, accepted in _ACCEPTED.items():
             if value[key] not in accepted:
-                raise CaptionsError(
-                    f"normalise.{key} = {value[key]!r}", where=where, expected=f"one of {', '.join(accepted)}"
-                )
+                expected = f"one of {', '.join(accepted)}"
+                raise CaptionsError(f"normalise.{key} = {value[key]!r}", where=where, expected=expected)
         return cls(**value)
+
+
+_ACCEPTED = {key: get_args(choices) for key, choices in get_type_hints(Normalisation).items()}

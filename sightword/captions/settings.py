@@ -15,19 +15,14 @@ class CaptionsSettings(Settings):
     unit: Literal["character", "word"] = "character"
     """What a token is: a character, or a word (order-embeddings and VSE++), which is a run of letters, digits and
     underscores, or any other sign by itself, after normalisation."""
-
     unicode: Literal["none", "NFC", "NFKC"] = "none"
     """Unicode normalisation: none, or one of Unicode's own forms."""
-
     case: Literal["keep", "lower"] = "keep"
     """Keep capital letters, or write all in lower case."""
-
     whitespace: Literal["keep", "collapse"] = "keep"
     """Keep white space as it is, or make each run of it one space and take it off the ends."""
-
     full_stop: Literal["as_is", "add"] = "as_is"
     """Keep the caption's end (the paper), or add `` .`` if the last character is not a full stop (the
     paper's released code)."""
-
     min_count: int = Field(1, ge=1)
     """Tokens that are rarer than this in the training captions become 'unknown'; 1 keeps all."""

@@ -47,9 +47,8 @@ class CaptionTable:
             raise CaptionsError(f"no split is called {name!r}", expected=", ".join(SPLITS))
         rows = [row for row, split in enumerate(self.splits) if split == name]
         if not rows:
-            raise CaptionsError(
-                f"the split {name!r} has no captions", todo="See the summary in the log of the stage corpus."
-            )
+            todo = "See the summary in the log of the stage corpus."
+            raise CaptionsError(f"the split {name!r} has no captions", todo=todo)
         return self.rows(rows)
 
     def rows(self, rows: Sequence[int]) -> CaptionTable:
@@ -109,36 +108,30 @@ def check_vocabulary(table: CaptionTable, vocabulary: Vocabulary, *, where: obje
     Raises:
         CaptionsError: a caption does not fit; the message names the caption and ``where``.
     """
-    todo = f"It belongs to another vocabulary or corpus. {_TODO}"
     largest = max((int(ids.max()) for ids in table.ids), default=0)
+    wrong, what, expected = None, "has ids that differ from the vocabulary's", None
     if largest >= len(vocabulary):
-        row = next(row for row, ids in enumerate(table.ids) if ids.max() == largest)
-        raise CaptionsError(
-            f"{table.image_ids[row]}#{table.captions[row]} has the id {largest}, which the vocabulary lacks",
-            where=where,
-            expected=f"ids below {len(vocabulary)}",
-            todo=todo,
-        )
-    for row in range(0, len(table), max(1, len(table) // _LOOKED_AT)):
-        if vocabulary.encode(table.texts[row]) != table.ids[row].tolist():
-            raise CaptionsError(
-                f"the ids of {table.image_ids[row]}#{table.captions[row]} differ from the vocabulary's",
-                where=where,
-                todo=todo,
-            )
+        wrong = next(row for row, ids in enumerate(table.ids) if ids.max() == largest)
+        what, expected = f"has the id {largest}, which the vocabulary lacks", f"ids below {len(vocabulary)}"
+    else:
+        looked_at = range(0, len(table), max(1, len(table) // _LOOKED_AT))
+        fits = (vocabulary.encode(table.texts[row]) == table.ids[row].tolist() for row in looked_at)
+        wrong = next((row for row, fit in zip(looked_at, fits, strict=True) if not fit), None)
+    if wrong is not None:
+        caption = f"{table.image_ids[wrong]}#{table.captions[wrong]}"
+        todo = f"It belongs to another vocabulary or corpus. {_TODO}"
+        raise CaptionsError(f"{caption} {what}", where=where, expected=expected, todo=todo)
 
 
 def _read(path: Pathish, schema: pa.Schema) -> pa.Table:
     table = read_table(path, schema.names, todo=_TODO)
     for column in schema:
-        # Only the type of a list's values counts, not Parquet's name of the inner field.
-        have = table.schema.field(column.name).type
-        same = have.value_type == column.type.value_type if pa.types.is_list(have) else have == column.type
-        if pa.types.is_list(have) != pa.types.is_list(column.type) or not same:
-            raise CaptionsError(
-                f"the column {column.name} is {have}", where=path, expected=str(column.type), todo=_TODO
-            )
-        if table.column(column.name).null_count:
+        found = table.column(column.name)
+        # Types with other names of the inner field of a list, as Parquet writes them, are equal for Arrow.
+        if found.type != column.type:
+            what = f"the column {column.name} is {found.type}"
+            raise CaptionsError(what, where=path, expected=str(column.type), todo=_TODO)
+        if found.null_count:
             raise CaptionsError(f"the column {column.name} has empty cells", where=path, todo=_TODO)
     if table.num_rows == 0:
         raise CaptionsError("holds no captions", where=path, todo=_TODO)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Literal, get_args
 
 Unit = Literal["character", "word"]
-UNITS: tuple[Unit, ...] = ("character", "word")
+UNITS: tuple[Unit, ...] = get_args(Unit)
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 

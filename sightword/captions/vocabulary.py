@@ -60,10 +60,9 @@ class Vocabulary:
             counts.update(split(normalise(text), unit))
         tokens = tuple(sorted(token for token, count in counts.items() if count >= min_count))
         if not tokens:
-            raise CaptionsError(
-                f"no {unit} occurs {min_count} times or more in the training captions",
-                todo="Check that the corpus has a training split, or lower captions.min_count.",
-            )
+            todo = "Check that the corpus has a training split, or lower captions.min_count."
+            what = f"no {unit} occurs {min_count} times or more in the training captions"
+            raise CaptionsError(what, todo=todo)
         return cls(tokens, normalise, unit)
 
     def __len__(self) -> int:
@@ -85,12 +84,12 @@ class Vocabulary:
         Raises:
             CaptionsError: an id is not in this vocabulary.
         """
-        return join([self._token(int(number)) for number in ids if number != PAD], self.unit)
-
-    def _token(self, number: int) -> str:
-        if not 0 <= number < len(self):
-            raise CaptionsError(f"the id {number} is not in this vocabulary", expected=f"0 to {len(self) - 1}")
-        return "\N{REPLACEMENT CHARACTER}" if number == UNKNOWN else self.tokens[number - _FIRST]
+        names = ["", "\N{REPLACEMENT CHARACTER}", *self.tokens]
+        numbers = [int(number) for number in ids]
+        for number in numbers:
+            if not 0 <= number < len(self):
+                raise CaptionsError(f"the id {number} is not in this vocabulary", expected=f"0 to {len(self) - 1}")
+        return join([names[number] for number in numbers if number != PAD], self.unit)
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of ``vocabulary.json``."""
@@ -112,12 +111,12 @@ class Vocabulary:
         """
         if not isinstance(value, dict):
             raise CaptionsError("is not a JSON object", where=where, todo=_TODO)
-        for key, expected in (("schema", SCHEMA), ("pad", PAD), ("unknown", UNKNOWN)):
-            if value.get(key) != expected or isinstance(value.get(key), bool):
-                raise CaptionsError(f"{key} = {value.get(key)!r}", where=where, expected=repr(expected), todo=_TODO)
-        unit, tokens = value.get("unit"), value.get("tokens")
-        if unit not in UNITS:
-            raise CaptionsError(f"unit = {unit!r}", where=where, expected=" or ".join(map(repr, UNITS)), todo=_TODO)
+        unit: Any = value.get("unit")
+        tokens = value.get("tokens")
+        for key, accepted in (("schema", (SCHEMA,)), ("pad", (PAD,)), ("unknown", (UNKNOWN,)), ("unit", UNITS)):
+            if value.get(key) not in accepted or isinstance(value.get(key), bool):
+                expected = " or ".join(map(repr, accepted))
+                raise CaptionsError(f"{key} = {value.get(key)!r}", where=where, expected=expected, todo=_TODO)
         if not isinstance(tokens, list) or not all(is_token(token, unit) for token in tokens):
             raise CaptionsError(f"tokens is not a list of single {unit}s", where=where, todo=_TODO)
         if not tokens or tokens != sorted(set(tokens)):

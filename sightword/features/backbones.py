@@ -33,47 +33,38 @@ _FEATURE_POINTS = {
     "vit": {"token": "heads.head"},
     "wide_resnet": {"avgpool": "fc"},
 }
-"""By the start of a backbone's name: its feature points, the first being the default,
-each with the module whose input the feature is. fc6 and fc7 are taken after their ReLU,
-DenseNet's after the last ReLU and pooling, MobileNet v3's fc1 after its Hardswish."""
+"""The feature points by the start of a backbone's name, the default first, each with the module whose input is the
+feature. fc6 and fc7 come after their ReLU, DenseNet's after the last ReLU and pooling, MobileNet v3's fc1 after its
+Hardswish."""
 
 _NORMALISES_ITSELF = ("googlenet", "inception")
-"""Their published weights expect other means than ImageNet's; torchvision converts inside."""
+"""Networks whose published weights expect other means than ImageNet's; torchvision converts within the network."""
 
 _AUXILIARY = ("aux1.", "aux2.", "AuxLogits.")
-"""Classifiers of GoogLeNet and Inception that only training uses."""
+"""Classifiers of GoogLeNet and Inception that are used in training only."""
 
 
 @dataclass(frozen=True)
 class Backbone:
-    """A torchvision classifier and the place its feature is taken."""
+    """A torchvision classifier and its feature point."""
 
     name: str
     feature_point: str
     head: str
-    """The module whose input the feature is, by its place in the whole network."""
+    """The module whose input is the feature, by its place in the whole network."""
 
     def classifier_key(self, key: str) -> bool:
-        """Whether a key of a state dict belongs to the classifier, which features do not need."""
-        if key.startswith(_AUXILIARY):
-            return True
+        """Return whether a key of a state dict belongs to the classifier, which features do not need."""
         parent, _, child = self.head.rpartition(".")
         prefix = f"{parent}." if parent else ""
-        if not key.startswith(prefix):
-            return False
+        if key.startswith(_AUXILIARY) or not key.startswith(prefix):
+            return key.startswith(_AUXILIARY)
         first = key.removeprefix(prefix).partition(".")[0]
-        if child.isdigit():
-            return first.isdigit() and int(first) >= int(child)
-        return first == child
+        return int(first) >= int(child) if child.isdigit() and first.isdigit() else first == child
 
 
 class FeatureNetwork(nn.Module):
-    """Crops in, features out: what enters the classifier.
-
-    Args:
-        network: the classifier, already cut off by :func:`cut`.
-        dimension: D.
-    """
+    """A network without its classifying layers, and the number of its features."""
 
     def __init__(self, network: nn.Module, dimension: int) -> None:
         super().__init__()
@@ -81,80 +72,60 @@ class FeatureNetwork(nn.Module):
         self.dimension = dimension
 
     def forward(self, crops: torch.Tensor) -> torch.Tensor:
-        """Features (B, D) of normalised crops (B, 3, height, width)."""
+        """Return the features (B, D) of normalised crops (B, 3, height, width)."""
         return cast("torch.Tensor", self.network(crops))
 
 
 def find_backbone(name: str, feature_point: str = "") -> Backbone:
-    """The backbone of that name.
-
-    Args:
-        name: a torchvision classifier, such as ``resnet152``.
-        feature_point: empty for what enters the classifier.
+    """Return a torchvision classifier by its name, such as ``resnet152``, with the default feature point if empty.
 
     Raises:
-        FeaturesError: no such network, or no such point in it; near names are told.
+        FeaturesError: the network or its feature point is unknown; the message has near names.
     """
     names = vision.classifiers()
+    where = f"backbone {name!r}"
     if name not in names:
         near = difflib.get_close_matches(name, names, n=4, cutoff=0.5)
-        raise FeaturesError(
-            "torchvision has no classifier of this name",
-            where=f"backbone {name!r}",
-            expected=f"one such as {', '.join(near or ['resnet152', 'densenet169', 'vgg19', 'inception_v3'])}",
-        )
+        expected = f"one such as {', '.join(near or ['resnet152', 'densenet169', 'vgg19', 'inception_v3'])}"
+        raise FeaturesError("torchvision has no classifier of this name", where=where, expected=expected)
     family = max((family for family in _FEATURE_POINTS if name.startswith(family)), key=len, default=None)
     if family is None:
-        raise FeaturesError(
-            "it is not known where its features are",
-            where=f"backbone {name!r}",
-            expected=f"one of the families {', '.join(_FEATURE_POINTS)}",
-        )
+        expected = f"one of the families {', '.join(_FEATURE_POINTS)}"
+        raise FeaturesError("its feature points are not known", where=where, expected=expected)
     points = _FEATURE_POINTS[family]
     point = feature_point or next(iter(points))
     if point not in points:
-        raise FeaturesError(
-            f"{name} has no feature point of this name", where=f"feature_point {point!r}", expected=" or ".join(points)
-        )
+        what = f"{name} has no feature point of this name"
+        raise FeaturesError(what, where=f"feature_point {point!r}", expected=" or ".join(points))
     return Backbone(name, point, points[point])
 
 
 def build(backbone: Backbone, *, initialise: bool) -> nn.Module:
-    """The whole network, not trained.
-
-    Args:
-        backbone: from :func:`find_backbone`.
-        initialise: draw random weights with care, where the network offers to skip
-            it; False when weights are loaded anyway.
-    """
-    builder = vision.models.get_model_builder(backbone.name)
+    """Return the whole network; ``initialise=False`` skips slow draws of random weights if weights are loaded later."""
     options: dict[str, bool] = {}
     if backbone.name.startswith(_NORMALISES_ITSELF):
         options = {"transform_input": True, "aux_logits": True, "init_weights": initialise}
     elif not initialise and backbone.name.startswith("vgg"):
         options = {"init_weights": False}
-    network: nn.Module = builder(weights=None, progress=False, **options)
+    network: nn.Module = vision.models.get_model(backbone.name, weights=None, progress=False, **options)
     return network.eval()
 
 
 def cut(network: nn.Module, backbone: Backbone) -> FeatureNetwork:
-    """Cut the network off where its feature is taken; the network given is changed."""
+    """Cut a network off at its feature point; the given network is changed."""
     parent_name, _, child = backbone.head.rpartition(".")
     parent = network.get_submodule(parent_name)
     dimension = _entering(network.get_submodule(backbone.head))
-    if backbone.name.startswith("squeezenet"):
-        # Its classifier is a convolution before the pooling: pool what enters it.
+    names = map(str, range(int(child), len(list(parent.children())))) if child.isdigit() else [child]
+    for name in names:
+        setattr(parent, name, nn.Identity())
+    if backbone.name.startswith("squeezenet"):  # its classifier is a convolution before the pooling
         setattr(parent, child, nn.AdaptiveAvgPool2d(1))
-    elif child.isdigit():
-        for later in range(int(child), len(list(parent.children()))):
-            setattr(parent, str(later), nn.Identity())
-    else:
-        setattr(parent, child, nn.Identity())
     return FeatureNetwork(network, dimension).eval()
 
 
 def _entering(head: nn.Module) -> int:
-    """The number of features that enter a classifier."""
+    """Return the number of features that enter a classifier."""
     for module in head.modules():
         if isinstance(module, nn.Linear):
             return module.in_features
@@ -162,4 +133,4 @@ def _entering(head: nn.Module) -> int:
             return module.in_channels
         if isinstance(module, nn.LayerNorm):
             return int(module.normalized_shape[0])
-    raise AssertionError(f"{type(head).__name__} is no classifier")
+    raise AssertionError(f"{type(head).__name__} is not a classifier")

@@ -1,43 +1,58 @@
-"""The stage's work: features of a folder of resized pictures, whole into ``features.h5`` or a part into the store."""
+"""The stage's work: features of a folder of resized pictures, all in ``features.h5`` or a part in the store."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 from sightword.errors import FeaturesError
-from sightword.features.backbones import find_backbone
-from sightword.features.extraction import Extraction, Read, Speed, rows_of
-from sightword.features.partition import Part
+from sightword.features.extraction import Extraction, Speed, rows_of
 from sightword.features.settings import FeaturesSettings
 from sightword.features.store import Store
 from sightword.features.table import Array, Rows, write_features
-from sightword.features.transform import of_settings
-from sightword.features.weights import Weights
 from sightword.files import Pathish
-from sightword.images.decode import Reject
 from sightword.images.encoding import Pixels
 from sightword.images.resized import read_rejects
 from sightword.images.shards import Group, Listed, Selection, list_pictures, read_arrays, read_transform
 from sightword.images.workers import ordered_map
+from sightword.text import and_more
 
 GROUPS_A_WORKER = 8
-"""Row groups that make the start of another reading process worth its time."""
+"""Row groups that are worth the start of another reading process."""
 
-_AGAIN = "Run the stages corpus and resize again."
+
+@dataclass(frozen=True)
+class Part:
+    """Part ``index`` (from 1) of ``count``; the bytes of a picture alone decide its part."""
+
+    index: int
+    count: int
+
+    def __contains__(self, sha256: str) -> bool:
+        return int(sha256[:16], 16) % self.count == self.index - 1
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
+
+
+def parse_part(text: str) -> Part:
+    """Return the part of a text such as ``3/8``; any other text raises FeaturesError."""
+    index, _, count = text.partition("/")
+    if index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count):
+        return Part(int(index), int(count))
+    raise FeaturesError("is not a part", where=f"--part {text}", expected="I/N with I from 1 to N, such as 3/8")
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What was done."""
+    """The result of a run."""
 
     pictures: int
-    """Of the corpus, or of the part of it."""
+    """Pictures of the corpus, or of a part."""
     computed: int
     rejected: int
     speed: Speed
@@ -49,20 +64,19 @@ class Summary:
 
 
 class ResizedCorpus:
-    """A folder of resized pictures whose features are wanted.
+    """A folder of resized pictures to compute features of.
 
     Args:
         image_ids: the pictures of the corpus.
-        resized: the folder that the stage resize wrote.
+        resized: the output folder of the stage resize.
         settings: the section ``features``, with source ``extract``.
-        store: where features are remembered.
-        device: where the network works.
-        workers: processes that decode the shards, at most; 0 for none beside this one.
+        store: the store of features.
+        device: the device of the network.
+        workers: the most processes that decode the shards; 0 decodes in this process.
         progress: show a bar on standard error.
 
     Raises:
-        FeaturesError: no pictures, or not those of the corpus.
-        WeightsError: the weights are missing or not those asked for.
+        FeaturesError: there are no pictures, or pictures of another corpus; or an error of :class:`Extraction`.
         FileFormatError: a shard is damaged.
     """
 
@@ -77,19 +91,10 @@ class ResizedCorpus:
         workers: int = 0,
         progress: bool = False,
     ) -> None:
-        self._pictures, self._rejects = list_pictures(resized), read_rejects(resized)
-        _check_ids(image_ids, self._pictures, self._rejects, resized)
-        weights = Weights(
-            find_backbone(settings.backbone, settings.feature_point),
-            settings.weights,
-            sha256=settings.weights_sha256,
-            seed=settings.weights_seed,
-            folder=settings.inputs,
-        )
-        transform = of_settings(settings, read_transform(resized))
-        self._extraction = Extraction(
-            weights, transform, precision=settings.precision, device=device, store=store, measure=True
-        )
+        self._pictures, self._rejects = list_pictures(resized), [reject.image_id for reject in read_rejects(resized)]
+        _check_ids(set(image_ids), {picture.image_id for picture in self._pictures}, self._rejects, resized)
+        self._extraction = Extraction(settings, read_transform(resized), device=device, store=store, measure=True)
+        self._keys = [self._extraction.identity.key(picture.sha256) for picture in self._pictures]
         self._workers, self._progress = workers, progress
 
     @property
@@ -98,10 +103,9 @@ class ResizedCorpus:
         return self._extraction.identity.name
 
     def write(self, path: Pathish) -> Summary:
-        """Write ``features.h5``, whole or not at all; what is not in the store is computed."""
-        keys = [self._extraction.identity.key(picture.sha256) for picture in self._pictures]
-        rows = rows_of(keys)
-        with self._features(self._pictures, keys) as features:
+        """Write ``features.h5``, whole or not at all, and compute the features that the store lacks."""
+        rows = rows_of(self._keys)
+        with contextlib.closing(self._features(zip(self._keys, self._pictures, strict=True))) as features:
             write_features(
                 path,
                 [picture.image_id for picture in self._pictures],
@@ -109,74 +113,53 @@ class ResizedCorpus:
                 self._extraction.dimension,
                 (_spread(rows, found, values) for found, values in features),
                 self._extraction.origin,
-                [reject.image_id for reject in self._rejects],
+                self._rejects,
             )
         return self._summary(len(self._pictures) + len(self._rejects), len(self._rejects))
 
     def store(self, part: Part) -> Summary:
-        """Compute what the store lacks of a part's features, and write them nowhere else."""
-        mine = [picture for picture in self._pictures if picture.sha256 in part]
-        with self._features(mine, [self._extraction.identity.key(picture.sha256) for picture in mine]) as features:
-            for _ in features:
-                pass
+        """Compute the features of a part that the store lacks, and write no file."""
+        mine = [pair for pair in zip(self._keys, self._pictures, strict=True) if pair[1].sha256 in part]
+        for _ in self._features(mine):
+            pass
         return self._summary(len(mine), 0)
 
-    @contextlib.contextmanager
-    def _features(
-        self, pictures: Sequence[Listed], keys: Sequence[bytes]
-    ) -> Iterator[Iterator[tuple[list[bytes], Array]]]:
-        first = dict(zip(reversed(keys), reversed(pictures), strict=True))  # of copies, one is enough
-        with (
-            tqdm(total=len(first), desc="features", unit="picture", disable=None if self._progress else True) as bar,
-            contextlib.closing(self._extraction.run(first, self._reader(first), bar.update)) as features,
-        ):
-            yield features
+    def _features(self, pictures: Iterable[tuple[bytes, Listed]]) -> Generator[tuple[list[bytes], Array], None, None]:
+        """Yield the features of pictures with their keys, as :meth:`Extraction.run` does."""
+        listed = dict(pictures)  # one of several copies
 
-    def _reader(self, pictures: dict[bytes, Listed]) -> Read:
-        def read(keys: Collection[bytes]) -> Iterator[tuple[bytes, Pixels]]:
+        def read(missing: Collection[bytes]) -> Iterator[tuple[bytes, Pixels]]:
             groups: dict[Group, dict[str, bytes]] = {}
-            for key in keys:
-                groups.setdefault(pictures[key].group, {})[pictures[key].image_id] = key
-            jobs = [Selection(group, frozenset(groups[group])) for group in sorted(groups, key=_place)]
+            for key in missing:
+                groups.setdefault(listed[key].group, {})[listed[key].image_id] = key
+            ordered = sorted(groups, key=lambda group: (group.path, group.index))
+            jobs = [Selection(group, frozenset(groups[group])) for group in ordered]
             workers = min(self._workers, len(jobs) // GROUPS_A_WORKER)
             for job, found in zip(jobs, ordered_map(read_arrays, jobs, workers=workers), strict=True):
                 for image_id, pixels in found:
                     yield groups[job.group][image_id], pixels
 
-        return read
+        return self._extraction.run(listed, read, progress=self._progress)
 
     def _summary(self, pictures: int, rejected: int) -> Summary:
         speed = self._extraction.speed()
         return Summary(pictures, speed.clock.pictures, rejected, speed)
 
 
-def _place(group: Group) -> tuple[str, int]:
-    return group.path, group.index
-
-
 def _spread(rows: dict[bytes, list[int]], keys: Sequence[bytes], values: Array) -> tuple[Rows, Array]:
-    """Features by key to rows: copies of a picture share a key."""
+    """Return row numbers and features from features by key: copies of a picture share a key."""
     places = [(row, place) for place, key in enumerate(keys) for row in rows[key]]
     targets, sources = np.array(places, np.int64).reshape(-1, 2).T
     return targets, values[sources]
 
 
-def _check_ids(corpus: Sequence[str], pictures: Sequence[Listed], rejects: Sequence[Reject], where: Pathish) -> None:
-    """The resized pictures and the rejects are those of the corpus, and there are some."""
-    if not pictures:
-        raise FeaturesError(
-            "there are no pictures to extract features from",
-            where=where,
-            todo="Give the corpus its pictures (corpus.pictures), or set features.source to precomputed.",
-        )
-    resized = {picture.image_id for picture in pictures}
-    absent = sorted(set(corpus) - resized - {reject.image_id for reject in rejects})
-    if absent:
-        raise FeaturesError(
-            f"{len(absent)} pictures of the corpus are not there: {', '.join(absent[:5])}", where=where, todo=_AGAIN
-        )
-    extra = sorted(resized - set(corpus))
-    if extra:
-        raise FeaturesError(
-            f"{len(extra)} pictures are not of the corpus: {', '.join(extra[:5])}", where=where, todo=_AGAIN
-        )
+def _check_ids(corpus: set[str], resized: set[str], rejected: Sequence[str], where: Pathish) -> None:
+    """Raise FeaturesError unless resized and rejected pictures are the pictures of the corpus, and there are some."""
+    if not resized:
+        todo = "Give the corpus its pictures (corpus.pictures), or set features.source to precomputed."
+        raise FeaturesError("there are no pictures to extract features from", where=where, todo=todo)
+    absent, extra = sorted(corpus - resized - set(rejected)), sorted(resized - corpus)
+    if absent or extra:
+        what = "pictures of the corpus are not there" if absent else "pictures are not of the corpus"
+        what = f"{len(absent or extra)} {what}: {and_more(absent or extra, 5)}"
+        raise FeaturesError(what, where=where, todo="Run the stages corpus and resize again.")

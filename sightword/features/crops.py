@@ -9,23 +9,21 @@ import torch
 from sightword.features.settings import Crops
 
 CROPS: dict[Crops, int] = {"ten": 10, "five": 5, "one": 1}
-"""How many crops each choice gives."""
+"""The number of crops of each choice."""
 
 
 def corners(height: int, width: int, crop: int, crops: Crops) -> list[tuple[int, int]]:
-    """Top and left of each crop, in torchvision's order: the four corners, then the centre.
+    """Return top and left of each crop, in torchvision's order: the four corners, then the centre.
 
     The centre is rounded as in torchvision's ``CenterCrop``: half to even.
     """
-    centre = (round((height - crop) / 2.0), round((width - crop) / 2.0))
-    if crops == "one":
-        return [centre]
     bottom, right = height - crop, width - crop
-    return [(0, 0), (0, right), (bottom, 0), (bottom, right), centre]
+    centre = (round(bottom / 2.0), round(right / 2.0))
+    return [centre] if crops == "one" else [(0, 0), (0, right), (bottom, 0), (bottom, right), centre]
 
 
 def normalise(pixels: torch.Tensor, mean: Sequence[float], std: Sequence[float]) -> torch.Tensor:
-    """uint8 (height, width, 3) to float32 of the same shape: ``(pixel / 255 - mean) / std``."""
+    """Return ``(pixel / 255 - mean) / std``, float32, of uint8 pixels (height, width, 3)."""
     scaled = pixels.to(torch.float32).div_(255)
     return scaled.sub_(scaled.new_tensor(mean)).div_(scaled.new_tensor(std))
 
@@ -35,15 +33,12 @@ def write_crops(picture: torch.Tensor, out: torch.Tensor, crop: int, crops: Crop
 
     Args:
         picture: (height, width, 3), both sides at least ``crop``.
-        out: (number of crops, crop, crop, 3), filled; channels last in memory.
+        out: (number of crops, crop, crop, 3), which is filled; channels are last in memory.
         crop: the side of a crop.
-        crops: which ones; ``ten`` are the five, then the five of the mirrored picture.
+        crops: the choice of crops; ``ten`` are the five, then the five of the mirrored picture.
     """
     places = corners(picture.shape[0], picture.shape[1], crop, crops)
-    # The mirrored picture is cut anew: at odd widths its centre is not the centre crop mirrored.
+    # The mirrored picture is cut anew: at odd widths its centre is not the mirrored centre crop.
     sides = [picture, picture.flip(1)] if crops == "ten" else [picture]
-    index = 0
-    for side in sides:
-        for top, left in places:
-            out[index] = side[top : top + crop, left : left + crop]
-            index += 1
+    for index, (side, (top, left)) in enumerate((side, place) for side in sides for place in places):
+        out[index] = side[top : top + crop, left : left + crop]

@@ -1,56 +1,54 @@
-"""Features of one kind: from the store where they are there, computed where they are not."""
+"""Features of one kind: read from the store, or computed if the store lacks them."""
 
 from __future__ import annotations
 
-import logging
+import contextlib
+import itertools
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
+from tqdm import tqdm
 
-from sightword.features.backbones import cut
+from sightword.features.backbones import cut, find_backbone
 from sightword.features.extractor import Clock, Extractor
 from sightword.features.fusion import fuses
-from sightword.features.identity import KERNELS, Identity
-from sightword.features.settings import Precision
-from sightword.features.store import Store
+from sightword.features.identity import KERNELS, Identity, transform_of
+from sightword.features.settings import FeaturesSettings
+from sightword.features.store import Store, Writer
 from sightword.features.table import Array, Origin
-from sightword.features.transform import Transform
 from sightword.features.utilisation import flops_a_picture, peak_flops, skeleton
 from sightword.features.weights import Weights
 from sightword.images.encoding import Pixels
 
-log = logging.getLogger(__name__)
-
 BLOCK = 64
-"""Computed features that are handed on together."""
+"""Computed features that are yielded together."""
 LONG_ENOUGH = 1e12
-"""Operations whose share of the machine's peak means something: seconds on a CPU, a few pictures of a ResNet-152."""
+"""Floating-point operations from which the share of the machine's peak is measured: seconds of work on a CPU."""
 
 Read = Callable[[Collection[bytes]], Iterable[tuple[bytes, Pixels]]]
-"""Keys of pictures to their pixels, each with its key, in any order."""
-Tick = Callable[[int], object]
-"""Told how many more features are there."""
+"""Returns the pixels of pictures by their keys, each with its key, in any order."""
 
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast an extraction was."""
+    """The speed of an extraction."""
 
     clock: Clock
     flops_a_picture: int
     peak: float | None
-    """Operations a second in the best of large matrix products and convolutions here; None: not measured."""
+    """Operations a second in the best of large matrix products and convolutions; None if not measured."""
 
     @property
     def share(self) -> float | None:
-        """Of the peak, reached while the network computed."""
+        """The reached share of the peak while the network computed."""
         return self.peak and self.flops_a_picture * self.clock.pictures / self.clock.infer / self.peak
 
 
 def rows_of(keys: Sequence[bytes]) -> dict[bytes, list[int]]:
-    """The rows of each key: copies of a picture share one."""
+    """Return the rows of each key: copies of a picture share a key."""
     rows: dict[bytes, list[int]] = {}
     for row, key in enumerate(keys):
         rows.setdefault(key, []).append(row)
@@ -58,115 +56,121 @@ def rows_of(keys: Sequence[bytes]) -> dict[bytes, list[int]]:
 
 
 class Extraction:
-    """One kind of feature, and all that is needed to have it of pictures.
+    """Reads or computes features of one kind.
 
     Args:
-        weights: known, not yet loaded: they are loaded when the first picture needs them.
-        transform: crops, normalisation, post-processing.
-        precision: ``fp32`` or ``bf16``.
-        device: where the network works.
-        store: None to remember nothing.
+        settings: the section ``features``, with source ``extract``.
+        resized: the resize settings of the pictures: ``resize``, ``interpolation`` and ``exif``.
+        device: the device of the network.
+        store: the store of features; None keeps nothing.
         measure: before much work, measure the machine's peak.
 
     Raises:
-        FeaturesError: the network does not take crops of this size.
+        FeaturesError: the backbone is unknown, or does not take crops of this size.
+        WeightsError: the weights are missing, or differ from the requested weights.
     """
 
     def __init__(
         self,
-        weights: Weights,
-        transform: Transform,
+        settings: FeaturesSettings,
+        resized: dict[str, Any],
         *,
-        precision: Precision,
         device: torch.device,
         store: Store | None,
         measure: bool = False,
     ) -> None:
-        self.weights = weights
-        self.transform = transform
-        self.precision: Precision = precision
-        self.device = device
-        self.store = store
-        self.measure = measure
-        self.clock = Clock()
-        backbone = weights.backbone
+        backbone = find_backbone(settings.backbone, settings.feature_point)
+        self._settings, self._device, self._store, self._measure = settings, device, store, measure
+        self._transform = transform_of(settings, resized)
         network = skeleton(backbone)
         self.dimension = network.dimension
-        self._flops = flops_a_picture(network, transform)
+        self._flops = flops_a_picture(network, self._transform)
+        self._clock = Clock()
         self._peak: float | None = None
+        self._weights = Weights(
+            backbone,
+            settings.weights,
+            sha256=settings.weights_sha256,
+            seed=settings.weights_seed,
+            folder=settings.inputs,
+        )
+        plain = device.type == "cpu" and not fuses(settings.precision)
         self.identity = Identity(
             backbone=backbone.name,
             feature_point=backbone.feature_point,
-            transform=transform,
-            weights_sha256=weights.sha256,
-            precision=precision,
-            kernel=KERNELS[device.type] + ("-plain" if device.type == "cpu" and not fuses(precision) else ""),
+            transform=self._transform,
+            weights_sha256=self._weights.sha256,
+            precision=settings.precision,
+            kernel=KERNELS[device.type] + ("-plain" if plain else ""),
         )
 
     @property
     def origin(self) -> Origin:
-        """What ``features.h5`` says of how its features were made."""
+        """The attributes of ``features.h5`` that state how its features were made."""
         return Origin(
             backbone=self.identity.backbone,
             feature_point=self.identity.feature_point,
-            weights=self.weights.name,
-            weights_sha256=self.weights.sha256,
-            transform=self.transform.as_json(),
-            precision=self.precision,
+            weights=self._weights.name,
+            weights_sha256=self._weights.sha256,
+            transform=self._transform.as_json(),
+            precision=self._settings.precision,
             origin="extracted",
         )
 
     def run(
-        self, keys: Collection[bytes], read: Read, tick: Tick = int
+        self, keys: Collection[bytes], read: Read, *, progress: bool
     ) -> Generator[tuple[list[bytes], Array], None, None]:
-        """The features of some pictures; what had to be computed is stored.
+        """Yield the features of pictures; computed features are added to the store.
 
         Args:
-            keys: of :meth:`Identity.key`, each once.
-            read: gives the pictures of those keys that are not in the store.
-            tick: told of progress.
+            keys: distinct keys of :meth:`Identity.key`.
+            read: returns the pictures whose features the store lacks.
+            progress: show a bar on standard error.
 
         Yields:
-            Keys and their float32 (n, D), in any order.
+            Keys and their features, float32 (n, D), in any order.
 
         Raises:
-            StoreError: the store cannot be used; what was computed before is safe there.
-            WeightsError: the weights are missing or not those asked for.
+            StoreError: the store cannot be used; the features computed before are in the store.
+            WeightsError: the weights are missing, or differ from the requested weights.
             FeaturesError: a feature is not finite.
         """
         missing = dict.fromkeys(keys)
-        for found, values in self.store.read(self.identity, self.dimension, keys) if self.store else ():
-            for key in found:
-                del missing[key]
-            tick(len(found))
-            yield found, values
-        if not missing:
-            return
-        if self.measure and len(missing) * self._flops >= LONG_ENOUGH:  # now, while little memory is in use
-            self._peak = peak_flops(self.precision, self.device)
-        if self.store is None:
-            yield from self._blocks(self._computed(missing, read), tick)
-            return
-        writer = self.store.writer(self.identity)
-        try:
-            with writer:
-                yield from self._blocks(self._computed(missing, read), tick, writer.put)
-        finally:
-            self.clock.write = writer.seconds
+        with tqdm(total=len(keys), desc="features", unit="picture", disable=None if progress else True) as bar:
+            for found, values in self._store.read(self.identity, self.dimension, keys) if self._store else ():
+                for key in found:
+                    del missing[key]
+                bar.update(len(found))
+                yield found, values
+            if not missing:
+                return
+            if self._measure and len(missing) * self._flops >= LONG_ENOUGH:  # now, while little memory is in use
+                self._peak = peak_flops(self._settings.precision, self._device)
+            writer = self._store.writer(self.identity) if self._store else None
+            computed = self._computed(missing, read, writer, bar)
+            try:
+                with writer or contextlib.nullcontext(), contextlib.closing(computed):
+                    while block := dict(itertools.islice(computed, BLOCK)):
+                        yield list(block), np.stack(list(block.values()))
+            finally:
+                self._clock.write = writer.seconds if writer else 0.0
 
     def speed(self) -> Speed:
-        """How fast it was; after enough work, against the peak."""
-        return Speed(self.clock, self._flops, self._peak)
+        """Return the speed of the last run; after much work, with the measured peak."""
+        return Speed(self._clock, self._flops, self._peak)
 
-    def _computed(self, missing: Collection[bytes], read: Read) -> Iterator[tuple[bytes, Array]]:
+    def _computed(
+        self, missing: Collection[bytes], read: Read, writer: Writer | None, bar: tqdm[NoReturn]
+    ) -> Generator[tuple[bytes, Array], None, None]:
+        """Yield keys and features (D,) one by one, each after the writer has it."""
         extractor = Extractor(
-            cut(self.weights.load(), self.weights.backbone),
-            self.transform,
-            precision=self.precision,
-            device=self.device,
+            cut(self._weights.load(), self._weights.backbone),
+            self._transform,
+            precision=self._settings.precision,
+            device=self._device,
             threads=torch.get_num_threads(),
         )
-        self.clock = extractor.clock
+        self._clock = extractor.clock
         order: list[bytes] = []
 
         def pictures() -> Iterator[Pixels]:
@@ -175,20 +179,7 @@ class Extraction:
                 yield pixels
 
         for row, feature in enumerate(extractor.run(pictures())):
+            if writer:
+                writer.put(order[row], feature)
+            bar.update()
             yield order[row], feature
-
-    def _blocks(
-        self, features: Iterable[tuple[bytes, Array]], tick: Tick, put: Callable[[bytes, Array], None] | None = None
-    ) -> Generator[tuple[list[bytes], Array], None, None]:
-        """Single features in blocks, after each was put into the store."""
-        block: dict[bytes, Array] = {}
-        for key, feature in features:
-            if put:
-                put(key, feature)
-            block[key] = feature
-            tick(1)
-            if len(block) == BLOCK:
-                yield list(block), np.stack(list(block.values()))
-                block = {}
-        if block:
-            yield list(block), np.stack(list(block.values()))

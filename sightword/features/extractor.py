@@ -1,8 +1,7 @@
-"""The network at work: uint8 pictures in, the mean of their crops' features out."""
+"""Runs the network: uint8 pictures in, the means of their crops' features out."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import time
@@ -21,31 +20,29 @@ from sightword.errors import FeaturesError
 from sightword.features.backbones import FeatureNetwork
 from sightword.features.crops import CROPS, normalise, write_crops
 from sightword.features.fusion import ready
+from sightword.features.identity import Transform
 from sightword.features.settings import Precision
-from sightword.features.transform import Transform
 from sightword.images.encoding import Pixels
 
 PICTURES_A_CALL = {"cpu": 1, "cuda": 32}
-"""Pictures that go through the network together. Fixed for a kind of device, and short
-calls are filled up: a library may choose another kernel for another shape, and its last
-bits with it."""
-
+"""Pictures in a call of the network. The number is fixed for a kind of device, and short calls are filled up: for
+another shape a library may choose another kernel, which gives other last bits."""
 CALLS_AHEAD = 2
-"""Calls whose pictures are read while others are computed."""
+"""Calls whose pictures are read while other calls are computed."""
 
 Features = npt.NDArray[np.float32]
 
 
 @dataclass
 class Clock:
-    """Where the time goes, in seconds; reading, computing and writing go on side by side."""
+    """Times in seconds; reading, computing and writing run side by side."""
 
     read: float = 0.0
-    """Spent waiting for pictures."""
+    """Waiting for pictures."""
     infer: float = 0.0
-    """In which the network computed, as the mean of those threads."""
+    """Computing, as the mean of the computing threads."""
     write: float = 0.0
-    """Spent writing to the store."""
+    """Writing to the store."""
     wall: float = 0.0
     pictures: int = 0
 
@@ -53,15 +50,14 @@ class Clock:
 class Extractor:
     """A network, ready on a device.
 
-    On a CPU each picture is one call in one thread, and as many calls run side by
-    side as there are threads: so the number of threads cannot change a bit of the
-    result, and none waits for another.
+    On a CPU each picture is one call in one thread, and each thread runs calls of its own: the number of threads cannot
+    change a bit of the result, and no thread waits for another.
 
     Args:
-        network: from :func:`sightword.features.backbones.cut`; used up.
-        transform: crops, normalisation, post-processing.
+        network: the result of :func:`sightword.features.backbones.cut`, which is changed.
+        transform: crops, normalisation and post-processing.
         precision: ``fp32``, or ``bf16`` for bfloat16.
-        device: where to compute.
+        device: the device of the network.
         threads: calls side by side on a CPU.
     """
 
@@ -84,18 +80,17 @@ class Extractor:
         # On CUDA a second thread prepares the next call while the first waits for its result.
         self._threads = threads if device.type == "cpu" else 2
         self._network: nn.Module = ready(network, precision=precision, device=device)
-        with self._steady():
+        with _exactly(), devices.threads(1):
             self._compute([])  # lays the weights out before several threads use them
 
     def run(self, pictures: Iterable[Pixels]) -> Iterator[Features]:
-        """Features of pictures, in their order.
+        """Yield the features of pictures, in the given order.
 
         Args:
-            pictures: uint8 (height, width, 3) each, of any sizes not smaller than a
-                crop; read a few calls ahead.
+            pictures: uint8 (height, width, 3), no side smaller than a crop; read a few calls ahead.
 
         Yields:
-            float32 (D,) each; the same whatever pictures are around it.
+            float32 (D,) of each picture, which does not depend on the other pictures.
 
         Raises:
             FeaturesError: a feature is not finite.
@@ -103,7 +98,7 @@ class Extractor:
         source = iter(pictures)
         running: deque[Future[tuple[Features, float]]] = deque()
         begun, busy = time.perf_counter(), 0.0
-        with self._steady(), devices.pool(self._threads) as workers:
+        with _exactly(), devices.threads(1), devices.pool(self._threads) as workers:
             try:
                 while True:
                     started = time.perf_counter()
@@ -136,7 +131,7 @@ class Extractor:
 
     @torch.inference_mode()
     def _compute(self, pictures: list[Pixels]) -> Features:
-        """Features (B, D) of at most as many pictures as go into a call."""
+        """Return the features (B, D) of the pictures of a call, at most as many as a call has."""
         count, side = self._count, self.transform.crop
         crops = torch.zeros((self._pictures * count, side, side, 3), device=self.device)
         for index, picture in enumerate(pictures):
@@ -153,21 +148,13 @@ class Extractor:
             mean = nn.functional.normalize(mean, dim=1)
         features: Features = mean[: len(pictures)].cpu().numpy()
         if not np.isfinite(features).all():
-            raise FeaturesError(
-                "the network gave features that are not finite numbers", todo="Are these the right weights?"
-            )
+            raise FeaturesError("the network gave features that are not finite", todo="Are these the right weights?")
         return features
-
-    @contextlib.contextmanager
-    def _steady(self) -> Iterator[None]:
-        """Exact products, and one thread an operation; afterwards all settings are as before."""
-        with _exactly(), devices.threads(1):
-            yield
 
 
 @devices.shared
 def _exactly() -> Iterator[None]:
-    """Full float32 products (no TF32), and kernels that repeat."""
+    """Set full float32 products (no TF32) and repeatable kernels; restore all settings except the workspace's."""
     products, strict = torch.get_float32_matmul_precision(), torch.get_deterministic_debug_mode()
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
     flags = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)

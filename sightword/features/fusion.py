@@ -1,15 +1,15 @@
-"""A network made ready to infer: batch norm folded, and oneDNN's fused convolutions on a CPU.
+"""Prepares a network for inference: batch norm is folded, and on a CPU oneDNN's fused convolutions are used.
 
-On a CPU a third of an image network's time goes into reading and writing its own
-intermediate results. oneDNN adds the residual and cuts at zero while the result of
-a convolution is still in the cache, and takes weights that were laid out once.
-The numbers differ from the plain network's in the last bits of float32.
+On a CPU an image network spends a third of its time with reading and writing intermediate results. oneDNN adds the
+residual and applies the ReLU while the result of a convolution is in the cache, and takes weights in a layout of its
+own. The numbers differ from the plain network's in the last bits of float32.
 """
 
 from __future__ import annotations
 
 import logging
 import operator
+from collections import Counter
 from functools import partial
 from typing import Any
 
@@ -21,18 +21,12 @@ from sightword.features.settings import Precision
 
 log = logging.getLogger(__name__)
 
-_CUTS = (nn.functional.relu, torch.relu, torch.relu_)
+_RELUS = (nn.functional.relu, torch.relu, torch.relu_)
 _FUSIBLE = (nn.Conv2d, nn.BatchNorm2d)
 
 
 class FusedConvolution(nn.Module):
-    """A convolution with what follows it, as one call to oneDNN.
-
-    Args:
-        convolution: with any batch norm folded in.
-        relu: cut the result at zero.
-        dtype: of the weights, the input and the result.
-    """
+    """A convolution with the following addition and ReLU, as one call of oneDNN, all in one type of numbers."""
 
     def __init__(self, convolution: nn.Conv2d, *, relu: bool, dtype: torch.dtype) -> None:
         super().__init__()
@@ -46,7 +40,9 @@ class FusedConvolution(nn.Module):
         self._laid_out = False
 
     def forward(self, images: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
-        """(B, C, H, W) in channels-last order; a residual of the result's shape is added before the cut."""
+        """Convolve images (B, C, H, W), channels last in memory; a residual of the result's shape is added before the
+        ReLU.
+        """
         images = images.to(self.dtype)
         if not self._laid_out:
             self.weight = torch.ops.mkldnn._reorder_convolution_weight(self.weight, *self.geometry, list(images.shape))
@@ -62,39 +58,34 @@ class FusedConvolution(nn.Module):
         found: torch.Tensor = torch.ops.mkldnn._convolution_pointwise(
             images, self.weight, self.bias, *self.geometry, after, [], ""
         )
-        if residual is not None:
-            found = found.add_(residual)
-            found = found.relu_() if self.relu else found
-        return found
+        if residual is None:
+            return found
+        found = found.add_(residual)
+        return found.relu_() if self.relu else found
 
 
 class FullConvolution(nn.Module):
-    """A convolution that computes in float32 whatever the precision around it."""
+    """A convolution that computes in float32, also within bfloat16 autocast."""
 
     def __init__(self, convolution: nn.Conv2d) -> None:
         super().__init__()
         self.convolution = convolution
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """(B, C, H, W) to the same, float32."""
+        """Convolve images (B, C, H, W); returns float32."""
         with torch.autocast(images.device.type, enabled=False):
             found: torch.Tensor = self.convolution(images.float())
             return found
 
 
 class _Tracer(fx.Tracer):
-    """Trace a network by changing modules of this network only.
+    """Traces a network and changes modules of this network only.
 
-    ``fx.symbolic_trace`` replaces methods of ``nn.Module`` while it traces: a network that another thread runs at
-    that time fails.
+    ``fx.symbolic_trace`` replaces methods of ``nn.Module`` while it traces, so that a network of another thread fails.
     """
 
     def follow(self, network: nn.Module) -> fx.Graph:
-        """Return the graph of the network's calls.
-
-        Raises:
-            TraceError: the calls depend on the input.
-        """
+        """Return the graph of the network's calls; TraceError if the calls depend on the input."""
         self.root, self.graph, self.tensor_attrs = network, fx.Graph(tracer_cls=type(self)), {}
         images = self.create_proxy("placeholder", "images", (), {})
         notes: list[tuple[nn.Module, str, Any]] = []
@@ -119,26 +110,20 @@ class _Tracer(fx.Tracer):
         return self.create_proxy("call_module", name, args, kwargs)
 
     def _is_end(self, module: nn.Module) -> bool:
-        """Whether a module is one call in the graph: a layer of torch's, or one with nothing in it to fold or fuse."""
+        """Return whether a module is one call in the graph: a layer of torch, or a module without convolutions."""
         return self.is_leaf_module(module, "") or not any(isinstance(part, _FUSIBLE) for part in module.modules())
 
 
 def ready(network: nn.Module, *, precision: Precision, device: torch.device) -> nn.Module:
-    """Fold, fuse and move a network; the one given is used up.
+    """Fold, fuse and move a network; the given network is changed.
 
-    With ``bf16`` the weights of convolutions and linear layers become bfloat16, but for the
-    first convolution: an even area of a picture, such as a night sky, holds one value that
-    bfloat16 rounds the same way everywhere, and nothing evens that out. (It moved a photograph
-    that is mostly black to a cosine of 0.9989 with DenseNet-169; without it, 0.99998.)
-
-    Args:
-        network: in evaluation mode.
-        precision: ``fp32`` or ``bf16``.
-        device: where it will work.
+    With ``bf16`` the weights of convolutions and linear layers become bfloat16, except the first convolution: an even
+    area of a picture, such as a night sky, has a single value, whose rounding error is the same everywhere and does not
+    average out. (With DenseNet-169 a mostly black photograph had a cosine of 0.9989 to its float32 features, and
+    0.99998 with this exception.)
 
     Returns:
-        The network on the device, in channels-last order. One that cannot be traced
-        is not folded.
+        The network on the device, channels last in memory. A network that cannot be traced is not folded.
     """
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     first = next((name for name, module in network.named_modules() if isinstance(module, nn.Conv2d)), "")
@@ -146,15 +131,16 @@ def ready(network: nn.Module, *, precision: Precision, device: torch.device) -> 
     if fused or precision == "fp32":  # a folded bias needs float32, which only the fused call keeps
         traced = _trace(network)
         if traced is not None:
-            traced = _fold(traced)
-            network = _fuse(traced, dtype, first) if fused else traced
+            network = _fuse(_fold(traced), dtype, first) if fused else _fold(traced)
+            network.graph.lint()
+            network.delete_all_unused_submodules()
+            network.recompile()
     if precision == "bf16":
         for name, module in list(network.named_modules()):
             if name == first and isinstance(module, nn.Conv2d):
                 network.set_submodule(name, FullConvolution(module))
             elif isinstance(module, nn.Conv2d | nn.Linear):
                 module.to(dtype)
-    # torch's annotations lack this pair of arguments.
     network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's types lack both
     return network.eval()
 
@@ -165,21 +151,21 @@ def has_bfloat16_units() -> bool:
 
 
 def fuses(precision: Precision) -> bool:
-    """Whether a CPU's convolutions are fused here; where not, the numbers are others in the last bits."""
+    """Return whether a CPU's convolutions are fused here; otherwise the last bits of the numbers differ."""
     return _has_onednn() and (precision == "fp32" or has_bfloat16_units())
 
 
 def _trace(network: nn.Module) -> fx.GraphModule | None:
-    """The network as a graph; None where its way depends on its input. All of torchvision's classifiers have one."""
+    """Return the network as a graph; None if its calls depend on the input, as in no classifier of torchvision."""
     try:
         return fx.GraphModule(network, _Tracer().follow(network))
-    except (fx.proxy.TraceError, TypeError) as error:  # a shape that is no number yet is a TypeError
+    except (fx.proxy.TraceError, TypeError) as error:  # TypeError: a shape without a number yet
         log.warning("%s cannot be traced (%s): its features take longer", type(network).__name__, error)
         return None
 
 
 def _fold(traced: fx.GraphModule) -> fx.GraphModule:
-    """Each batch norm whose input is a convolution used by nothing else becomes part of that convolution."""
+    """Fold each batch norm into the convolution before it, if nothing else uses the convolution's result."""
     modules = dict(traced.named_modules())
     for node in list(traced.graph.nodes):
         norm, before = _module(node, modules), node.args[0] if node.args else None
@@ -187,78 +173,66 @@ def _fold(traced: fx.GraphModule) -> fx.GraphModule:
             continue
         convolution = _module(before, modules)
         if type(convolution) is nn.Conv2d and norm.track_running_stats:
-            folded = fuse_conv_bn_eval(convolution, norm)
-            modules[str(before.target)] = folded
+            modules[str(before.target)] = folded = fuse_conv_bn_eval(convolution, norm)
             traced.set_submodule(str(before.target), folded)
             node.replace_all_uses_with(before)
             traced.graph.erase_node(node)
-    return _finished(traced)
+    traced.graph.eliminate_dead_code()
+    return traced
 
 
 def _fuse(traced: fx.GraphModule, dtype: torch.dtype, first: str) -> fx.GraphModule:
-    """Replace convolutions, with the addition and the ReLU that follow, by fused ones; the first in float32."""
+    """Replace convolutions, with the following addition and ReLU, by fused ones; the first computes in float32."""
     modules = dict(traced.named_modules())
-    calls: dict[str, int] = {}
-    for node in traced.graph.nodes:
-        calls[str(node.target)] = calls.get(str(node.target), 0) + 1
+    calls = Counter(str(node.target) for node in traced.graph.nodes)
     for node in list(traced.graph.nodes):
-        convolution = _module(node, modules)
-        if not _fits(convolution) or calls[str(node.target)] > 1:
+        name, convolution = str(node.target), _module(node, modules)
+        if type(convolution) is not nn.Conv2d or calls[name] > 1:
             continue
-        assert isinstance(convolution, nn.Conv2d)
+        if convolution.padding_mode != "zeros" or isinstance(convolution.padding, str):  # oneDNN has zeros only
+            continue
         last, residual = _added(node, modules)
         after = _only_user(last)
-        relu = after is not None and _is_cut(after, modules)
-        if relu and after is not None:
-            last = after
-        own = torch.float32 if node.target == first else dtype
-        traced.set_submodule(str(node.target), FusedConvolution(convolution, relu=relu, dtype=own))
-        if last is node:
-            continue
-        with traced.graph.inserting_before(last):
-            arguments = (node.args[0],) if residual is None else (node.args[0], residual)
-            fused = traced.graph.call_module(str(node.target), arguments)
-        last.replace_all_uses_with(fused)
-    return _finished(traced)
+        relu = _is_relu(after, modules)
+        last = after if relu and after is not None else last
+        own = torch.float32 if name == first else dtype
+        traced.set_submodule(name, FusedConvolution(convolution, relu=relu, dtype=own))
+        if last is not node:
+            with traced.graph.inserting_before(last):
+                arguments = (node.args[0],) if residual is None else (node.args[0], residual)
+                fused = traced.graph.call_module(name, arguments)
+            last.replace_all_uses_with(fused)
+    traced.graph.eliminate_dead_code()
+    return traced
 
 
 def _added(node: fx.Node, modules: dict[str, nn.Module]) -> tuple[fx.Node, fx.Node | None]:
-    """The sum, then cut at zero, that is all a convolution's result is used for, and what is added; else the node."""
+    """Return the sum before a ReLU that is the only use of a convolution's result, and its other summand; else the
+    convolution itself.
+    """
     total = _only_user(node)
     if total is None or total.target not in (operator.add, operator.iadd) or len(total.args) != 2:
         return node, None
     one, other = total.args
     residual = other if one is node else one
     in_place_on_another = total.target is operator.iadd and one is not node
-    cut = _only_user(total)
-    if not isinstance(residual, fx.Node) or residual is node or in_place_on_another or cut is None:
+    if not isinstance(residual, fx.Node) or residual is node or in_place_on_another:
         return node, None
-    return (total, residual) if _is_cut(cut, modules) else (node, None)
+    return (total, residual) if _is_relu(_only_user(total), modules) else (node, None)
 
 
-def _is_cut(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
-    return isinstance(_module(node, modules), nn.ReLU) or (node.op == "call_function" and node.target in _CUTS)
+def _is_relu(node: fx.Node | None, modules: dict[str, nn.Module]) -> bool:
+    return node is not None and (
+        isinstance(_module(node, modules), nn.ReLU) or (node.op == "call_function" and node.target in _RELUS)
+    )
 
 
 def _only_user(node: fx.Node) -> fx.Node | None:
     return next(iter(node.users)) if len(node.users) == 1 else None
 
 
-def _fits(module: nn.Module | None) -> bool:
-    """Whether oneDNN's fused call does the same as this convolution."""
-    return type(module) is nn.Conv2d and module.padding_mode == "zeros" and not isinstance(module.padding, str)
-
-
 def _module(node: fx.Node, modules: dict[str, nn.Module]) -> nn.Module | None:
     return modules.get(str(node.target)) if node.op == "call_module" else None
-
-
-def _finished(traced: fx.GraphModule) -> fx.GraphModule:
-    traced.graph.eliminate_dead_code()
-    traced.graph.lint()
-    traced.delete_all_unused_submodules()
-    traced.recompile()
-    return traced
 
 
 def _has_onednn() -> bool:

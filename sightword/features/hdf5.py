@@ -1,10 +1,8 @@
 """HDF5 files that name their own checksum, on disks that fail.
 
-HDF5 does not survive a failing disk. After a failed write the process may end with a segmentation fault, and one
-changed bit of the metadata may send the reader into an endless loop. While a file is written, HDF5 therefore sees no
-error of the disk, and HDF5 opens a file only when all bytes are as they were written.
-
-The first :data:`HEAD` bytes, which HDF5 leaves to the user (the "user block"), hold the SHA-256 of all others.
+HDF5 does not survive a failing disk: after a failed write the process may end with a segmentation fault, and one
+changed bit of the metadata may send the reader into an endless loop. HDF5 therefore sees no error of the disk while it
+writes, and opens a file only if its first :data:`HEAD` bytes, the "user block", have the SHA-256 of all others.
 """
 
 from __future__ import annotations
@@ -15,20 +13,21 @@ import hashlib
 import io
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, TypeVar
 
 import h5py
+import numpy as np
+import numpy.typing as npt
 
-from sightword.errors import FileFormatError, SightwordError
-from sightword.files import Pathish
+from sightword.errors import FileFormatError
+from sightword.files import Pathish, reading, require_regular
+from sightword.text import first_line
 
 HEAD = 512
 """Bytes before HDF5's own: the least that HDF5 allows."""
 AGAIN = "Run `dvc repro features`, or copy the file again from where it is whole."
 
 _MAGIC = b"Sightword. SHA-256 of the bytes from 512 on:\n"
-_HDF5 = b"\x89HDF\r\n\x1a\n"
 _NO_RESERVATION = (errno.EINVAL, errno.ENODEV, errno.ENOSYS, errno.EOPNOTSUPP)
 
 T = TypeVar("T")
@@ -42,7 +41,7 @@ def created(path: Pathish, room: int) -> Iterator[tuple[h5py.File, Callable[[], 
 
     Args:
         path: the file, which is replaced.
-        room: the most bytes that the file can have. They are reserved before any write, where the file system can.
+        room: the most bytes that the file can have; they are reserved before any write, if the file system can.
 
     Raises:
         OSError: what the file system says.
@@ -68,64 +67,51 @@ def seal(path: Pathish) -> None:
         file.write(head)
 
 
-@contextlib.contextmanager
-def opened(path: Pathish) -> Iterator[tuple[h5py.File, str]]:
-    """Yield an HDF5 file for reading, and its checksum.
+def read_hdf5(path: Pathish) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], str]:
+    """Return the root attributes of an HDF5 file, its tables, and its checksum.
 
     Raises:
-        FileFormatError: the file is missing, cannot be read, is not what was written, or h5py raised anything while
-            the file was open.
+        FileFormatError: the file is missing, cannot be read, or differs from what was written.
     """
+    checksum = _checked(path)
     try:
-        checksum = _checked(path)
-        with h5py.File(path, "r") as file:
-            yield file, checksum
-    except SightwordError:
+        with reading(path), h5py.File(path, "r") as file:
+            values = sorted(file.attrs.items())
+            attributes = {key: value.item() if isinstance(value, np.generic) else value for key, value in values}
+            tables = {name: table[()] for name, table in file.items() if isinstance(table, h5py.Dataset)}
+        return attributes, tables, checksum
+    except FileFormatError:
         raise
-    except FileNotFoundError:
-        raise FileFormatError("does not exist", where=path, todo="Run the stage features first.") from None
-    except OSError as error:
-        raise FileFormatError(f"cannot be read ({error.strerror or _line(error)})", where=path) from None
     except MemoryError:
         raise FileFormatError("does not fit in memory", where=path) from None
     # For a file of another program h5py raises RuntimeError, KeyError, TypeError and others.
     except Exception as error:  # noqa: BLE001
-        raise FileFormatError(f"is damaged ({_line(error)})", where=path, todo=AGAIN) from None
+        raise FileFormatError(f"is damaged ({first_line(error)})", where=path, todo=AGAIN) from None
 
 
 def _checked(path: Pathish) -> str:
-    if not Path(path).is_file() and Path(path).exists():
-        raise FileFormatError("is not a plain file", where=path)  # to open a pipe would wait for ever
-    with open(path, "rb") as file:
-        head = file.read(HEAD)
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+    """Return the checksum of a file whose bytes have the checksum that the file names."""
+    with reading(path, todo="Run the stage features first."):
+        require_regular(path)  # to open a pipe would wait for ever
+        with open(path, "rb") as file:
+            head = file.read(HEAD)
+            found = hashlib.file_digest(file, "sha256").hexdigest()
     if head == _head(found):
         return found
-    if head.startswith(_HDF5):
-        raise FileFormatError(
-            "has no checksum of its bytes: an earlier Sightword or another program wrote it", where=path, todo=AGAIN
-        )
-    if not head.startswith(_MAGIC):
-        raise FileFormatError("is not a features file of Sightword, or is damaged", where=path, todo=AGAIN)
-    named = head[len(_MAGIC) :].rstrip(b"\0\n").decode("ascii", "replace")
-    raise FileFormatError(
-        f"is damaged or was changed: the sha256 of its bytes from {HEAD} on is {found}",
-        where=path,
-        expected=named,
-        todo=AGAIN,
-    )
+    if head.startswith(_MAGIC):
+        named = head[len(_MAGIC) :].rstrip(b"\0\n").decode("ascii", "replace")
+        what = f"is damaged or was changed: the sha256 of its bytes from {HEAD} on is {found}"
+        raise FileFormatError(what, where=path, expected=named, todo=AGAIN)
+    what = "is damaged, or a file of another program or of an earlier Sightword"
+    raise FileFormatError(what, where=path, expected="a features file of this Sightword", todo=AGAIN)
 
 
 def _head(checksum: str) -> bytes:
     return (_MAGIC + checksum.encode() + b"\n").ljust(HEAD, b"\0")
 
 
-def _line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
-
-
 class _Disk(io.RawIOBase):
-    """A file for h5py's driver of Python's file objects. After the first error nothing more is done to the disk."""
+    """A file for h5py's driver of Python's file objects, which leaves the disk alone after the first error."""
 
     def __init__(self, file: io.FileIO) -> None:
         super().__init__()
@@ -138,8 +124,8 @@ class _Disk(io.RawIOBase):
             raise self._error
 
     def reserve(self, room: int) -> None:
-        """Reserve bytes for the file on the disk, where the file system can."""
-        if hasattr(os, "posix_fallocate"):  # macOS has none
+        """Reserve bytes for the file on the disk, if the file system can."""
+        if hasattr(os, "posix_fallocate"):  # not on macOS
             self._do(lambda: self._reserve(room), None)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
@@ -152,7 +138,7 @@ class _Disk(io.RawIOBase):
         return self._do(lambda: self._fill(memoryview(buffer).cast("B")), len(buffer))
 
     def write(self, data: Any) -> int:
-        return self._do(lambda: self._write(memoryview(data).cast("B")), len(data))
+        return self._do(lambda: _repeat(self._file.write, memoryview(data).cast("B")), len(data))
 
     def truncate(self, size: int | None = None) -> int:
         return self._do(lambda: self._file.truncate(size), size or 0)
@@ -161,7 +147,7 @@ class _Disk(io.RawIOBase):
         if self._error is None:
             try:
                 return call()
-            # Not even KeyboardInterrupt may reach HDF5 from within a write; check() raises it.
+            # Not even KeyboardInterrupt may reach HDF5 within a write; check() raises it.
             except BaseException as error:  # noqa: BLE001
                 self._error = error
         return instead
@@ -174,14 +160,14 @@ class _Disk(io.RawIOBase):
                 raise
 
     def _fill(self, view: memoryview) -> int:
-        done = 0
-        while done < len(view) and (count := self._file.readinto(view[done:])):
-            done += count
+        done = _repeat(self._file.readinto, view)
         view[done:] = bytes(len(view) - done)
         return len(view)
 
-    def _write(self, view: memoryview) -> int:
-        done = 0
-        while done < len(view):
-            done += self._file.write(view[done:])
-        return done
+
+def _repeat(call: Callable[[memoryview], int], view: memoryview) -> int:
+    """Read into or write a buffer with a call that may process a part; returns the number of processed bytes."""
+    done = 0
+    while done < len(view) and (count := call(view[done:])):
+        done += count
+    return done

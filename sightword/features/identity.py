@@ -1,24 +1,58 @@
-"""What a feature is: all that determines its numbers, and the key it is stored under."""
+"""The identity of a feature: everything that determines its numbers, and the key in the store."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from sightword.features.transform import Transform
+from sightword.errors import FeaturesError
+from sightword.features.settings import Crops, FeaturesSettings
 from sightword.files import canonical_json
 
 KERNELS = {"cpu": "cpu-1", "cuda": "cuda-1"}
-"""By kind of device, the version of the way features are computed there. It goes up
-with any change that moves even the last bits, so that old features are not mixed with new.
-``-plain`` follows where a CPU cannot take the fused way."""
+"""The version of the computation, by kind of device. Any change that moves even the last bits increases the number,
+so that old features are not mixed with new features. ``-plain`` follows on a CPU without the fused kernels."""
+
+
+@dataclass(frozen=True)
+class Transform:
+    """How a picture is resized, cropped and normalised, and how the network's output is processed."""
+
+    resize: int
+    """The smaller side, in pixels."""
+    interpolation: str
+    exif: bool
+    crops: Crops
+    crop: int
+    """The side of a crop, in pixels."""
+    mean: Sequence[float]
+    std: Sequence[float]
+    relu: bool
+    l2: bool
+
+    def __post_init__(self) -> None:
+        if self.resize < self.crop:
+            raise FeaturesError(
+                f"crops of {self.crop} pixels do not fit into pictures whose smaller side is {self.resize}",
+                expected="features.crop no larger than resize.side",
+            )
+
+    def as_json(self) -> str:
+        """Return the record as JSON with sorted keys, as stored in ``features.h5``."""
+        return canonical_json(asdict(self))
+
+
+def transform_of(settings: FeaturesSettings, resized: dict[str, Any]) -> Transform:
+    """Return the transform of the section ``features`` for pictures resized with the settings ``resized``."""
+    chosen = settings.model_dump(include={"crops", "crop", "mean", "std", "relu", "l2"})
+    return Transform(**resized, **chosen)
 
 
 @dataclass(frozen=True)
 class Identity:
-    """A kind of feature: everything in its key but the picture."""
+    """A kind of feature: everything in the key except the picture."""
 
     backbone: str
     feature_point: str
@@ -26,32 +60,22 @@ class Identity:
     weights_sha256: str
     precision: str
     kernel: str
-    """From :data:`KERNELS`: devices differ in the last bits."""
+    """One of :data:`KERNELS`: devices differ in the last bits."""
 
     def as_json(self) -> str:
-        """The record as JSON with sorted keys."""
-        return canonical_json(self._record())
+        """Return the record as JSON with sorted keys."""
+        return canonical_json(asdict(self))
 
     @property
     def name(self) -> str:
-        """The name of its folder in a store: 32 hex digits of the sha256 of :meth:`as_json`."""
+        """The kind's folder in a store: 32 hex digits of the sha256 of :meth:`as_json`."""
         return name_of(self.as_json())
 
     def key(self, picture_sha256: str) -> bytes:
-        """The key of a picture's feature: the sha256, 32 bytes, of canonical JSON of all that determines it."""
-        return hashlib.sha256(canonical_json({**self._record(), "picture": picture_sha256}).encode()).digest()
-
-    def _record(self) -> dict[str, Any]:
-        return {
-            "backbone": self.backbone,
-            "feature_point": self.feature_point,
-            "kernel": self.kernel,
-            "precision": self.precision,
-            "transform": json.loads(self.transform.as_json()),
-            "weights_sha256": self.weights_sha256,
-        }
+        """Return the key of a picture's feature: the sha256 (32 bytes) of canonical JSON of all that determines it."""
+        return hashlib.sha256(canonical_json({**asdict(self), "picture": picture_sha256}).encode()).digest()
 
 
 def name_of(record: str) -> str:
-    """The folder's name that belongs to an identity's JSON."""
+    """Return the name of the folder for an identity's JSON."""
     return hashlib.sha256(record.encode()).hexdigest()[:32]

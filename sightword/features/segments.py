@@ -16,39 +16,39 @@ import pyarrow.parquet as pq
 
 from sightword import group_files
 from sightword.files import require_regular
+from sightword.text import first_line
 
 SUFFIX = ".parquet"
 SEGMENT_NAME = re.compile(r"[0-9a-f]{32}\.parquet")
-"""Other files in a store are not its own, and are left alone."""
+"""Files with other names are ignored."""
 KEY_LENGTH = 32
 GROUP = 256
-"""Features a row group: what a reader holds at a time."""
+"""Features in a row group, the unit that a reader holds in memory."""
 MARKS = 8
-"""Names that are tried where others' damaged files have them."""
+"""Names that are tried if damaged files of other users have them."""
 
 _GONE = (errno.ENOENT, errno.ESTALE)
-# What pyarrow raises on files that are cut off or garbled, as found by flipping each byte.
+# The errors of pyarrow for truncated and garbled files, as found by flipping each byte.
 _DAMAGED = (pa.ArrowException, OSError, ValueError, LookupError, OverflowError, MemoryError)
 
 Array = npt.NDArray[np.float32]
 Complaint = Callable[[Path, int, str], None]
-"""Told of a segment, how many of its features are lost (0: all, number unknown), and why."""
+"""Receives a damaged segment, the number of lost features (0: all or an unknown number), and the reason."""
 
 
 def write_segment(folder: Path, features: Mapping[bytes, Array]) -> Path:
-    """Write a segment, which appears whole or not at all.
+    """Write a segment, which appears whole or not at all, and return its path.
 
-    Its name is the sha256 of its bytes: the same features give the same file, so that
-    two writers cannot be in each other's way. It is read-only. Where a damaged one has
-    its name and is another user's to replace, it is written once more with a mark
-    that changes its bytes, and so its name.
+    The name is the sha256 of the bytes: the same features give the same file, so that two writers do not conflict. The
+    file is read-only. If a damaged segment of another user has the name and cannot be replaced, the segment gets a mark
+    that changes its bytes and name.
 
     Args:
-        folder: of one kind of feature.
+        folder: the folder of the kind.
         features: float32 (D,) by key, at least one.
 
     Raises:
-        OSError: what the file system says; nothing is left behind.
+        OSError: of the file system; nothing is left behind.
     """
     keys = sorted(features)
     values = [features[key].astype("<f4", copy=False).tobytes() for key in keys]
@@ -59,10 +59,12 @@ def write_segment(folder: Path, features: Mapping[bytes, Array]) -> Path:
     }
     for mark in range(MARKS):
         table = pa.table(columns).replace_schema_metadata({"mark": str(mark)} if mark else None)
-        data = _encode(table)
-        path = folder / name_of(data)
+        buffer = io.BytesIO()
+        plain = {"compression": "NONE", "use_dictionary": False, "write_statistics": False}
+        pq.write_table(table, buffer, row_group_size=GROUP, **plain)
+        path = folder / name_of(buffer.getvalue())
         try:
-            group_files.write_new(path, data)
+            group_files.write_new(path, buffer.getvalue())
             break
         except PermissionError:
             if mark == MARKS - 1 or not path.exists():
@@ -70,37 +72,24 @@ def write_segment(folder: Path, features: Mapping[bytes, Array]) -> Path:
     return path
 
 
-def _encode(table: pa.Table) -> bytes:
-    buffer = io.BytesIO()
-    pq.write_table(
-        table,
-        buffer,
-        compression="NONE",
-        use_dictionary=False,
-        write_statistics=False,
-        row_group_size=GROUP,
-    )
-    return buffer.getvalue()
-
-
 def name_of(data: bytes) -> str:
-    """The name of a segment: the first 32 hex digits of the sha256 of its bytes."""
+    """Return the name of a segment: the first 32 hex digits of the sha256 of its bytes."""
     return hashlib.sha256(data).hexdigest()[:32] + SUFFIX
 
 
 def read_segment(
     path: Path, dimension: int | None, wanted: Collection[bytes] | None, complain: Complaint
 ) -> Iterator[tuple[list[bytes], Array]]:
-    """The wanted features of a segment, each checked; what is damaged is complained of and left out.
+    """Yield the wanted features of a segment, each checked; damaged features are reported and skipped.
 
     Args:
         path: the segment.
-        dimension: D; None for whatever it is.
-        wanted: keys; None for all.
-        complain: told what is damaged.
+        dimension: D; None for any.
+        wanted: the keys; None for all.
+        complain: receives reports of damage.
 
     Yields:
-        Keys and their float32 (n, D). Nothing for a segment that was pruned meanwhile.
+        Keys and their features, float32 (n, D); nothing for a segment that is gone.
     """
     try:
         require_regular(path)
@@ -120,12 +109,11 @@ def read_segment(
                     yield _sound(file.read_row_group(group), wanted, width, path, complain)
     except _DAMAGED as error:
         if not isinstance(error, OSError) or error.errno not in _GONE:
-            why = getattr(error, "strerror", None) or str(error)
-            complain(path, 0, (why.splitlines() or [type(error).__name__])[0])
+            complain(path, 0, first_line(getattr(error, "strerror", None) or error))
 
 
 def _width(schema: pa.Schema) -> int | None:
-    """The numbers of a feature; None where these are no columns of a segment."""
+    """Return D; None for columns that are not a segment's."""
     kinds = [schema.field(name).type for name in ("key", "check", "feature")]
     if kinds[:2] != [pa.binary(KEY_LENGTH)] * 2 or not pa.types.is_fixed_size_binary(kinds[2]):
         return None
@@ -136,22 +124,16 @@ def _width(schema: pa.Schema) -> int | None:
 def _sound(
     table: pa.Table, wanted: Collection[bytes] | None, dimension: int, path: Path, complain: Complaint
 ) -> tuple[list[bytes], Array]:
-    """The wanted rows of a row group whose checksum fits."""
+    """Return the wanted rows of a row group whose checksums are right."""
     rows = zip(*(table[name].to_pylist() for name in ("key", "check", "feature")), strict=True)
-    sound: list[bytes] = []
-    values: list[bytes] = []
-    damaged = 0
-    for key, check, value in rows:
-        if wanted is not None and key is not None and key not in wanted:
-            continue
-        if None in (key, check, value) or _check(key, value) != check:
-            damaged += 1
-            continue
-        sound.append(key)
-        values.append(value)
-    if damaged:
-        complain(path, damaged, "their checksums do not fit")
-    return sound, np.frombuffer(b"".join(values), "<f4").astype(np.float32, copy=False).reshape(-1, dimension)
+    rows_wanted = [row for row in rows if wanted is None or row[0] is None or row[0] in wanted]
+    sound = [
+        (key, value) for key, check, value in rows_wanted if None not in (key, value) and _check(key, value) == check
+    ]
+    if len(sound) < len(rows_wanted):
+        complain(path, len(rows_wanted) - len(sound), "their checksums do not fit")
+    values = np.frombuffer(b"".join(value for _, value in sound), "<f4").astype(np.float32, copy=False)
+    return [key for key, _ in sound], values.reshape(-1, dimension)
 
 
 def _check(key: bytes, value: bytes) -> bytes:

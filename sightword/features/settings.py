@@ -22,12 +22,12 @@ Channels = list[float]
 
 
 def is_weights_file(weights: str) -> bool:
-    """Whether ``weights`` names a file rather than one of torchvision's published weights."""
+    """Return whether ``weights`` names a file and not torchvision's published weights."""
     return weights.endswith(WEIGHT_FILES) or "/" in weights
 
 
 class FeaturesSettings(Settings):
-    """Where the features come from, and all that determines their values."""
+    """The source of the features, and everything that determines their values."""
 
     source: Literal["extract", "precomputed"] = "extract"
     """``extract`` from the resized pictures, or ``precomputed`` ones from a file in ``inputs``."""
@@ -72,37 +72,29 @@ class FeaturesSettings(Settings):
         return self
 
     def _extract_problems(self) -> list[str]:
-        problems = _outside("weights", self.weights)
+        problems = self._outside("weights")
         if is_weights_file(self.weights) and not self.weights_sha256:
-            problems.append(
-                f"weights: {self.weights} is a file, so weights_sha256 must hold its sha256 (`sha256sum` prints it)"
-            )
+            sha256 = "weights_sha256 must hold its sha256 (`sha256sum` prints it)"
+            problems.append(f"weights: {self.weights} is a file, so {sha256}")
         if self.weights == RANDOM and self.weights_sha256:
             problems.append("weights_sha256: random weights have no file, so it must be ''")
         return problems
 
     def _precomputed_problems(self) -> list[str]:
-        if self.precomputed.endswith(".npy"):
-            problems = _outside("precomputed", self.precomputed) + _outside("precomputed_ids", self.precomputed_ids)
-            if not self.precomputed_ids:
-                problems.append(
-                    f"precomputed_ids: {self.precomputed} needs a text file with the picture id of each row"
-                )
-            return problems
-        if self.precomputed.endswith(HDF5_FILES):
-            problems = _outside("precomputed", self.precomputed)
-            if self.precomputed_ids:
-                problems.append(f"precomputed_ids: {self.precomputed} holds its ids itself, so it must be ''")
-            return problems
-        wanted = "a file ending in .npy, .h5 or .hdf5"
-        if not self.precomputed:
-            return [f"precomputed: source is precomputed, so it must name {wanted}"]
-        return [f"precomputed: {self.precomputed} is not {wanted}"]
+        name = self.precomputed
+        if not name.endswith((".npy", *HDF5_FILES)):
+            problem = f"{name} is not" if name else "source is precomputed, so it must name"
+            return [f"precomputed: {problem} a file ending in .npy, .h5 or .hdf5"]
+        problems = self._outside("precomputed") + self._outside("precomputed_ids")
+        if name.endswith(".npy") and not self.precomputed_ids:
+            problems.append(f"precomputed_ids: {name} needs a text file with the picture id of each row")
+        if name.endswith(HDF5_FILES) and self.precomputed_ids:
+            problems.append(f"precomputed_ids: {name} holds its ids itself, so it must be ''")
+        return problems
 
-
-def _outside(key: str, name: str) -> list[str]:
-    """A name that would leave the folder ``inputs``, and so the stage's dependencies."""
-    path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts:
-        return [f"{key}: {name} must be a file inside the folder features.inputs, named from there"]
-    return []
+    def _outside(self, key: str) -> list[str]:
+        """Return a problem if a file is outside the folder ``inputs``, and so no dependency of the stage."""
+        path = PurePosixPath(getattr(self, key))
+        if path.is_absolute() or ".." in path.parts:
+            return [f"{key}: {path} must be a file inside the folder features.inputs, named from there"]
+        return []

@@ -1,10 +1,10 @@
-"""``features.h5``: written whole, checked when read."""
+"""Writes ``features.h5`` whole, and checks it when reading."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,17 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from sightword.errors import FeaturesError, FileFormatError
-from sightword.features.hdf5 import AGAIN, created, opened
+from sightword.features.hdf5 import AGAIN, created, read_hdf5
 from sightword.files import Pathish, atomic_file
+from sightword.text import and_more
 
 SCHEMA = 2
 SHA256_LENGTH = 64
-ROWS_AT_A_TIME = 1024
 HEADERS = 1 << 14
-"""The most bytes that the file has besides its tables."""
+"""The most bytes of the file besides its tables."""
 
-_TEXTS = ("backbone", "feature_point", "weights", "weights_sha256", "transform", "precision", "origin")
-_TYPES = {"schema": int, **dict.fromkeys(_TEXTS, str), "rows": int, "complete": bool}
 _TABLES = ("features", "image_id", "sha256")
 _REJECTED = "rejected"
 
@@ -33,7 +31,7 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Origin:
-    """The root attributes of ``features.h5`` that tell how its features were made."""
+    """The root attributes of ``features.h5`` that state how its features were made."""
 
     backbone: str
     feature_point: str
@@ -46,46 +44,43 @@ class Origin:
     """``extracted``, or ``precomputed`` and the file with its sha256."""
 
 
+_TYPES = {"schema": int, **dict.fromkeys(Origin.__dataclass_fields__, str), "rows": int, "complete": bool}
+
+
 @dataclass(frozen=True)
 class FeatureTable:
-    """Features with the pictures they belong to, sorted by picture id."""
+    """Features with their pictures, sorted by picture id."""
 
     features: Array
     """float32 (N, D)."""
     image_ids: list[str]
     sha256: list[str]
-    """Of each source picture; empty where it is not known."""
+    """The sha256 of each source picture, in hex; empty if unknown."""
     attributes: dict[str, Any]
     """The root attributes of the file."""
     rejected: frozenset[str] = frozenset()
-    """Pictures of the corpus that could not be decoded, as many as ``resize.max_rejects`` allowed."""
+    """Pictures of the corpus that could not be decoded."""
 
     @cached_property
     def _places(self) -> dict[str, int]:
         return {image_id: row for row, image_id in enumerate(self.image_ids)}
 
     def rows(self, image_ids: Iterable[str]) -> Rows:
-        """The rows of some pictures, int64, in the order asked for.
-
-        Raises:
-            FeaturesError: pictures without features, how many and the first few.
-        """
+        """Return the rows of pictures, int64 (n,), in the given order; FeaturesError if pictures have no features."""
         wanted = list(image_ids)
-        places = self._places
-        missing = sorted({image_id for image_id in wanted if image_id not in places})
+        missing = sorted(set(wanted) - self._places.keys())
         if missing:
             raise missing_features(missing, len(set(wanted)))
-        return np.fromiter((places[image_id] for image_id in wanted), np.int64, len(wanted))
+        return np.array([self._places[image_id] for image_id in wanted], np.int64)
 
 
 def missing_features(missing: Sequence[str], wanted: int, *, where: object | None = None) -> FeaturesError:
-    """The error for pictures without features."""
-    more = ", ..." if len(missing) > 5 else ""
+    """Return the error for pictures without features."""
     return FeaturesError(
-        f"{len(missing)} of {wanted} pictures have no features: {', '.join(missing[:5])}{more}",
+        f"{len(missing)} of {wanted} pictures have no features: {and_more(missing, 5)}",
         where=where,
         expected="a row for each picture of the corpus",
-        todo="Add the rows, or take the pictures out of the corpus.",
+        todo="Add the rows, or remove the pictures from the corpus.",
     )
 
 
@@ -104,23 +99,21 @@ def write_features(
 
     Args:
         path: the file.
-        image_ids: N picture ids, sorted, without duplicates.
+        image_ids: N picture ids, sorted and distinct.
         sha256: N sha256 of source pictures in hex, or empty texts.
         dimension: D.
         blocks: row numbers (n,) and their features (n, D), in any order, each row once.
         origin: how the features were made.
-        rejected: pictures that could not be decoded; kept in ``/rejected`` where there are any,
-            so that their captions can be left out knowingly.
+        rejected: pictures that could not be decoded; kept in ``/rejected``, if there are any.
 
     Raises:
-        FeaturesError: ids not sorted or not unique, rows missing, repeated or outside,
-            or values that are not finite.
-        OSError: what the file system says; that the disk is full, before the first block is taken.
+        FeaturesError: ids are not sorted, rows are missing, repeated or out of range, or values are not finite.
+        OSError: of the file system; a full disk is reported before the first block is taken.
     """
     count = len(image_ids)
     if len(sha256) != count:
         raise FeaturesError(f"{len(sha256)} sha256 for {count} pictures", where=path)
-    if any(not one < other for one, other in itertools.pairwise(image_ids)):
+    if not _is_sorted(image_ids):
         raise FeaturesError("picture ids must be sorted, each once", where=path)
     names = [image_id.encode() for image_id in image_ids]
     width = max((len(name) for name in names), default=1)
@@ -141,54 +134,56 @@ def write_features(
         _write_strings(file, "sha256", [text.encode() for text in sha256], SHA256_LENGTH, path)
         if lost:
             _write_strings(file, _REJECTED, lost, longest, path)
-        file.attrs["schema"] = SCHEMA
-        for key in _TEXTS:
-            file.attrs[key] = getattr(origin, key)
-        file.attrs["rows"] = count
-        file.attrs["complete"] = True  # last
+        file.attrs.update({"schema": SCHEMA, **asdict(origin), "rows": count, "complete": True})
 
 
 def read_features(path: Pathish) -> FeatureTable:
     """Read and check ``features.h5``.
 
     Raises:
-        FileFormatError: missing, of another schema or program, not complete, damaged or changed.
-        FeaturesError: ids not sorted, or values that are not finite.
+        FileFormatError: the file is missing, of another schema or program, not complete, damaged or changed.
+        FeaturesError: ids are not sorted, or values are not finite.
     """
-    with opened(path) as (file, checksum):
-        attributes = {**_read_attributes(file, path), "checksum": checksum}
-        features = _table(file, "features", attributes["rows"], path)
-        image_ids, sha256 = (
-            [text.decode() for text in _table(file, name, attributes["rows"], path).tolist()]
-            for name in ("image_id", "sha256")
-        )
-        lost = _table(file, _REJECTED, None, path).tolist() if _REJECTED in file else []
-        rejected = frozenset(text.decode() for text in lost)
-    if any(not one < other for one, other in itertools.pairwise(image_ids)):
+    attributes, datasets, checksum = read_hdf5(path)
+    tables = {name: datasets[name] for name in (*_TABLES, _REJECTED) if name in datasets}
+    _check_format(attributes, tables, path)
+    try:
+        texts = {name: [text.decode() for text in tables[name].tolist()] for name in tables if name != "features"}
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"is damaged ({error})", where=path, todo=AGAIN) from None
+    features, image_ids, rejected = tables["features"], texts["image_id"], frozenset(texts.get(_REJECTED, []))
+    if not _is_sorted(image_ids):
         raise FeaturesError("its picture ids are not sorted, each once", where=path, todo=AGAIN)
     if not rejected.isdisjoint(image_ids):
         raise FileFormatError("is damaged: it has rows of pictures it calls rejected", where=path, todo=AGAIN)
     bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
     if len(bad):
-        raise FeaturesError(
-            f"{len(bad)} rows have values that are not finite, the first is {image_ids[bad[0]]}", where=path
-        )
-    return FeatureTable(features, image_ids, sha256, attributes, rejected)
+        what = f"{len(bad)} rows have values that are not finite, the first is {image_ids[bad[0]]}"
+        raise FeaturesError(what, where=path)
+    return FeatureTable(features, image_ids, texts["sha256"], attributes | {"checksum": checksum}, rejected)
+
+
+def _is_sorted(image_ids: Sequence[str]) -> bool:
+    """Return whether ids are sorted and distinct."""
+    return all(one < other for one, other in itertools.pairwise(image_ids))
 
 
 def _check_block(rows: Rows, values: Array, seen: npt.NDArray[np.bool_], dimension: int, path: Pathish) -> None:
+    what = ""
     if values.shape != (len(rows), dimension):
-        raise FeaturesError(f"a block of {values.shape} for {len(rows)} rows of {dimension} features", where=path)
-    if len(rows) and (rows.min() < 0 or rows.max() >= len(seen)):
-        raise FeaturesError(f"a row number outside 0 to {len(seen) - 1}", where=path)
-    if len(np.unique(rows)) != len(rows) or seen[rows].any():
-        raise FeaturesError("a row is written twice", where=path)
-    if not np.isfinite(values).all():
-        raise FeaturesError("a block has values that are not finite", where=path)
+        what = f"a block of {values.shape} for {len(rows)} rows of {dimension} features"
+    elif len(rows) and (rows.min() < 0 or rows.max() >= len(seen)):
+        what = f"a row number outside 0 to {len(seen) - 1}"
+    elif len(np.unique(rows)) != len(rows) or seen[rows].any():
+        what = "a row is written twice"
+    elif not np.isfinite(values).all():
+        what = "a block has values that are not finite"
+    if what:
+        raise FeaturesError(what, where=path)
 
 
 def _write_rows(features: h5py.Dataset, rows: Rows, values: Array) -> None:
-    """Neighbouring rows go in one write: h5py's own fancy indexing writes them one by one, slowly."""
+    """Write neighbouring rows together: h5py's own fancy indexing writes rows one by one, slowly."""
     order = np.argsort(rows)
     rows, values = rows[order], values[order]
     starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
@@ -203,46 +198,24 @@ def _write_strings(file: h5py.File, name: str, values: Sequence[bytes], length: 
     file.create_dataset(name, data=np.array(values, kind), dtype=kind)
 
 
-def _read_attributes(file: h5py.File, path: Pathish) -> dict[str, Any]:
-    """Return all root attributes as plain values; those of the format must be there and have the right types."""
-    attributes = {key: _plain(value) for key, value in sorted(file.attrs.items())}
-    absent = [name for name in _TABLES if name not in file] + [key for key in _TYPES if key not in attributes]
-    if absent:
-        raise FileFormatError(
-            f"lacks {', '.join(absent)}", where=path, expected="a whole features file of this pipeline", todo=AGAIN
-        )
+def _check_format(attributes: dict[str, Any], tables: dict[str, npt.NDArray[Any]], path: Pathish) -> None:
+    """Raise FileFormatError unless the attributes and tables of the format are there, with the right types."""
+
+    def require(right: object, what: str, expected: str | None = None) -> None:
+        if not right:
+            raise FileFormatError(what, where=path, expected=expected, todo=AGAIN)
+
+    lacking = [name for name in _TABLES if name not in tables] + [key for key in _TYPES if key not in attributes]
+    require(not lacking, f"lacks {', '.join(lacking)}", "a whole features file of this pipeline")
     for key, kind in _TYPES.items():
-        if type(attributes[key]) is not kind:
-            raise FileFormatError(
-                f"has the attribute {key} of the type {type(attributes[key]).__name__}",
-                where=path,
-                expected=kind.__name__,
-                todo=AGAIN,
-            )
-    if attributes["schema"] != SCHEMA:
-        raise FileFormatError(f"has the schema {attributes['schema']}", where=path, expected=str(SCHEMA), todo=AGAIN)
-    if not attributes["complete"]:
-        raise FileFormatError("was not written to its end", where=path, todo=AGAIN)
-    return attributes
-
-
-def _table(file: h5py.File, name: str, rows: int | None, path: Pathish) -> npt.NDArray[Any]:
-    table = file[name]
-    if isinstance(table, h5py.Dataset):
+        found = type(attributes[key])
+        require(found is kind, f"has the attribute {key} of the type {found.__name__}", kind.__name__)
+    require(attributes["schema"] == SCHEMA, f"has the schema {attributes['schema']}", str(SCHEMA))
+    require(attributes["complete"], "was not written to its end")
+    for name, table in tables.items():
+        expected, right = "fixed-length UTF-8 (N,)", table.ndim == 1 and table.dtype.kind == "S"
         if name == "features":
-            right = table.ndim == 2 and table.dtype == np.dtype("<f4")
-        else:
-            right = table.ndim == 1 and table.dtype.kind == "S"
-        if right and rows in (None, len(table)):
-            read: npt.NDArray[Any] = table[:]
-            return read
-    found = f"{table.dtype} {table.shape}" if isinstance(table, h5py.Dataset) else "no dataset"
-    kind = "float32 (N, D)" if name == "features" else "fixed-length UTF-8 (N,)"
-    if rows is not None:
-        kind += f" of {rows} rows"
-    raise FileFormatError(f"has {name} as {found}", where=path, expected=kind, todo=AGAIN)
-
-
-def _plain(value: Any) -> Any:
-    """An HDF5 attribute as a plain Python value."""
-    return value.item() if isinstance(value, np.generic) else value
+            expected, right = "float32 (N, D)", table.ndim == 2 and table.dtype == np.dtype("<f4")
+        if name in _TABLES:
+            expected, right = f"{expected} of {attributes['rows']} rows", right and len(table) == attributes["rows"]
+        require(right, f"has {name} as {table.dtype} {table.shape}", expected)

@@ -1,4 +1,4 @@
-"""How much of what this machine can do is done: useful work, and the most it does on a favourable problem."""
+"""Counts a network's operations, and measures the machine's peak."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from sightword.devices import OwnRandom
 from sightword.errors import FeaturesError
 from sightword.features.backbones import Backbone, FeatureNetwork, build, cut
 from sightword.features.crops import CROPS
+from sightword.features.identity import Transform
 from sightword.features.settings import Precision
-from sightword.features.transform import Transform
 
 SIDE = 2000
-"""Rows and columns of the matrices multiplied."""
+"""Rows and columns of the multiplied matrices."""
 ROUNDS = 3
 
 
 def skeleton(backbone: Backbone) -> FeatureNetwork:
-    """The network without numbers, on torch's meta device: for its shape and its work."""
+    """Return a network on torch's meta device, without numbers."""
     try:
         with torch.device("meta"):
             return cut(build(backbone, initialise=False), backbone)
-    except NotImplementedError:  # RegNet reckons its widths with tensors, which need numbers
+    except NotImplementedError:  # RegNet computes its widths with tensors, which need numbers
         with OwnRandom():
             return cut(build(backbone, initialise=False), backbone).to("meta")
 
 
 class _NoModules(contextlib.nullcontext[None]):
-    """Stand in for torch's tracker, which hooks into the modules of all threads; only the total is needed here."""
+    """Replaces torch's tracker, which hooks into the modules of all threads; only the total is needed here."""
 
     parents = frozenset({"Global"})
 
 
 def flops_a_picture(network: FeatureNetwork, transform: Transform) -> int:
-    """Floating-point operations (2 a multiply-add) that the crops of a picture take.
+    """Return the floating-point operations (2 for a multiply-add) for all crops of a picture.
 
     Args:
-        network: from :func:`skeleton`.
-        transform: how many crops of what size.
+        network: the result of :func:`skeleton`.
+        transform: the number and size of the crops.
 
     Raises:
-        FeaturesError: the network does not take them.
+        FeaturesError: the network does not take crops of this size.
     """
     crops = torch.zeros((1, 3, transform.crop, transform.crop), device="meta")
     counter = FlopCounterMode(display=False)
@@ -58,15 +58,15 @@ def flops_a_picture(network: FeatureNetwork, transform: Transform) -> int:
         raise FeaturesError(
             f"the network does not take crops of {transform.crop} pixels ({str(error).splitlines()[0]})",
             where="features.crop",
-            todo="Most take 224; Inception v3 takes 299, and some transformers only the one size they were made for.",
+            todo="Most networks take 224, Inception v3 takes 299, and some transformers take one size only.",
         ) from None
     return int(counter.get_total_flops()) * CROPS[transform.crops]
 
 
 def peak_flops(precision: Precision, device: torch.device) -> float:
-    """Operations a second in the best of a few large matrix products and convolutions, with torch's threads."""
+    """Return the operations a second in the best of large matrix products and convolutions, with torch's threads."""
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    random = torch.Generator(device).manual_seed(0)  # not the caller's
+    random = torch.Generator(device).manual_seed(0)  # the caller's generator stays as it is
     one, other = (torch.randn(SIDE, SIDE, device=device, generator=random).to(dtype) for _ in range(2))
     images = torch.randn(4, 256, 56, 56, device=device, generator=random).to(dtype, memory_format=torch.channels_last)
     filters = torch.randn(256, 256, 3, 3, device=device, generator=random).to(dtype, memory_format=torch.channels_last)

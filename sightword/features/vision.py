@@ -1,9 +1,8 @@
-"""torchvision, importable beside a torch it was not built for. No other module imports it.
+"""Imports torchvision, also beside a torch that it was not built for; no other module imports torchvision.
 
-torchvision's published wheel is built against CUDA. Beside a CPU-only torch its C++
-library does not load, and ``import torchvision`` stops since two operators are then
-unknown. Networks, weights and transforms need neither: with the schemas of the two
-defined, the import succeeds. With a torch that fits, nothing is done.
+torchvision's published wheel is built for CUDA. Beside a CPU-only torch its C++ library does not load, and
+``import torchvision`` fails because two operators are unknown. Networks, weights and transforms need neither operator:
+once their schemas are defined, the import succeeds.
 """
 
 from __future__ import annotations
@@ -46,5 +45,5 @@ models: Any = torchvision.models
 
 
 def classifiers() -> list[str]:
-    """The names of torchvision's image classifiers, sorted."""
+    """Return the names of torchvision's image classifiers, sorted."""
     return sorted(models.list_models(module=models))

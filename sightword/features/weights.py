@@ -1,4 +1,4 @@
-"""Weights of a backbone: published, from a file, or random; checked before they are used."""
+"""Weights of a backbone: published, from a file, or random; checked before use."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from sightword.text import and_more, first_line
 
 log = logging.getLogger(__name__)
 
-# torchvision's DenseNet files keep names from before 2017; its own loader renames them as here.
+# torchvision's DenseNet files have names from before 2017, which its own loader renames in the same way.
 _OLD_DENSENET = re.compile(
     r"^(.*denselayer\d+\.(?:norm|relu|conv))\.((?:[12])\.(?:weight|bias|running_mean|running_var))$"
 )
 
-# What torch's safe unpickler and safetensors raise on files that are something else.
+# The errors of torch's safe unpickler and of safetensors for other files.
 _UNREADABLE = (
     SafetensorError,
     pickle.UnpicklingError,
@@ -47,18 +47,19 @@ _UNREADABLE = (
 
 
 class Weights:
-    """Weights of a backbone, known by their sha256 before they are needed.
+    """Weights of a backbone, with their sha256 before they are needed.
+
+    If ``sha256`` is given, the file may be missing until :meth:`load`: all features may be in the store.
 
     Args:
-        backbone: from :func:`sightword.features.backbones.find_backbone`.
+        backbone: the network's name and feature point.
         weights: a name of torchvision's weights enum, a file, or ``random``.
-        sha256: what the file must hash to, in hex; empty: not checked.
-        seed: of random weights.
-        folder: where a file's name starts from.
+        sha256: the expected sha256 of the file, in hex; empty: not compared.
+        seed: the seed of random weights.
+        folder: the folder of a file with a relative path.
 
     Raises:
-        WeightsError: the file is another one than ``sha256`` says; or, where that
-            is not given, it is missing or cannot be downloaded.
+        WeightsError: the file has another sha256, or is missing or cannot be downloaded.
     """
 
     def __init__(
@@ -67,16 +68,17 @@ class Weights:
         self.backbone = backbone
         self.name = f"{RANDOM}:{seed}" if weights == RANDOM else Path(weights).name
         """The published name, the file's name without its folder, or ``random`` with the seed."""
-        sha256 = sha256.lower()
-        self._weights, self._wanted, self._seed = weights, sha256, seed
+        self.sha256 = self._wanted = sha256.lower()
+        """The sha256 of the file; for random weights, of the tensors."""
+        self._seed, self._is_random = seed, weights == RANDOM
         self._network: nn.Module | None = None
-        if weights == RANDOM:
+        self._path, self._url = Path(folder) / weights, ""
+        if self._is_random:
             self._network, self.sha256 = _random(backbone, seed)
             return
-        self._path = Path(folder) / weights if is_weights_file(weights) else _place(backbone, weights)
-        self.sha256 = sha256
-        """Of the file; for random weights, of the tensors."""
-        # With its hash known, a missing file is no error yet: all features may be in the store.
+        if not is_weights_file(weights):
+            self._url = _published(backbone, weights)
+            self._path = Path(torch.hub.get_dir()) / "checkpoints" / self._url.rpartition("/")[2]
         if not sha256 or self._path.is_file():
             self.sha256 = self._fetch()
 
@@ -86,27 +88,38 @@ class Weights:
         Raises:
             WeightsError: the file is missing, cannot be downloaded, or belongs to another network.
         """
-        if self._network is not None:
+        if self._is_random:
             network, self._network = self._network, None
-            return network
-        if self._weights == RANDOM:
-            return _random(self.backbone, self._seed)[0]
+            return network or _random(self.backbone, self._seed)[0]
         if self._fetch() != self.sha256:
             raise WeightsError("changed while it was used", where=self._path, todo="Run it once more.")
-        with OwnRandom():  # building draws numbers that are thrown away
+        with OwnRandom():  # the builder draws numbers, which are not used
             network = build(self.backbone, initialise=False)
         _fill(network, self.backbone, _read(self._path), self._path)
         return network
 
     def _fetch(self) -> str:
-        """Download or find the file, and return its sha256."""
-        if not is_weights_file(self._weights):
-            _download(self._path, vision.models.get_model_weights(self.backbone.name)[self._weights].url)
-        return _checked(self._path, self._wanted)
+        """Download or find the file, compare its sha256, and return the sha256."""
+        prefix = re.search(r"-([0-9a-f]{8,})\.", self._path.name) if self._url else None
+        begins = prefix.group(1) if prefix else ""
+        if self._url and not self._path.exists():
+            _download(self._path, self._url, begins)
+        if not self._path.is_file():
+            wanted = f" with the sha256 {self._wanted}" if self._wanted else ""
+            todo = f"Put the file{wanted} there."
+            raise WeightsError("the weights' file does not exist", where=self._path, todo=todo)
+        found = sha256_file(self._path)
+        if not found.startswith(begins):
+            todo = "Delete it to download it again."
+            raise WeightsError("its sha256 is not the one in its name", where=self._path, todo=todo)
+        if self._wanted and found != self._wanted:
+            todo = "Fetch the file again, or put its sha256 into features.weights_sha256 if it is the one you want."
+            raise WeightsError(f"has the sha256 {found}", where=self._path, expected=self._wanted, todo=todo)
+        return found
 
 
 def _random(backbone: Backbone, seed: int) -> tuple[nn.Module, str]:
-    log.warning("random weights: for demonstration (%s, seed %d); nothing was learnt by them", backbone.name, seed)
+    log.warning("random weights: for demonstration (%s, seed %d); the network is not trained", backbone.name, seed)
     with OwnRandom(seed):
         network = build(backbone, initialise=True)
     digest = hashlib.sha256()
@@ -115,93 +128,68 @@ def _random(backbone: Backbone, seed: int) -> tuple[nn.Module, str]:
     return network, digest.hexdigest()
 
 
-def _place(backbone: Backbone, weights: str) -> Path:
-    """Where the file of published weights is in torch's cache, once it was downloaded."""
-    accepted = [entry.name for entry in vision.models.get_model_weights(backbone.name)]
+def _published(backbone: Backbone, weights: str) -> str:
+    """Return the address of published weights."""
+    published = vision.models.get_model_weights(backbone.name)
+    accepted = [entry.name for entry in published]
     if weights not in accepted:
         raise WeightsError(
             f"torchvision publishes no such weights for {backbone.name}",
             where=f"weights {weights!r}",
             expected=f"{' or '.join(accepted)}, a file ending in .safetensors or .pth, or {RANDOM}",
         )
-    url: str = vision.models.get_model_weights(backbone.name)[weights].url
-    return Path(torch.hub.get_dir()) / "checkpoints" / url.rpartition("/")[2]
+    return str(published[weights].url)
 
 
-def _download(path: Path, url: str) -> None:
-    """Download the file of published weights, unless it is there; its name holds the first digits of its sha256."""
-    prefix = re.search(r"-([0-9a-f]{8,})\.", path.name)
-    if not path.exists():
-        from sightword.transfer import retrieve
+def _download(path: Path, url: str, begins: str) -> None:
+    """Download published weights, whose sha256 begins with the digits in the file's name."""
+    from sightword.transfer import retrieve
 
-        log.info("downloading %s to %s", url, path)
-        here = (
-            "Put the file there yourself, or put it into features.inputs and name it and its sha256 in the parameters."
-        )
-        try:
-            retrieve(url, path, begins=prefix.group(1) if prefix else "", progress=sys.stderr.isatty())
-        except DownloadError as error:
-            what = f"is missing and could not be downloaded from {url} ({error.what})"
-            raise WeightsError(what, where=path, todo=here) from None
-    if prefix and not sha256_file(path).startswith(prefix.group(1)):
-        raise WeightsError("its sha256 is not the one in its name", where=path, todo="Delete it to download it again.")
-
-
-def _checked(path: Path, sha256: str) -> str:
-    """The file's sha256, after a look whether it is the one wanted."""
-    if not path.is_file():
-        wanted = f" with the sha256 {sha256}" if sha256 else ""
-        raise WeightsError("the weights' file does not exist", where=path, todo=f"Put the file{wanted} there.")
-    found = sha256_file(path)
-    if sha256 and found != sha256:
+    log.info("downloading %s to %s", url, path)
+    try:
+        retrieve(url, path, begins=begins, progress=sys.stderr.isatty())
+    except DownloadError as error:
         raise WeightsError(
-            f"has the sha256 {found}",
+            f"is missing and could not be downloaded from {url} ({error.what})",
             where=path,
-            expected=sha256,
-            todo="Fetch the file again, or put its sha256 into features.weights_sha256 if it is the one you want.",
-        )
-    return found
+            todo="Put the file there, or put it into features.inputs and name it and its sha256 in the parameters.",
+        ) from None
 
 
 def _read(path: Path) -> Mapping[str, torch.Tensor]:
-    """The state dict in a file; nothing in it is executed."""
+    """Return the state dict of a file; nothing in the file is executed."""
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
-        with warnings.catch_warnings():  # it warns before it refuses
+        with warnings.catch_warnings():  # torch warns before it refuses
             warnings.simplefilter("ignore")
             found = torch.load(path, map_location="cpu", weights_only=True)
     except _UNREADABLE as error:
-        reason = first_line(error)
-        raise WeightsError(
-            f"holds no weights that can be read safely ({reason})",
-            where=path,
-            expected="safetensors, or a state dict of plain tensors",
-        ) from None
+        what = f"holds no weights that can be read safely ({first_line(error)})"
+        raise WeightsError(what, where=path, expected="safetensors, or a state dict of plain tensors") from None
     if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
         raise WeightsError("is not a state dict", where=path, expected="names with tensors and nothing else")
     return found
 
 
 def _fill(network: nn.Module, backbone: Backbone, state: Mapping[str, torch.Tensor], path: Path) -> None:
-    """Load all but the classifier, which may be missing or of any size."""
+    """Load all weights but the classifier's, which may be missing or of any size."""
     if backbone.name.startswith("densenet"):
         state = {_OLD_DENSENET.sub(r"\1\2", key): value for key, value in state.items()}
     wanted = {key: value for key, value in state.items() if not backbone.classifier_key(key)}
     own = network.state_dict()
-    shapes = [
+    wrong = [
         f"{key} {tuple(value.shape)} instead of {tuple(own[key].shape)}"
         for key, value in wanted.items()
         if key in own and value.shape != own[key].shape
     ]
-    if not shapes:
-        missing, unexpected = network.load_state_dict(wanted, strict=False)
-        missing = [key for key in missing if not backbone.classifier_key(key)]
-        if not missing and not unexpected:
-            return
-        shapes = [f"{key} is missing" for key in missing] + [f"{key} is unknown" for key in unexpected]
-    raise WeightsError(
-        f"are not the weights of {backbone.name}: {and_more(shapes, between='; ')}",
-        where=path,
-        expected=f"torchvision's {backbone.name}; only its classifier may be missing",
-    )
+    if not wrong:
+        missing, unknown = network.load_state_dict(wanted, strict=False)
+        wrong = [f"{key} is missing" for key in missing if not backbone.classifier_key(key)]
+        wrong += [f"{key} is unknown" for key in unknown]
+    if wrong:
+        raise WeightsError(
+            f"are not the weights of {backbone.name}: {and_more(wrong, between='; ')}",
+            where=path,
+            expected=f"torchvision's {backbone.name}; only its classifier may be missing",
+        )

@@ -59,16 +59,12 @@ _DECODER_ERRORS = (
 
 
 class RejectError(PictureError):
-    """One picture cannot be used.
-
-    Attributes:
-        reason: a short code, one of :data:`Reason`.
-        detail: an explanation for people, without paths.
-    """
+    """One picture cannot be used."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
         self.reason: Reason = reason
         self.detail = detail
+        """An explanation for people, without paths."""
         super().__init__(f"{reason}: {detail}")
 
 
@@ -130,7 +126,9 @@ def decode(data: bytes, *, exif: bool, max_pixels: int) -> Image.Image:
         # Pillow warns of odd metadata, and of large pictures, which are checked here.
         warnings.simplefilter("ignore")
         try:
-            with Image.open(io.BytesIO(data), formats=_formats()) as picture:
+            Image.init()
+            formats = [name for name in FORMATS if name in Image.OPEN]  # Pillow may be built without some
+            with Image.open(io.BytesIO(data), formats=formats) as picture:
                 width, height = picture.size
                 if width * height > max_pixels:
                     raise RejectError("too_large", f"{width} x {height} pixels, {max_pixels} allowed")
@@ -172,30 +170,19 @@ def _load(picture: Image.Image) -> None:
             raise RejectError("damaged", errors[0])
 
 
-def _formats() -> list[str]:
-    """Return the accepted formats that this build of Pillow supports."""
-    Image.init()
-    return [name for name in FORMATS if name in Image.OPEN]
-
-
 def _rgb(picture: Image.Image) -> Image.Image:
     if picture.mode == "RGB" and "transparency" not in picture.info:
         return picture  # uncopied: a copy would cost a tenth of the decoding
     if picture.mode.startswith("I"):
         return _from_16_bits(picture)
     if picture.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in picture.info:
-        return _over_white(picture)
+        # Pillow converts La to LA only.
+        layer = (picture.convert("LA") if picture.mode == "La" else picture).convert("RGBA")
+        white = Image.new("RGBA", layer.size, (255, 255, 255, 255))
+        return Image.alpha_composite(white, layer).convert("RGB")
     if picture.mode in ("1", "L", "P", "CMYK", "YCbCr", "LAB", "HSV", "RGBX"):
         return picture.convert("RGB")
     raise RejectError("unsupported_mode", f"Pillow's mode {picture.mode} has no fixed range of values")
-
-
-def _over_white(picture: Image.Image) -> Image.Image:
-    if picture.mode == "La":  # Pillow converts La to LA only
-        picture = picture.convert("LA")
-    layer = picture.convert("RGBA")
-    white = Image.new("RGBA", layer.size, (255, 255, 255, 255))
-    return Image.alpha_composite(white, layer).convert("RGB")
 
 
 def _from_16_bits(picture: Image.Image) -> Image.Image:

@@ -8,7 +8,7 @@ import itertools
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,11 +22,14 @@ from sightword.images.resize import resize
 from sightword.images.settings import ResizeSettings
 from sightword.images.shards import ResizedPicture, shard_of, shard_path, write_shard
 from sightword.images.workers import ordered_map
+from sightword.text import and_more
 
 log = logging.getLogger(__name__)
 
 SHOWN = 5
 """The number of rejected pictures that a message names."""
+
+_REJECT_COLUMNS = ("image_id", "reason", "detail")
 
 
 @dataclass(frozen=True)
@@ -112,57 +115,37 @@ def write_resized(
     by_shard = itertools.groupby(good, key=lambda picture: shard_of(picture.image_id, settings.shards))
     pictures = 0
     with atomic_folder(folder) as temporary:
-        unwritten = set(range(settings.shards))
         for shard, rows in by_shard:
             pictures += write_shard(shard_path(temporary, shard), rows, transform)
-            unwritten.remove(shard)
-        for shard in unwritten:
-            write_shard(shard_path(temporary, shard), [], transform)
-        rejects.sort(key=lambda reject: reject.image_id)
-        if len(rejects) > settings.max_rejects:
-            raise _too_many(rejects, settings)
-        columns = list(zip(*map(astuple, rejects), strict=True)) or [(), (), ()]
-        names = ["image_id", "reason", "detail"]
-        write_table(
-            temporary / "rejects.parquet",
-            pa.table({n: pa.array(c, pa.string()) for n, c in zip(names, columns, strict=True)}),
-        )
+        for shard in range(settings.shards):
+            if not shard_path(temporary, shard).exists():
+                write_shard(shard_path(temporary, shard), [], transform)
+        _check_count(rejects, settings)
+        schema = pa.schema([(name, pa.string()) for name in _REJECT_COLUMNS])
+        write_table(temporary / "rejects.parquet", pa.Table.from_pylist([*map(asdict, rejects)], schema))
     return Summary(pictures, rejects)
 
 
 def read_rejects(folder: Pathish) -> list[Reject]:
-    """Return the rejected pictures of a folder.
-
-    Raises:
-        FileFormatError: the folder has no readable ``rejects.parquet``.
-    """
-    table = read_table(
-        Path(folder) / "rejects.parquet", ["image_id", "reason", "detail"], todo="Run the stage resize first."
-    )
+    """Return the rejected pictures of a folder; FileFormatError without a readable ``rejects.parquet``."""
+    table = read_table(Path(folder) / "rejects.parquet", _REJECT_COLUMNS, todo="Run the stage resize first.")
     return [Reject(*row.values()) for row in table.to_pylist()]
 
 
 def corpus_sources(images: Pathish) -> list[Source]:
-    """Return the pictures of ``images.parquet`` with their files.
-
-    Raises:
-        FileFormatError: the table cannot be read.
-    """
+    """Return the pictures of ``images.parquet`` with their files; FileFormatError if the table cannot be read."""
     table = read_table(images, ["image_id", "path"], todo="Run the stage corpus first.")
-    rows = zip(table["image_id"].to_pylist(), table["path"].to_pylist(), strict=True)
-    return [Source(image_id, path) for image_id, path in rows]
+    return [Source(*row.values()) for row in table.to_pylist()]
 
 
 def _check_present(sources: Sequence[Source], settings: ResizeSettings) -> None:
     """Find missing files before the first picture is decoded."""
-    missing = [source for source in sources if _is_missing(source.path)]
-    if len(missing) > settings.max_rejects:
-        rejects = [
-            Reject(source.image_id, "missing", f"there is no {source.path or 'file named'}") for source in missing
-        ]
-        raise _too_many(
-            sorted(rejects, key=lambda reject: reject.image_id), settings, " The other pictures were not checked yet."
-        )
+    missing = [
+        Reject(source.image_id, "missing", f"there is no {source.path or 'file named'}")
+        for source in sources
+        if _is_missing(source.path)
+    ]
+    _check_count(missing, settings, " The other pictures were not checked yet.")
 
 
 def _is_missing(path: str | None) -> bool:
@@ -183,12 +166,15 @@ def _without_rejects(results: Iterable[ResizedPicture | Reject], rejects: list[R
             yield result
 
 
-def _too_many(rejects: Sequence[Reject], settings: ResizeSettings, so_far: str = "") -> PictureError:
+def _check_count(rejects: list[Reject], settings: ResizeSettings, so_far: str = "") -> None:
+    """Sort the rejects by id, and raise PictureError if they are too many."""
+    rejects.sort(key=lambda reject: reject.image_id)
+    if len(rejects) <= settings.max_rejects:
+        return
     reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(Counter(r.reason for r in rejects).items()))
-    first = "; ".join(f"{reject.image_id} ({reject.reason}: {reject.detail})" for reject in rejects[:SHOWN])
-    more = "" if len(rejects) <= SHOWN else f"; and {len(rejects) - SHOWN} more"
-    return PictureError(
-        f"{len(rejects)} {'picture' if len(rejects) == 1 else 'pictures'} cannot be used ({reasons}): {first}{more}",
+    first = and_more((f"{one.image_id} ({one.reason}: {one.detail})" for one in rejects), SHOWN, between="; ")
+    raise PictureError(
+        f"{len(rejects)} {'picture' if len(rejects) == 1 else 'pictures'} cannot be used ({reasons}): {first}",
         expected=f"at most resize.max_rejects = {settings.max_rejects}",
         todo=f"Replace or remove these files, or allow more rejects.{so_far}",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -15,8 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sightword.errors import FileFormatError
-from sightword.files import Pathish, atomic_file, canonical_json
+from sightword.files import Pathish, atomic_file, canonical_json, reading
 from sightword.images.encoding import Pixels, decode_pixels
+from sightword.text import first_line
 
 GROUP = 32
 """Pictures in a row group, the unit that a reader holds in memory."""
@@ -59,7 +61,7 @@ class Group:
     path: str
     index: int
     rows: int
-    stamp: tuple[int, ...] = ()
+    stamp: tuple[int, ...]
     """Inode, size and time of the file, which change if the file is replaced."""
 
 
@@ -135,11 +137,7 @@ def _write_group(writer: pq.ParquetWriter, schema: pa.Schema, rows: Sequence[Res
 
 
 def shard_paths(folder: Pathish) -> list[Path]:
-    """Return the shards of a folder, in order.
-
-    Raises:
-        FileFormatError: the folder has no shard.
-    """
+    """Return the shards of a folder, in order; FileFormatError if there is none."""
     paths = sorted(Path(folder).glob("shard-*.parquet"), key=lambda path: (len(path.name), path.name))
     if not paths:
         raise FileFormatError("holds no shard-*.parquet", where=folder, todo="Run the stage resize first.")
@@ -166,27 +164,10 @@ def read_transform(folder: Pathish) -> dict[str, Any]:
     return found
 
 
-def list_groups(folder: Pathish) -> list[Group]:
-    """Return every row group of a folder's shards, in order; each picture is in exactly one.
-
-    Raises:
-        FileFormatError: a shard is missing, damaged or of another format.
-    """
-    groups = []
-    for path in shard_paths(folder):
-        with _opened(path) as file:
-            sizes = [file.metadata.row_group(index).num_rows for index in range(file.num_row_groups)]
-        groups += [Group(str(path), index, rows) for index, rows in enumerate(sizes) if rows]
-    return groups
-
-
 def read_group(group: Group) -> list[ResizedPicture]:
     """Return the pictures of a row group, still encoded."""
-    with _opened(Path(group.path)) as file:
-        try:
-            table = file.read_row_group(group.index, columns=_NAMES)
-        except (pa.ArrowException, OSError) as error:
-            raise FileFormatError(f"is damaged ({_first_line(error)})", where=group.path, todo=_AGAIN) from None
+    with _opened(group.path) as file:
+        table = file.read_row_group(group.index, columns=_NAMES)
     return [ResizedPicture(*row.values()) for row in table.select(_NAMES).to_pylist()]
 
 
@@ -207,12 +188,6 @@ def read_arrays(selection: Selection) -> list[tuple[str, Pixels]]:
         except FileFormatError as error:
             raise FileFormatError(error.what, where=f"{group.path}, picture {picture.image_id}", todo=_AGAIN) from None
     return arrays
-
-
-def read_pictures(folder: Pathish) -> Iterator[ResizedPicture]:
-    """Yield all pictures of a folder, shard by shard, with one row group in memory at a time."""
-    for group in list_groups(folder):
-        yield from read_group(group)
 
 
 def find_pictures(folder: Pathish, image_ids: Iterable[str]) -> dict[str, ResizedPicture]:
@@ -253,23 +228,14 @@ def _stamp(path: Pathish) -> tuple[int, ...]:
     return state.st_ino, state.st_size, state.st_mtime_ns
 
 
-def _opened(path: Path) -> pq.ParquetFile:
+@contextlib.contextmanager
+def _opened(path: Pathish) -> Iterator[pq.ParquetFile]:
+    """Yield a shard for reading, and report its damage as a FileFormatError."""
     try:
-        file = pq.ParquetFile(path, page_checksum_verification=True)
-    except FileNotFoundError:
-        raise FileFormatError("does not exist", where=path, todo=_AGAIN) from None
-    except (pa.ArrowException, OSError) as error:
-        raise FileFormatError(f"is not a whole Parquet file ({_first_line(error)})", where=path, todo=_AGAIN) from None
-    missing = _missing(file.schema_arrow.names)
-    if missing:
-        file.close()
-        raise FileFormatError(f"has no column {', '.join(missing)}", where=path, todo=_AGAIN)
-    return file
-
-
-def _missing(names: Sequence[str]) -> list[str]:
-    return [name for name in _NAMES if name not in names]
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+        with reading(path, todo=_AGAIN), pq.ParquetFile(path, page_checksum_verification=True) as file:
+            missing = [name for name in _NAMES if name not in file.schema_arrow.names]
+            if missing:
+                raise FileFormatError(f"has no column {', '.join(missing)}", where=path, todo=_AGAIN)
+            yield file
+    except pa.ArrowException as error:
+        raise FileFormatError(f"is not a whole Parquet file ({first_line(error)})", where=path, todo=_AGAIN) from None

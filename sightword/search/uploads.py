@@ -20,7 +20,7 @@ from sightword.images.resize import resize
 
 if TYPE_CHECKING:
     from sightword.features.extractor import Extractor
-    from sightword.features.transform import Transform
+    from sightword.features.identity import Transform
 
 MAX_PIXELS = 50_000_000
 """Largest width times height of an uploaded picture."""
@@ -152,6 +152,6 @@ def _transform_is_whole(text: str) -> bool:
 
 
 def _transform(text: str) -> Transform:
-    from sightword.features.transform import Transform
+    from sightword.features.identity import Transform
 
     return Transform(**json.loads(text))

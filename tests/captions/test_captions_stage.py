@@ -72,7 +72,7 @@ def test_captions_of_another_vocabulary_are_refused(workspace: Path) -> None:
     ):
         check_vocabulary(table, Vocabulary.build(["wxyz"]), where="c.p")
     other = Vocabulary.build(["abcdefghijklmnopqrstuvwxyz"])
-    with pytest.raises(CaptionsError, match=r"the ids of a\.jpg#0 differ from the vocabulary's"):
+    with pytest.raises(CaptionsError, match=r"a\.jpg#0 has ids that differ from the vocabulary's"):
         check_vocabulary(table, other)
 
 

@@ -16,8 +16,7 @@ from sightword.errors import FeaturesError, FileFormatError, PictureError, Setup
 from sightword.features import api, compute, extractor
 from sightword.features import store as store_module
 from sightword.features.api import extract
-from sightword.features.compute import ResizedCorpus, Summary
-from sightword.features.partition import Part, parse_part
+from sightword.features.compute import Part, ResizedCorpus, Summary, parse_part
 from sightword.features.settings import FeaturesSettings
 from sightword.features.store import Store
 from sightword.features.table import read_features
@@ -184,6 +183,17 @@ def test_the_function_shares_the_stages_store(tmp_path, sources, monkeypatch) ->
     assert np.array_equal(found, stored.features[stored.rows(source.image_id for source in sources)])
 
 
+def test_numbers_of_numpy_are_numbers(sources) -> None:
+    paths = [source.path for source in sources[:2]]
+    expected = extract(paths, "squeezenet1_1", "random", weights_seed=1, resize=56, crop=48, mean=[0.5, 0.0, 0.25])
+    numbers = {"weights_seed": np.int64(1), "resize": np.int32(56), "crop": np.int64(48), "workers": np.int64(0)}
+    mean = np.array([0.5, 0, 0.25], np.float32)
+    for other in (mean, list(mean), torch.from_numpy(mean), (0.5, 0, 0.25)):
+        assert np.array_equal(
+            extract(paths, "squeezenet1_1", "random", mean=other, exif=np.False_, **numbers), expected
+        )
+
+
 def test_without_a_store_nothing_is_written(tmp_path, sources, monkeypatch) -> None:
     monkeypatch.setenv("SIGHTWORD_STORE", str(tmp_path / "own"))
     extract([sources[0].path], "squeezenet1_1", "random", resize=56, crop=48)
@@ -299,8 +309,8 @@ def test_the_function_refuses_by_name(tmp_path, sources) -> None:
         ({"resize": 5000}, "side"),
         ({"max_pixels": 10**9}, "max_pixels"),
         ({"crop": 5}, "does not take crops of 5 pixels"),
-        ({"store": ""}, "store names no folder"),
-        ({"store": 5}, "store names no folder"),
+        ({"store": ""}, "store is ''; expected a folder, or None"),
+        ({"store": 5}, "store is 5; expected a folder, or None"),
         ({"mean": "abc"}, r"mean: Input should be a valid list"),
         ({"mean": None}, r"mean: Input should be a valid list"),
         ({"std": [0.2, 0.2, "x"]}, r"std\.2: Input should be a valid number"),

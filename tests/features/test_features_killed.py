@@ -25,7 +25,7 @@ from sightword.features.table import read_features
 from sightword.files import write_table
 from sightword.images.resized import Source, write_resized
 from sightword.images.settings import ResizeSettings
-from sightword.images.shards import list_groups
+from sightword.images.shards import list_pictures
 
 PICTURES = 150
 SIDE = 128
@@ -220,7 +220,7 @@ def test_a_byte_flipped_in_the_store_costs_one_picture(project, undisturbed, tmp
     one = project.copy(tmp_path / "project")
     said = one.run(store)
     assert counts(said) == (PICTURES, 1, PICTURES - 1, 0)
-    assert f"{path}: 1 features cannot be used and are left out" in said
+    assert f"{path}: 1 features cannot be used and are ignored" in said
     assert one.bytes() == undisturbed.bytes
 
 
@@ -251,7 +251,10 @@ def test_one_picture_more_is_one_picture_computed(project, sources, undisturbed,
 @pytest.mark.parametrize(("threads", "workers"), [(2, 0), (1, 1), (2, 4), (4, 4)])
 def test_threads_and_reading_processes_change_no_byte(project, undisturbed, tmp_path, threads, workers) -> None:
     one = project.copy(tmp_path / "project")
-    assert len(list_groups(one.folder / "data/resized")) // compute.GROUPS_A_WORKER >= workers  # they are wanted
+    assert (
+        len({listed.group for listed in list_pictures(one.folder / "data/resized")}) // compute.GROUPS_A_WORKER
+        >= workers
+    )  # they are wanted
     options = {"threads": threads, "workers": workers}
     assert counts(one.run(tmp_path / "store", **options)) == (PICTURES, PICTURES, 0, 0)
     assert one.bytes() == undisturbed.bytes
@@ -294,6 +297,6 @@ def test_a_part_that_is_none(project, tmp_path, part) -> None:
     _, said = process.communicate()
     assert process.returncode == 1
     [line] = said.splitlines()
-    assert line == f"features: --part {part}: no part of anything; expected I/N with I from 1 to N, such as 3/8"
+    assert line == f"features: --part {part}: is not a part; expected I/N with I from 1 to N, such as 3/8"
     assert not (tmp_path / "store").exists()
     assert not list((one.folder / "data").glob("*features*"))

@@ -6,9 +6,8 @@ import dataclasses
 import hashlib
 import json
 
-from sightword.features.identity import Identity
+from sightword.features.identity import Identity, Transform
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
-from sightword.features.transform import Transform
 
 TRANSFORM = Transform(256, "lanczos", False, "ten", 224, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, True)
 KIND = Identity("resnet152", "avgpool", TRANSFORM, "0" * 64, "fp32", "cpu-1")

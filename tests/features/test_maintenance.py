@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,11 +19,10 @@ from silent_pipes import silent_pipe
 from pipeline import cli
 from sightword.errors import StoreError
 from sightword.features import maintenance
-from sightword.features.identity import Identity
+from sightword.features.identity import Identity, Transform
 from sightword.features.segments import write_segment
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
 from sightword.features.store import Store
-from sightword.features.transform import Transform
 
 DIMENSION = 8
 
@@ -118,20 +119,20 @@ def test_a_reader_under_way_is_not_disturbed(store) -> None:
     assert same(read(store, identity(), list(features)), features)
 
 
-def test_a_segment_alone_may_be_merged_away_by_another_meanwhile(store, monkeypatch) -> None:
+def test_a_segment_alone_may_be_merged_away_by_another_meanwhile(store, monkeypatch, caplog) -> None:
     fill(store, identity(), range(3))
-    looked = []
+    [path] = store.segments(store.kinds / identity().name)
+    real = Path.read_bytes
 
-    def gone(path):
-        looked.append(path)
-        if len(looked) == 2:  # after it was found to be small enough to merge
+    def gone(which: Path) -> bytes:
+        if which == path:
             path.unlink()
-        return real(path)
+        return real(which)
 
-    real = maintenance._intact
-    monkeypatch.setattr(maintenance, "_intact", gone)
-    assert maintenance.prune(store).segments == 0
-    assert len(looked) == 2
+    monkeypatch.setattr(Path, "read_bytes", gone)
+    assert maintenance.prune(store) == maintenance.Pruned()
+    assert not path.exists()
+    assert caplog.messages == []
 
 
 def test_a_writer_and_pruners_at_the_same_time_lose_nothing(store, monkeypatch) -> None:
@@ -250,10 +251,14 @@ def test_leftovers_of_killed_processes_go_after_a_day(store) -> None:
 def test_a_segment_that_the_file_system_keeps_back_is_left_alone(store, monkeypatch) -> None:
     fill(store, identity(), range(20), segments=2)
 
-    def refused(path: object) -> bool:
-        raise PermissionError(13, "Permission denied")
+    real = Path.read_bytes
 
-    monkeypatch.setattr(maintenance, "_intact", refused)
+    def refused(path: Path) -> bytes:
+        if path.suffix == ".parquet":
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
     assert maintenance.prune(store).segments == 0
     assert len(store.segments(store.kinds / identity().name)) == 2
 
@@ -286,9 +291,15 @@ def test_one_prunes_what_is_ones_own_beside_what_is_others(store, monkeypatch) -
     features = fill(store, identity(), range(20), segments=2)
     theirs = store.segments(store.kinds / identity().name)
     features |= fill(store, identity(), range(20, 40), segments=4)
-    owners = {path: os.getuid() + 1 for path in theirs}
-    real = maintenance._Rule.own
-    monkeypatch.setattr(maintenance._Rule, "own", lambda rule, path: path not in owners and real(rule, path))
+    real = Path.lstat
+
+    def lstat(path: Path) -> os.stat_result:
+        state = list(real(path))
+        state[stat.ST_UID] = 2 if path in theirs else 1
+        return os.stat_result(state)
+
+    monkeypatch.setattr(os, "geteuid", lambda: 1)
+    monkeypatch.setattr(Path, "lstat", lstat)
     done = maintenance.prune(store)
     assert (done.segments, done.others) == (4, 2)
     assert len(store.segments(store.kinds / identity().name)) == 3
@@ -421,7 +432,7 @@ def test_a_pipe_that_is_alone_in_a_kind_or_describes_the_kind(store) -> None:
     (folder / "identity.json").unlink()
     with silent_pipe(folder / f"{'0' * 32}.parquet"), silent_pipe(folder / "identity.json"):
         [kind] = maintenance.survey(store)
-        assert [what.rpartition(": ")[2][:9] for what in kind.damaged] == ["it is not", "all or so"]
+        assert [what.rpartition(": ")[2][:9] for what in kind.damaged] == ["cannot be", "all or so"]
         maintenance.prune(store)
     assert not store.segments(folder)
 

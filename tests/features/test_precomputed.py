@@ -46,7 +46,7 @@ def test_ids_that_differ_by_their_file_ending_get_a_hint(tmp_path, given, caplog
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ("a\nb\na\n", "1 ids stand there more than once, a on lines 1 and 3"),
+        ("a\nb\na\n", "1 ids occur more than once, a on lines 1 and 3"),
         ("a\nb\n", "has 3 rows but x.txt has 2 ids"),
         ("a\n\nb\nc\n", "line 2: is blank"),
     ],

@@ -63,7 +63,7 @@ def test_a_sound_copy_stands_in_for_a_damaged_one(store, caplog, first) -> None:
     assert read(store, keys) == as_bytes(features)
     if first:
         [warning] = caplog.messages
-        assert warning.startswith(f"{path}: 1 features cannot be used and are left out")
+        assert warning.startswith(f"{path}: 1 features cannot be used and are ignored")
 
 
 def test_a_damaged_feature_is_missing_and_can_be_written_again(store, caplog) -> None:

@@ -22,11 +22,10 @@ from faulty_disk import FaultyDisk
 
 from sightword.errors import StoreError
 from sightword.features import store as module
-from sightword.features.identity import Identity
+from sightword.features.identity import Identity, Transform
 from sightword.features.segments import SUFFIX
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
 from sightword.features.store import Store
-from sightword.features.transform import Transform
 
 DIMENSION = 3000
 """Enough for a segment that does not fit into a file's buffer."""

@@ -11,11 +11,10 @@ from small_disk import run_on_a_disk
 
 from sightword.errors import StoreError
 from sightword.features import store as module
-from sightword.features.identity import Identity
+from sightword.features.identity import Identity, Transform
 from sightword.features.segments import Array
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
 from sightword.features.store import Store
-from sightword.features.transform import Transform
 
 DIMENSION = 2048
 DISK = 3 << 20

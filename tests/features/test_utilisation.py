@@ -7,8 +7,8 @@ import torch
 
 from sightword.features import backbones, fusion, utilisation, vision
 from sightword.features.backbones import find_backbone
+from sightword.features.identity import Transform
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
-from sightword.features.transform import Transform
 
 
 def transform(**changes) -> Transform:

@@ -8,12 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from PIL import Image
+from shard_pictures import read_pictures
 
 from sightword.errors import PictureError
 from sightword.files import write_table
 from sightword.images.resized import Source, corpus_sources, read_rejects, write_resized
 from sightword.images.settings import ResizeSettings
-from sightword.images.shards import list_pictures, read_pictures
+from sightword.images.shards import list_pictures
 
 SMALL = ResizeSettings(side=16, shards=3)
 

@@ -198,7 +198,7 @@ def test_what_was_damaged_or_deleted_by_hand_is_computed_again(followed) -> None
     segment.write_bytes(spoilt)  # as root: its owner could do so after a chmod
     damaged = followed.run(ben, "dvc", "repro", "--force", "--single-item", "features")
     assert "1 computed, 15 from store" in damaged.stderr
-    assert "1 features cannot be used and are left out" in damaged.stderr
+    assert "1 features cannot be used and are ignored" in damaged.stderr
     assert "0 computed, 16 from store" in followed.run(
         ana, "dvc", "repro", "--force", "--single-item", "features"
     ).stderr  # fmt: skip

@@ -6,10 +6,9 @@ import dataclasses
 
 import numpy as np
 
-from sightword.features.identity import Identity
+from sightword.features.identity import Identity, Transform
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
 from sightword.features.store import Store
-from sightword.features.transform import Transform
 
 DIMENSION = 8
 TRANSFORM = Transform(256, "lanczos", False, "ten", 224, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, True)
