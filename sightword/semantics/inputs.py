@@ -49,19 +49,19 @@ class Inputs:
         return replace(self, first=self.first[index], second=second, labels=self.labels[index])
 
     def batch(self, index: NDArray[np.int64] | slice) -> torch.Tensor:
-        """Return the features (B, width) float32 of the examples at these indices, computed in the vectors' own
-        precision.
-        """
+        """Return the features (B, width) of these examples in float32, computed in the vectors' dtype."""
+        return self._computed(index).float()
+
+    def _computed(self, index: NDArray[np.int64] | slice) -> torch.Tensor:
         u = self.vectors.index_select(0, torch.from_numpy(self.first[index]))
         if self.second is None:
-            return u.float()
+            return u
         v = self.vectors.index_select(0, torch.from_numpy(self.second[index]))
         compared = [(u - v).abs_(), u * v]
-        parts = compared if self.features == "compared" else [u, v, *reversed(compared)]
-        return torch.cat(parts, dim=1).float()
+        return torch.cat(compared if self.features == "compared" else [u, v, *reversed(compared)], dim=1)
 
     def matrix(self) -> NDArray[np.floating[Any]]:
-        """Return all features (N, width) in the vectors' own precision.
+        """Return all features (N, width) in the vectors' dtype.
 
         Raises:
             SemanticsError: the features do not fit into this machine's memory.
@@ -74,12 +74,8 @@ class Inputs:
                 f"this machine has {memory / 2**30:.0f} GiB of memory",
                 todo="Set semantics.classifier to pytorch, which computes them batch by batch.",
             )
-        u = self.vectors.numpy()[self.first]
-        if self.second is None:
-            return u
-        v = self.vectors.numpy()[self.second]
-        compared = [np.abs(u - v), u * v]
-        return np.hstack(compared if self.features == "compared" else [u, v, *reversed(compared)])
+        found: NDArray[np.floating[Any]] = self._computed(slice(None)).numpy()
+        return found
 
 
 def inputs_of(part: Labelled, vectors: Embeddings, features: Features) -> Inputs:

@@ -39,9 +39,6 @@ def cosine(first: Vectors, second: Vectors) -> NDArray[np.float64]:
     Args:
         first: (N, D).
         second: (N, D).
-
-    Returns:
-        (N,) cosines.
     """
     a, b = _scaled(first), _scaled(second)
     dots = np.einsum("nd,nd->n", a, b)
@@ -60,14 +57,11 @@ def _scaled(vectors: Vectors) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Examples:
-    """Pairs of vectors with their gold scores."""
+    """N pairs of vectors (N, D) with their gold scores (N,), between 0 and 5."""
 
     first: Vectors
-    """(N, D)"""
     second: Vectors
-    """(N, D)"""
     gold: NDArray[np.float64]
-    """(N,) between 0 and 5"""
 
 
 @dataclass(frozen=True)
@@ -89,15 +83,13 @@ def train_head(train: Examples, dev: Examples, test: Examples, *, seed: int = 11
     settings.
 
     Args:
-        train: training pairs in SentEval's order, by the two lengths in tokens and the score, on which the seeded
-            batches depend.
+        train: training pairs in SentEval's order, by the two lengths in tokens and the score.
         dev: pairs that select the weights and the end of training.
         test: pairs to predict.
         seed: the seed of the first weights and the batches; SentEval's is 1111.
 
     Returns:
-        The predictions, or None if no check on the dev pairs gave a correlation, because the head scored all pairs
-        equally.
+        The predictions, or None if the head scored all dev pairs equally at each check.
 
     Raises:
         SemanticsError: the vectors are so large that the head overflows.
@@ -151,13 +143,7 @@ def _expected(layer: torch.Tensor, x: torch.Tensor) -> NDArray[np.float64]:
 
 
 def _features(examples: Examples) -> torch.Tensor:
-    """Return (N, 2D + 1) float32: the absolute difference, the product, and a one for the bias.
-
-    Vectors in half precision are converted to single precision, since their products would overflow.
-
-    Raises:
-        SemanticsError: a feature is not finite.
-    """
+    """Return (N, 2D + 1) float32: the absolute difference, the product (not in half precision), a one for the bias."""
     u, v = (side.astype(np.float32) if side.dtype.itemsize < 4 else side for side in (examples.first, examples.second))
     ones = np.ones((len(u), 1), dtype=np.float32)
     with np.errstate(over="ignore", invalid="ignore"):  # reported below
@@ -177,9 +163,7 @@ def too_large() -> SemanticsError:
 
 
 def _targets(gold: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return (N, 5) targets that spread each score over the neighbouring classes (Tai, Socher & Manning 2015, equation
-    15).
-    """
+    """Return (N, 5) targets, each score over its neighbouring classes (Tai, Socher & Manning 2015, equation 15)."""
     floor = np.floor(gold)
     classes = np.arange(1, CLASSES + 1)
     above = (classes == floor[:, None] + 1) * (gold - floor)[:, None]

@@ -37,20 +37,12 @@ class Judged:
 
 
 def judge_pairs(task: str, subtask: str, pairs: Pairs, scores: NDArray[np.float64], seen: Seen | None) -> Judged:
-    """Correlate an encoder's scores with people's.
+    """Correlate an encoder's (N,) scores with people's.
 
-    Args:
-        task: the data set.
-        subtask: the subtask or scoring method.
-        pairs: N pairs.
-        scores: (N,) the encoder's scores.
-        seen: the training captions.
-
-    Returns:
-        The row. Its entry holds ``pearson`` and ``spearman`` with their 95 % intervals, ``pairs``, and with training
-        captions ``seen_in_training`` (the share of sentences that are training captions), ``pairs_seen`` (the share of
-        pairs whose two sentences are) and ``unseen`` (the same correlations over the pairs whose sentences both are
-        not). An undefined correlation is None, and ``undefined`` gives the reason.
+    The entry of the row holds ``pearson`` and ``spearman`` with their 95 % intervals, ``pairs``, and with training
+    captions ``seen_in_training`` (the share of sentences that are training captions), ``pairs_seen`` (the share of
+    pairs with two such sentences) and ``unseen`` (the same correlations over the pairs without such a sentence). An
+    undefined correlation is None, and ``undefined`` gives the reason.
     """
     entry = _correlations(scores, pairs.gold)
     masks = None
@@ -81,17 +73,11 @@ def _correlations(scores: NDArray[np.float64], gold: NDArray[np.float64]) -> Ent
 
 def aggregate(rows: Sequence[Judged]) -> dict[str, Entry]:
     """Aggregate subtasks in three ways, each None if a subtask's correlation is undefined."""
-    gold = np.concatenate([row.pairs.gold for row in rows])
-    scores = np.concatenate([row.scores for row in rows])
-    weights = [len(row.pairs) for row in rows]
-    kinds = ("pearson", "spearman")
-    return {
-        "mean": {kind: _average([row.entry[kind] for row in rows], None) for kind in kinds},
-        "weighted_mean": {kind: _average([row.entry[kind] for row in rows], weights) for kind in kinds},
-        "all": {"pearson": pearson(scores, gold), "spearman": spearman(scores, gold)},
-    }
-
-
-def _average(values: Sequence[float | None], weights: Sequence[int] | None) -> float | None:
-    defined = [value for value in values if value is not None]
-    return float(np.average(defined, weights=weights)) if len(defined) == len(values) else None
+    gold, scores = np.concatenate([row.pairs.gold for row in rows]), np.concatenate([row.scores for row in rows])
+    found: dict[str, Entry] = {"mean": {}, "weighted_mean": {}, "all": {}}
+    for kind, correlate in (("pearson", pearson), ("spearman", spearman)):
+        values = [row.entry[kind] for row in rows]
+        for name, weights in (("mean", None), ("weighted_mean", [len(row.pairs) for row in rows])):
+            found[name][kind] = None if None in values else float(np.average(values, weights=weights))
+        found["all"][kind] = correlate(scores, gold)
+    return found
