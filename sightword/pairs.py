@@ -35,9 +35,7 @@ class Pairs:
 
 
 def pair(features: FeatureTable, captions: CaptionTable, split: str) -> Pairs:
-    """Return the captioned pictures of a split with their features and captions.
-
-    Captions of pictures that could not be decoded are left out and counted in the log.
+    """Return a split, without the captions of pictures that could not be decoded, which the log counts.
 
     Raises:
         FeaturesError: captioned pictures have no features; the message counts the pictures and names some.

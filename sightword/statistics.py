@@ -21,11 +21,7 @@ _FLAT = 1e-13
 def wald_half_width(percent: float, queries: int) -> float:
     """Return half the width of the 95 % interval of a recall, ``1.96 sqrt(p (1 - p) / n)``, in percent.
 
-    The width is 0 for a recall of 0 or 100, where Wald's approximation does not apply.
-
-    Args:
-        percent: the recall in percent, 0 to 100.
-        queries: the number of queries, n.
+    The width is 0 for a recall ``percent`` of 0 or 100, where Wald's approximation does not apply.
 
     Raises:
         ValueError: ``queries`` is below 1, or ``percent`` is not within 0 and 100.

@@ -107,7 +107,7 @@ class Similarity(ABC):
 
 
 class _Products(Similarity):
-    """The products of rows of length 1 or less; a tie is as wide for all pairs: the error for the longest rows."""
+    """The products of rows of length 1 or less; all ties are as wide as the error for the longest rows."""
 
     def pairs(self, captions: NDArray[np.float64], images: NDArray[np.float64]) -> NDArray[np.float64]:
         found: NDArray[np.float64] = np.einsum("nd,nd->n", captions, images)
@@ -130,8 +130,7 @@ class _Products(Similarity):
 class _Order(Similarity):
     """The order similarity ``-sum_d max(0, c_d - i_d)^2`` (Vendrov et al. 2016, section 3, no root taken).
 
-    The error of a sum of squares is a share of the sum: a tie is as wide as a share of the score, and 0 ties with 0
-    only.
+    The error of a sum of squares is a share of the sum, so the width of a tie is a share of the score.
     """
 
     def __init__(self, images: Side, captions: Side, device: torch.device, unit: float = 1.0) -> None:

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sightword.semantics.contamination import bare
-from sightword.semantics.results import Judged
+from sightword.semantics.results import Judged, bare
 from sightword.statistics import mean_ranks
 
 TRAINED = "trained"

@@ -17,8 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from sightword.devices import threads
-from sightword.semantics.inputs import Inputs
-from sightword.semantics.relatedness import too_large
+from sightword.semantics.inputs import Inputs, too_large
 
 Labels = NDArray[np.int64]
 
@@ -81,16 +80,9 @@ class AdamRegression:
     def scan(
         self, train: Inputs, dev: Inputs, strengths: Sequence[float], order: np.random.RandomState | None = None
     ) -> list[tuple[float, Layer]]:
-        """Fit once for each weight decay.
+        """Return for each weight decay the best accuracy on dev, 0 to 1, and the layer with that accuracy.
 
-        Args:
-            train: the training examples.
-            dev: the examples that select the weights.
-            strengths: the weight decays.
-            order: draws the batches; by default a new generator with the seed.
-
-        Returns:
-            For each weight decay the best accuracy on dev, 0 to 1, and the layer with that accuracy.
+        ``order`` draws the batches, by default a new generator with the seed.
 
         Raises:
             SemanticsError: the vectors are so large that the outputs overflow.

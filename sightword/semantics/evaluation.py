@@ -11,11 +11,11 @@ import numpy as np
 
 from sightword.errors import SemanticsError
 from sightword.semantics.classification_data import ClassificationTask
-from sightword.semantics.contamination import Seen
-from sightword.semantics.datasets import Pairs, RelatednessTask, SimilarityTask, missing_file, read_task
+from sightword.semantics.datasets import RelatednessTask, SimilarityTask, missing_file, read_task
 from sightword.semantics.encoding import Embeddings, Encode, embed
-from sightword.semantics.relatedness import Examples, cosine, train_head
-from sightword.semantics.results import Entry, Judged, aggregate, judge_pairs
+from sightword.semantics.inputs import inputs_of
+from sightword.semantics.relatedness import cosine, train_head
+from sightword.semantics.results import Entry, Judged, Seen, aggregate, judge_pairs
 from sightword.semantics.settings import ClassifierName
 from sightword.semantics.validation import check_folds, classify
 from sightword.settings import MAX_SEED
@@ -98,7 +98,7 @@ def evaluate(
         if isinstance(task, ClassificationTask):
             entry = classify(task, vectors, classifier=classifier, kfold=kfold, seed=seed, progress=progress)
             if seen is not None:
-                entry["seen_in_training"] = seen.share(task.test_sentences())
+                entry["seen_in_training"] = float(seen.mask(task.test_sentences()).mean())
             entry |= {"classifier": classifier, "kfold": kfold} | _zeros(vectors, task.test_sentences())
             found[task.name] = found.accuracies[task.name] = entry
             continue
@@ -134,8 +134,8 @@ def _texts(captions: Iterable[str]) -> list[str]:
 
 def _check(seed: int, classifier: str, kfold: int, missing: str) -> None:
     """Check the arguments, since callers of the library may pass anything."""
-    names = (("classifier", classifier, get_args(ClassifierName)), ("missing", missing, ("error", "skip")))
-    for name, value, known in names:
+    known_classifiers, known_actions = get_args(ClassifierName), ("error", "skip")
+    for name, value, known in (("classifier", classifier, known_classifiers), ("missing", missing, known_actions)):
         if value not in known:
             raise SemanticsError(f"{name} is {value!r}", expected=" or ".join(map(repr, known)))
     for name, number, least in (("seed", seed, 0), ("kfold", kfold, 2)):
@@ -174,10 +174,9 @@ def _zeros(vectors: Embeddings, sentences: Sequence[str]) -> Entry:
 
 
 def _trained(task: RelatednessTask, vectors: Embeddings, seed: int, seen: Seen | None) -> Judged:
-    def examples(pairs: Pairs) -> Examples:
-        return Examples(vectors.of(pairs.first), vectors.of(pairs.second), pairs.gold)
-
-    found = train_head(examples(task.train), examples(task.dev), examples(task.test), seed=seed)
+    parts = (task.train, task.dev, task.test)
+    train, dev, test = (inputs_of(vectors, "compared", part.first, part.second, part.gold) for part in parts)
+    found = train_head(train, dev, test, seed=seed)
     scores = np.zeros(len(task.test)) if found is None else found.predicted
     row = judge_pairs(task.name, "trained", task.test, scores, seen)
     row.entry["dev_pearson"] = None if found is None else found.dev_pearson

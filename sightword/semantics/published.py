@@ -61,11 +61,14 @@ class PublishedRow:
 
 @functools.cache
 def published_rows() -> tuple[PublishedRow, ...]:
-    """Return the 26 rows, in the order of the table."""
+    """Return the 26 rows, in the order of the table, with the intervals' ends rounded to the printed digits."""
     text = resources.files("sightword.semantics").joinpath("published.csv").read_text("utf-8")
     rows = []
     for line in csv.DictReader(line for line in text.splitlines() if not line.startswith("#")):
-        scores = {system: _printed(line, system) for system in SYSTEMS}
+        scores = {}
+        for system in SYSTEMS:
+            r, up, down = (float(line[name]) for name in (system, f"{system} up", f"{system} down"))
+            scores[system] = Score(round(r / 100, 3), round((r - down) / 100, 3), round((r + up) / 100, 3))
         rows.append(PublishedRow(line["task"], line["subtask"], int(line["pairs"]), scores))
     return tuple(rows)
 
@@ -157,9 +160,3 @@ def beside_published(a: PairTable, system: str) -> BesidePublished:
     if not rows:
         raise SemanticsError("the table has no score for any of the published rows")
     return BesidePublished(rows, left_out)
-
-
-def _printed(line: Mapping[str, str], system: str) -> Score:
-    """Round the interval's ends to the printed digits, so that equal numbers compare equal."""
-    r, up, down = (float(line[name]) for name in (system, f"{system} up", f"{system} down"))
-    return Score(round(r / 100, 3), round((r - down) / 100, 3), round((r + up) / 100, 3))

@@ -1,15 +1,17 @@
-"""One row of the evaluation: an encoder's scores of a subtask's pairs, and their correlations with people's scores."""
+"""One row of the evaluation: an encoder's scores of a subtask's pairs, and their correlations with people's scores.
+
+The encoder has seen a sentence in training if the sentence equals a training caption without case and punctuation.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sightword.semantics.contamination import Seen
 from sightword.semantics.datasets import Pairs
 from sightword.statistics import fisher_interval, pearson, rank_interval, spearman
 
@@ -34,6 +36,22 @@ class Judged:
     seen: SeenMasks | None = None
     """Two (N,) masks: the first and second sentences that are training captions; None without known training captions.
     """
+
+
+class Seen:
+    """The training captions; a sentence without letters and digits was never seen."""
+
+    def __init__(self, training_captions: Iterable[str]) -> None:
+        self._known = {bare(caption) for caption in training_captions} - {""}
+
+    def mask(self, sentences: Sequence[str]) -> NDArray[np.bool_]:
+        """Return (N,) whether each of N sentences is a training caption."""
+        return np.fromiter((bare(sentence) in self._known for sentence in sentences), np.bool_, len(sentences))
+
+
+def bare(sentence: str) -> str:
+    """Return the sentence in folded case, with single spaces instead of all but letters and digits."""
+    return " ".join("".join(c if c.isalnum() else " " for c in sentence.casefold()).split())
 
 
 def judge_pairs(task: str, subtask: str, pairs: Pairs, scores: NDArray[np.float64], seen: Seen | None) -> Judged:

@@ -16,7 +16,7 @@ import numpy as np
 from tqdm import tqdm
 
 from sightword.errors import SemanticsError
-from sightword.semantics.classification_data import ClassificationTask
+from sightword.semantics.classification_data import ClassificationTask, Labelled
 from sightword.semantics.classifier import HELD_OUT, AdamRegression, Labels, SklearnRegression, accuracy
 from sightword.semantics.encoding import Embeddings
 from sightword.semantics.inputs import Inputs, inputs_of
@@ -48,7 +48,7 @@ def classify(
         vectors: the vectors of all its sentences.
         classifier: SentEval's own regression by Adam, or scikit-learn's.
         kfold: folds of a task without dev examples.
-        seed: the seed of the classifier, and of the folds of a task with a test set.
+        seed: the seed of the classifier, and of the folds of a task with a test set (nested folds have a fixed seed).
         progress: show a progress bar on a terminal.
 
     Returns:
@@ -60,6 +60,10 @@ def classify(
         SemanticsError: a class has too few examples for the folds, or the vectors are too large for a classifier.
     """
     check_folds(task, classifier, kfold)
+
+    def inputs(part: Labelled) -> Inputs:
+        return inputs_of(vectors, task.features, part.first, part.second, part.labels)
+
     fits = {"nested": kfold * (kfold + 1), "folds": kfold + 1, "split": 1}[task.protocol]
     with tqdm(total=fits, desc=task.name, unit="fit", disable=None if progress else True) as bar:
         regression: Classifier
@@ -68,17 +72,16 @@ def classify(
         else:
             regression = SklearnRegression(seed)
         protocols = _Protocols(regression, kfold, seed, bar.update)
-        train, entry = inputs_of(task.train, vectors, task.features), {}
+        train, entry = inputs(task.train), {}
         if task.test is None:
             tested = len(train)
             found, dev_accuracy = protocols.nested(train)
         else:
-            tested, test = len(task.test), inputs_of(task.test, vectors, task.features)
+            tested, test = len(task.test), inputs(task.test)
             if task.dev is None:
                 predicted, dev_accuracy = protocols.folds(train, test)
             else:
-                dev = inputs_of(task.dev, vectors, task.features)
-                predicted, dev_accuracy = protocols.split(train, dev, test, task.regularised)
+                predicted, dev_accuracy = protocols.split(train, inputs(task.dev), test, task.regularised)
             found = round(100 * accuracy(predicted, test.labels), 2)
             if task.name == "MRPC":
                 entry["f1"] = round(100 * _f1(predicted, test.labels), 2)

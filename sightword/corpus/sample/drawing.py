@@ -53,14 +53,8 @@ def _cells(scene: Scene, size: tuple[int, int], world: World) -> list[_Cell]:
     whole = _Cell(width / 2, height / 2, width, height)
     left, right = (_Cell(share * width, height / 2, width / 2, height) for share in (0.26, 0.74))
     top, bottom = (_Cell(width / 2, share * height, width, height / 2) for share in (0.26, 0.74))
-    return {
-        "left": [left, right],
-        "right": [right, left],
-        "above": [top, bottom],
-        "below": [bottom, top],
-        "inside": [whole, whole],
-        "around": [whole, whole],
-    }[scene.layout or ""]
+    cells = {"left": [left, right], "right": [right, left], "above": [top, bottom], "below": [bottom, top]}
+    return cells.get(scene.layout or "", [whole, whole])
 
 
 def _draw_group(canvas: Image.Image, group: Group, cell: _Cell, scene: Scene, world: World, rng: random.Random) -> None:
@@ -128,15 +122,12 @@ def _mask(
 
     mask = Image.new("L", (box, box), 0)
     draw = ImageDraw.Draw(mask)
-    draw.polygon(put(polygon), fill=255)
-    if hole is not None:
-        draw.polygon(put(hole), fill=0)
-    if shrink:
-        # A thick line along the border removes it from the inside of any outline.
-        for points in (polygon, hole):
-            if points is not None:
-                closed = put(points)
-                draw.line([*closed, closed[0], closed[1]], fill=0, width=round(2 * shrink), joint="curve")
+    for points, colour in ((put(polygon), 255), (put(hole or []), 0)):
+        if points:
+            draw.polygon(points, fill=colour)
+        if points and shrink:
+            # A thick line along the border removes it from the inside of any outline.
+            draw.line([*points, points[0], points[1]], fill=0, width=round(2 * shrink), joint="curve")
     return mask
 
 
