@@ -9,11 +9,7 @@ from sightword.errors import CorpusError
 from sightword.files import read_text
 
 CAPTIONS = "Flickr8k.token.txt"
-LISTS = {
-    "train": "Flickr_8k.trainImages.txt",
-    "dev": "Flickr_8k.devImages.txt",
-    "test": "Flickr_8k.testImages.txt",
-}
+LISTS = {"train": "Flickr_8k.trainImages.txt", "dev": "Flickr_8k.devImages.txt", "test": "Flickr_8k.testImages.txt"}
 _TODO = "Flickr8k_text.zip holds Flickr8k.token.txt and the lists Flickr_8k.{train,dev,test}Images.txt."
 
 

@@ -25,8 +25,7 @@ def corpus_order(path: Pathish, image_ids: Sequence[str]) -> NDArray[np.int64]:
     """
     table = read_table(path, ["image_id", "position"], todo="Make it anew with the stage corpus (`dvc repro corpus`).")
     position = dict(zip(table["image_id"].to_pylist(), table["position"].to_pylist(), strict=True))
-    missing = [image_id for image_id in image_ids if image_id not in position]
-    if missing:
+    if missing := [image_id for image_id in image_ids if image_id not in position]:
         raise CorpusError(f"lacks {len(missing)} of {len(image_ids)} pictures, first {missing[0]}", where=path)
     return np.argsort([position[image_id] for image_id in image_ids], kind="stable").astype(np.int64)
 

@@ -93,8 +93,9 @@ def owners(values: ArrayLike, images: Embeddings, captions: Embeddings) -> NDArr
         raise ScoringError(what, expected="the same number of dimensions")
     owner = _array(values, "image_of_caption")
     if owner.shape != (len(captions),) or owner.dtype.kind not in "iu":
-        what, expected = f"has shape {owner.shape} and holds {owner.dtype}", "one whole number for each caption"
-        raise ScoringError(what, where="image_of_caption", expected=f"{expected}, shape ({len(captions)},)")
+        what = f"has shape {owner.shape} and holds {owner.dtype}"
+        expected = f"one whole number for each caption, shape ({len(captions)},)"
+        raise ScoringError(what, where="image_of_caption", expected=expected)
     outside = np.flatnonzero((owner < 0) | (owner >= len(images)))
     if len(outside):
         more = f", and {len(outside) - 1} more are out of range" if len(outside) > 1 else ""

@@ -17,10 +17,7 @@ DIRECTIONS = ("caption_to_image", "image_to_caption")
 
 
 def score(
-    image_embeddings: ArrayLike,
-    caption_embeddings: ArrayLike,
-    image_of_caption: ArrayLike,
-    similarity: str = "cosine",
+    image_embeddings: ArrayLike, caption_embeddings: ArrayLike, image_of_caption: ArrayLike, similarity: str = "cosine"
 ) -> dict[str, Any]:
     """Score embeddings by retrieval among all pictures and captions.
 

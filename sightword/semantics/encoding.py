@@ -17,9 +17,7 @@ log = logging.getLogger(__name__)
 Vectors = NDArray[np.floating[Any]]
 
 Encode = Callable[[list[str]], Any]
-"""Encodes a list of N sentences as an array (N, D). An optional method ``prepare`` receives all distinct sentences
-first.
-"""
+"""Encodes a list of N sentences as an array (N, D); an optional method ``prepare`` first receives all sentences."""
 
 
 class Embeddings:

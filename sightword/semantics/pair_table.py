@@ -56,9 +56,7 @@ class PairTable:
     """An encoder's scores of all pairs."""
 
     subtasks: dict[tuple[str, str], ScoredPairs]
-    """The pairs by task and subtask (``cosine`` or ``trained`` for STSBenchmark and SICKRelatedness), in the order
-    judged.
-    """
+    """The pairs by task and subtask (``cosine`` or ``trained`` for STSBenchmark and SICKRelatedness)."""
 
 
 def write_pairs(path: Pathish, judged: Sequence[Judged]) -> None:

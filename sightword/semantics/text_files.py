@@ -39,13 +39,7 @@ def numbered(file: Path, encoding: str = "utf-8") -> Iterator[tuple[str, str]]:
 
 
 def read_columns(
-    file: Path,
-    columns: int,
-    expected: str,
-    *,
-    header: Sequence[str] = (),
-    strip: bool = False,
-    or_more: bool = False,
+    file: Path, columns: int, expected: str, *, header: Sequence[str] = (), strip: bool = False, or_more: bool = False
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield the place of each line, for messages, and its columns.
 
