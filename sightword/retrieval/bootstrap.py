@@ -78,11 +78,7 @@ class _Fold:
         return np.bincount(self._picture[:first], minlength=self.pictures).astype(np.float64)
 
     def numbers(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the hits at each depth, the queries and the median rank of each resample.
-
-        Args:
-            times: (resamples, pictures) the number of draws of each picture.
-        """
+        """Return hits at each depth, queries and median rank of each resample; ``times`` is (resamples, pictures)."""
         counted = times @ self._counted  # whole numbers, so exact
         queries = counted[:, -1:]
         middle = np.column_stack([(queries - 1) // 2, queries // 2])  # the one or two in the middle, from 0
