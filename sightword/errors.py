@@ -18,17 +18,10 @@ class SightwordError(Exception):
     """
 
     def __init__(
-        self,
-        what: str,
-        *,
-        where: object | None = None,
-        expected: str | None = None,
-        todo: str | None = None,
+        self, what: str, *, where: object = None, expected: str | None = None, todo: str | None = None
     ) -> None:
-        self.what = what
+        self.what, self.expected, self.todo = what, expected, todo
         self.where = None if where is None else str(where)
-        self.expected = expected
-        self.todo = todo
         text = what if self.where is None else f"{self.where}: {what}"
         if expected is not None:
             text += f"; expected {expected}"

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sightword.captions.table import CaptionTable
 from sightword.errors import CaptionsError
 from sightword.features.table import FeatureTable
+from sightword.text import and_more
 
 log = logging.getLogger(__name__)
 
@@ -34,9 +35,7 @@ class Pairs:
 
 
 def pair(features: FeatureTable, captions: CaptionTable, split: str) -> Pairs:
-    """Return the captioned pictures of a split with their features and captions.
-
-    Captions of pictures that could not be decoded are left out and counted in the log.
+    """Return a split, without the captions of pictures that could not be decoded, which the log counts.
 
     Raises:
         FeaturesError: captioned pictures have no features; the message counts the pictures and names some.
@@ -45,15 +44,12 @@ def pair(features: FeatureTable, captions: CaptionTable, split: str) -> Pairs:
     chosen = captions.split(split)
     kept = [row for row, image_id in enumerate(chosen.image_ids) if image_id not in features.rejected]
     if len(kept) < len(chosen):
-        log.warning(
-            "%s: %d captions of pictures that could not be decoded are left out", split, len(chosen) - len(kept)
-        )
+        lost = len(chosen) - len(kept)
+        log.warning("%s: %d captions of pictures that could not be decoded are left out", split, lost)
         chosen = chosen.rows(kept)
     if not kept:
-        raise CaptionsError(
-            f"the split {split!r} has no captions left: none of its pictures could be decoded",
-            todo="See data/resized/rejects.parquet.",
-        )
+        what = f"the split {split!r} has no captions left: none of its pictures could be decoded"
+        raise CaptionsError(what, todo="See data/resized/rejects.parquet.")
     image_ids = sorted(set(chosen.image_ids))
     row_of = {image_id: row for row, image_id in enumerate(image_ids)}
     return Pairs(
@@ -70,7 +66,5 @@ def report_uncaptioned(features: FeatureTable, captions: CaptionTable) -> None:
     """Log the number of pictures with features but no caption in any split, with the first five ids."""
     uncaptioned = sorted(set(features.image_ids).difference(captions.image_ids))
     if uncaptioned:
-        log.warning(
-            "%d pictures have features and no caption in any split: %s%s",
-            *(len(uncaptioned), ", ".join(uncaptioned[:5]), ", ..." if len(uncaptioned) > 5 else ""),
-        )
+        names = and_more(uncaptioned, 5)
+        log.warning("%d pictures have features and no caption in any split: %s", len(uncaptioned), names)

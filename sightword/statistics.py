@@ -19,14 +19,9 @@ _FLAT = 1e-13
 
 
 def wald_half_width(percent: float, queries: int) -> float:
-    """Return half the width of the 95 % interval of a recall, ``1.96 sqrt(p (1 - p) / n)``.
+    """Return half the width of the 95 % interval of a recall, ``1.96 sqrt(p (1 - p) / n)``, in percent.
 
-    Args:
-        percent: the recall in percent, 0 to 100.
-        queries: the number of queries.
-
-    Returns:
-        The half-width in percent; 0 for a recall of 0 or 100, where Wald's approximation does not apply.
+    The width is 0 for a recall ``percent`` of 0 or 100, where Wald's approximation does not apply.
 
     Raises:
         ValueError: ``queries`` is below 1, or ``percent`` is not within 0 and 100.
@@ -37,12 +32,13 @@ def wald_half_width(percent: float, queries: int) -> float:
     return 100.0 * Z95 * math.sqrt(share * (1.0 - share) / queries)
 
 
-def fisher_interval(r: float, pairs: int) -> tuple[float, float] | None:
+def fisher_interval(r: float, pairs: int, variance: float = 1.0) -> tuple[float, float] | None:
     """Return the 95 % interval of a Pearson correlation by Fisher's z, ``tanh(atanh(r) -+ 1.96 / sqrt(n - 3))``.
 
     Args:
         r: the correlation, -1 to 1.
-        pairs: the number of pairs.
+        pairs: the number of pairs, n.
+        variance: the variance of z, times n - 3.
 
     Returns:
         Lower and upper end; None for three pairs or fewer. Both ends of a perfect correlation equal ``r``.
@@ -50,28 +46,6 @@ def fisher_interval(r: float, pairs: int) -> tuple[float, float] | None:
     Raises:
         ValueError: ``r`` is not within -1 and 1.
     """
-    return _interval(r, pairs, 1.0)
-
-
-def rank_interval(rho: float, pairs: int) -> tuple[float, float] | None:
-    """Return the 95 % interval of a Spearman correlation: Fisher's z with the variance of Bonett & Wright (2000), ``(1
-    + rho^2 / 2) / (n - 3)``.
-
-    Args:
-        rho: the correlation, -1 to 1.
-        pairs: the number of pairs.
-
-    Returns:
-        As :func:`fisher_interval`.
-
-    Raises:
-        ValueError: ``rho`` is not within -1 and 1.
-    """
-    return _interval(rho, pairs, 1.0 + rho * rho / 2.0)
-
-
-def _interval(r: float, pairs: int, variance: float) -> tuple[float, float] | None:
-    """Return the interval by Fisher's z with the variance ``variance`` / (pairs - 3)."""
     if not -1.0 <= r <= 1.0:
         raise ValueError(f"{r} is not a correlation")
     if pairs <= 3:
@@ -82,15 +56,17 @@ def _interval(r: float, pairs: int, variance: float) -> tuple[float, float] | No
     return math.tanh(middle - half), math.tanh(middle + half)
 
 
+def rank_interval(rho: float, pairs: int) -> tuple[float, float] | None:
+    """Return the 95 % interval of a Spearman correlation: as :func:`fisher_interval`, with the variance of Bonett &
+    Wright (2000), ``(1 + rho^2 / 2) / (n - 3)``.
+    """
+    return fisher_interval(rho, pairs, 1.0 + rho * rho / 2.0)
+
+
 def pearson(x: ArrayLike, y: ArrayLike) -> float | None:
-    """Return Pearson's product-moment correlation in float64.
+    """Return Pearson's product-moment correlation of (N,) and (N,) values in float64, within -1 and 1.
 
-    Args:
-        x: (N,) values.
-        y: (N,) values.
-
-    Returns:
-        The correlation, within -1 and 1; None for fewer than two pairs or a series that is constant up to rounding.
+    The correlation is None for fewer than two pairs or a series that is constant up to rounding.
 
     Raises:
         ValueError: the shapes are wrong, or a value is not finite.
@@ -105,23 +81,8 @@ def pearson(x: ArrayLike, y: ArrayLike) -> float | None:
 
 
 def spearman(x: ArrayLike, y: ArrayLike) -> float | None:
-    """Return Spearman's rank correlation: Pearson's correlation of the mean ranks.
-
-    Args:
-        x: (N,) values.
-        y: (N,) values.
-
-    Returns:
-        As :func:`pearson`; a series that is constant up to rounding gives None here too.
-
-    Raises:
-        ValueError: the shapes are wrong, or a value is not finite.
-    """
-    if not _centred(x).any() or not _centred(y).any():
-        if np.shape(x) != np.shape(y):
-            raise ValueError(f"{np.size(x)} and {np.size(y)} values do not pair up")
-        return None
-    return pearson(mean_ranks(x), mean_ranks(y))
+    """Return Spearman's rank correlation, Pearson's of the mean ranks; None and errors as :func:`pearson`."""
+    return None if pearson(x, y) is None else pearson(mean_ranks(x), mean_ranks(y))
 
 
 def mean_ranks(x: ArrayLike) -> NDArray[np.float64]:
@@ -138,12 +99,9 @@ def holm(p: Sequence[float]) -> list[float]:
     A corrected value below 0.05 is significant: the chance of at least one false positive is 5 % at most, however the
     tests depend on each other.
 
-    Args:
-        p: raw values, 0 to 1.
-
     Returns:
-        Corrected values in the same order: the k-th smallest of m values times m - k + 1, at least the (k-1)-th
-        corrected value and at most 1.
+        Corrected values in the order of the raw values ``p``, 0 to 1: the k-th smallest of m values times m - k + 1, at
+        least the (k-1)-th corrected value and at most 1.
 
     Raises:
         ValueError: a value is not within 0 and 1.

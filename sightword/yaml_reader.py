@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from sightword.errors import FileFormatError
+from sightword.text import first_line
 
 MOST_COPIES = 100_000
 """The most values that all aliases of a file together may stand for; a parameter file has about a hundred values."""
@@ -31,19 +32,30 @@ _UNFIT = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
 def parse(text: str, where: object) -> Any:
     """Return the values of a YAML 1.2 text as DVC reads them, except that dates stay texts, since JSON has no dates.
 
-    Args:
-        text: the text.
-        where: the file, for messages.
+    ``where`` is the file, for messages.
 
     Raises:
         FileFormatError: the text is not valid YAML, repeats a key, is nested too deeply, or has too many aliased
             values.
     """
-    _check(text, where)
     try:
+        _check(text)
         return yaml.load(text, Loader=_loader())  # noqa: S506 - made from the safe loader
+    except UnicodeEncodeError as error:
+        raise FileFormatError(f"is not valid YAML (character {error.start + 1} is not text)", where=where) from None
     except yaml.YAMLError as error:
-        raise _invalid(error, where) from None
+        mark = getattr(error, "problem_mark", None)
+        place = where if mark is None else f"{where}, line {mark.line + 1}, column {mark.column + 1}"
+        problem = getattr(error, "problem", None) or first_line(error)
+        what = problem if isinstance(error, _Refused) else f"is not valid YAML ({problem})"
+        raise FileFormatError(what, where=place) from None
+
+
+class _Refused(yaml.MarkedYAMLError):  # type: ignore[misc]  # PyYAML has no types
+    """A valid text that is not read."""
+
+    def __init__(self, problem: str, event: Any) -> None:
+        super().__init__(None, None, problem, event.start_mark)
 
 
 @functools.cache
@@ -65,9 +77,8 @@ def _loader() -> Any:
                 for key, _ in pairs:
                     name = self.construct_object(key, deep=True)
                     if name in seen:
-                        raise yaml.constructor.ConstructorError(
-                            None, None, f"the key {name} stands twice", key.start_mark
-                        )
+                        problem = f"the key {name} stands twice"
+                        raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
                     seen.add(name)
             return found
 
@@ -76,7 +87,9 @@ def _loader() -> Any:
             try:
                 return super().construct_object(node, deep)
             except (*_UNFIT, YAMLError):  # ruamel.yaml constructs the numbers and dates
-                raise yaml.constructor.ConstructorError(None, None, _unfit(node), node.start_mark) from None
+                text = f" {shown(node.value)}" if isinstance(node.value, str) else ""
+                problem = f"the value{text} cannot be read as {str(node.tag).rpartition(':')[2]}"
+                raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
 
     values = YAML(typ="safe", pure=True).constructor
 
@@ -101,71 +114,36 @@ def _writable(number: int) -> int:
     return number
 
 
-def _check(text: str, where: object) -> None:
-    """Check that the values of a text can be constructed in bounded time and memory.
-
-    Args:
-        text: the text.
-        where: the file, for messages.
-
-    Raises:
-        FileFormatError: the text is not valid YAML, is nested too deeply, or has too many aliased values.
-    """
+def _check(text: str) -> None:
+    """Raise an error of PyYAML for a text whose values cannot be constructed in bounded time and memory."""
     sizes: dict[str, int] = {}
     nested: list[tuple[str | None, int]] = []  # each open collection's anchor and the number of values before it
     count = copies = 0
-    try:
-        for event in yaml.parse(text, Loader=_BASE):
-            if isinstance(event, yaml.CollectionStartEvent):
-                nested.append((event.anchor, count + copies))
-                count += 1
-                if len(nested) > DEEPEST:
-                    raise _refused(f"is nested more than {DEEPEST} levels deep", where, event)
-            elif isinstance(event, yaml.CollectionEndEvent):
-                anchor, before = nested.pop()
-                if anchor:
-                    sizes[anchor] = count + copies - before
-            elif isinstance(event, yaml.ScalarEvent):
-                count += 1
-                if event.anchor:
-                    sizes[event.anchor] = 1
-            elif isinstance(event, yaml.AliasEvent):
-                if any(anchor == event.anchor for anchor, _ in nested):
-                    raise _refused(f"the alias *{event.anchor} is part of its own value", where, event)
-                copies += sizes.get(event.anchor, 0)  # the loader reports an unknown anchor
-                if copies > MOST_COPIES:
-                    raise _refused(f"its aliases stand for more than {MOST_COPIES:,} values", where, event)
-            elif isinstance(event, yaml.DocumentStartEvent) and event.version not in (None, (1, 2)):
-                raise _refused(
-                    "asks for another version of YAML than 1.2, which reads some words as other values", where, event
-                )
-    except yaml.YAMLError as error:
-        raise _invalid(error, where) from None
-    except UnicodeEncodeError as error:
-        raise FileFormatError(f"is not valid YAML (character {error.start + 1} is not text)", where=where) from None
-
-
-def _invalid(error: Exception, where: object) -> FileFormatError:
-    """Turn an error of PyYAML into a message with file, line and column."""
-    mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-    place = where if mark is None else f"{where}, line {mark.line + 1}, column {mark.column + 1}"
-    return FileFormatError(f"is not valid YAML ({problem})", where=place)
-
-
-def _unfit(node: Any) -> str:
-    """Return the message for a text that does not fit its tag."""
-    kind = str(node.tag).rpartition(":")[2]
-    text = f" {shown(node.value)}" if isinstance(node.value, str) else ""
-    return f"the value{text} cannot be read as {kind}"
+    for event in yaml.parse(text, Loader=_BASE):
+        if isinstance(event, yaml.CollectionStartEvent):
+            nested.append((event.anchor, count + copies))
+            count += 1
+            if len(nested) > DEEPEST:
+                raise _Refused(f"is nested more than {DEEPEST} levels deep", event)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = nested.pop()
+            if anchor:
+                sizes[anchor] = count + copies - before
+        elif isinstance(event, yaml.ScalarEvent):
+            count += 1
+            if event.anchor:
+                sizes[event.anchor] = 1
+        elif isinstance(event, yaml.AliasEvent):
+            if any(anchor == event.anchor for anchor, _ in nested):
+                raise _Refused(f"the alias *{event.anchor} is part of its own value", event)
+            copies += sizes.get(event.anchor, 0)  # the loader reports an unknown anchor
+            if copies > MOST_COPIES:
+                raise _Refused(f"its aliases stand for more than {MOST_COPIES:,} values", event)
+        elif isinstance(event, yaml.DocumentStartEvent) and event.version not in (None, (1, 2)):
+            raise _Refused("asks for another version of YAML than 1.2, which reads some words as other values", event)
 
 
 def shown(value: object, most: int = 80) -> str:
     """Return the ``repr`` of a value for a message, cut to ``most`` characters."""
     text = repr(value)
     return text if len(text) <= most else f"{text[: most - 4]} ..."
-
-
-def _refused(what: str, where: object, event: Any) -> FileFormatError:
-    mark = event.start_mark
-    return FileFormatError(what, where=f"{where}, line {mark.line + 1}, column {mark.column + 1}")

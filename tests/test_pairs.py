@@ -50,7 +50,7 @@ def test_pictures_with_features_and_no_caption_in_any_split_are_counted_and_name
     report_uncaptioned(features("a", "b", "c"), CAPTIONS)
     assert not caplog.records  # c is of dev
     report_uncaptioned(table, CAPTIONS)
-    assert caplog.messages == ["6 pictures have features and no caption in any split: u, v, w, x, y, ..."]
+    assert caplog.messages == ["6 pictures have features and no caption in any split: u, v, w, x, y and 1 more"]
 
 
 def test_a_split_whose_pictures_were_all_rejected_is_named():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sightword.corpus.documents import member, read_document
+from sightword.corpus.documents import member, read_lists
 from sightword.corpus.listing import Listing
 from sightword.corpus.records import Caption, Image, check_path
 from sightword.errors import CorpusError, ParamsError
@@ -36,40 +36,32 @@ def read_coco(
     if not named or len(set(named)) != len(named):
         what = "no file is listed" if not named else "a file is listed twice"
         raise ParamsError(what, where="corpus.coco_train, corpus.coco_dev, corpus.coco_test")
-    if not folder.is_dir():
-        raise CorpusError("the folder of COCO's captions does not exist", where=folder, todo=_TODO)
     images: list[Image] = []
     captions: list[Caption] = []
     for split, names in files.items():
         for name in names:
-            _read_file(_find(folder, name), split, listing, images, captions)
+            paths = [path for path in (folder / name, folder / "annotations" / name) if path.is_file()]
+            if not paths:
+                what = f"has no {name}, neither here nor in the subfolder annotations"
+                raise CorpusError(what, where=folder, todo=_TODO)
+            _read_file(paths[0], split, listing, images, captions)
     return images, captions
 
 
-def _find(folder: Path, name: str) -> Path:
-    for path in (folder / name, folder / "annotations" / name):
-        if path.is_file():
-            return path
-    raise CorpusError(f"has no {name}, neither here nor in the subfolder annotations", where=folder, todo=_TODO)
-
-
 def _read_file(path: Path, split: str, listing: Listing | None, images: list[Image], captions: list[Caption]) -> None:
-    document = read_document(path, _TODO)
+    pictures, annotations = read_lists(path, "images", "annotations", todo=_TODO)
     own_set = path.stem.removeprefix("captions_")
     name_of: dict[int, str] = {}
-    for number, entry in enumerate(member(document, "images", list, str(path))):
-        where = f"{path}, images[{number}]"
+    for entry, where in pictures:
         name = check_path(member(entry, "file_name", str, where), where)
         name_of[member(entry, "id", int, where)] = name
         within_set = f"{own_set}/{name}"
         images.append(Image(name, within_set if listing and within_set in listing.files else name, split))
     found: list[tuple[int, Caption]] = []
-    for number, entry in enumerate(member(document, "annotations", list, str(path))):
-        where = f"{path}, annotations[{number}]"
+    for entry, where in annotations:
         image, key = member(entry, "image_id", int, where), member(entry, "id", int, where)
         name = name_of.get(image, f"image_id {image}")
         found.append((key, Caption(name, str(key), member(entry, "caption", str, where))))
     if not found:
         raise CorpusError("holds no captions: `annotations` is empty", where=path, todo=_TODO)
-    found.sort(key=lambda pair: pair[0])
-    captions += [caption for _, caption in found]
+    captions += [caption for _, caption in sorted(found, key=lambda pair: pair[0])]

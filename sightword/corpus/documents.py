@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,17 +14,22 @@ Value = TypeVar("Value")
 _NAMES = {str: "a text", int: "a whole number", list: "a list", dict: "an object"}
 
 
-def read_document(path: Path, todo: str) -> dict[str, Any]:
-    """Read a JSON file that must hold an object.
+def read_lists(file: Path, *keys: str, todo: str) -> list[Iterator[tuple[Any, str]]]:
+    """Read a JSON file; return for each key the items of its list, each with its place for messages.
 
     Raises:
-        CorpusError: the file does not hold an object.
+        CorpusError: the file does not hold an object with these lists.
         FileFormatError: the file is missing, empty or truncated.
     """
-    document = read_json(path, todo=todo)
+    document = read_json(file, todo=todo)
     if not isinstance(document, dict):
-        raise CorpusError("is not a JSON object", where=path, todo=todo)
-    return document
+        raise CorpusError("is not a JSON object", where=file, todo=todo)
+    return [_placed(member(document, key, list, str(file)), f"{file}, {key}") for key in keys]
+
+
+def _placed(items: list[Any], where: str) -> Iterator[tuple[Any, str]]:
+    for number, item in enumerate(items):
+        yield item, f"{where}[{number}]"
 
 
 def member(container: Any, key: str, kind: type[Value], where: str) -> Value:
@@ -46,11 +52,8 @@ def one_file(folder: Path, name: str | None, patterns: tuple[str, ...], todo: st
     """Return the file ``name`` in ``folder``, or the only file there that matches a pattern.
 
     Raises:
-        CorpusError: the folder or file does not exist, or several files match.
+        CorpusError: no such file exists, or several files match.
     """
-    if not folder.is_dir():
-        what = "is a file" if folder.exists() else "does not exist"
-        raise CorpusError(f"{what}: corpus.path is the folder, corpus.file the name in it", where=folder, todo=todo)
     if name is not None:
         if not (folder / name).is_file():
             raise CorpusError(f"has no file {name} (corpus.file)", where=folder, todo=todo)
@@ -58,9 +61,6 @@ def one_file(folder: Path, name: str | None, patterns: tuple[str, ...], todo: st
     found = sorted({file for pattern in patterns for file in folder.glob(pattern) if file.is_file()})
     if len(found) != 1:
         names = ", ".join(file.name for file in found) or "none"
-        raise CorpusError(
-            f"must have one file {' or '.join(patterns)} but has {names}",
-            where=folder,
-            todo="Name the right one in corpus.file." if found else todo,
-        )
+        todo = "Name the right one in corpus.file." if found else todo
+        raise CorpusError(f"must have one file {' or '.join(patterns)} but has {names}", where=folder, todo=todo)
     return found[0]

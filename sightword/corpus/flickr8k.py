@@ -9,11 +9,7 @@ from sightword.errors import CorpusError
 from sightword.files import read_text
 
 CAPTIONS = "Flickr8k.token.txt"
-LISTS = {
-    "train": "Flickr_8k.trainImages.txt",
-    "dev": "Flickr_8k.devImages.txt",
-    "test": "Flickr_8k.testImages.txt",
-}
+LISTS = {"train": "Flickr_8k.trainImages.txt", "dev": "Flickr_8k.devImages.txt", "test": "Flickr_8k.testImages.txt"}
 _TODO = "Flickr8k_text.zip holds Flickr8k.token.txt and the lists Flickr_8k.{train,dev,test}Images.txt."
 
 
@@ -24,42 +20,33 @@ def read_flickr8k(folder: Path) -> tuple[list[Image], list[Caption]]:
     file and no split.
 
     Raises:
-        CorpusError: a file is missing or empty, or a line has another form.
-        FileFormatError: a file is not UTF-8.
+        CorpusError: a file is empty, or a line has another form.
+        FileFormatError: a file is missing or not UTF-8.
     """
-    if not folder.is_dir():
-        raise CorpusError("the folder of Flickr8k's text files does not exist", where=folder, todo=_TODO)
-    captions = _captions(folder / CAPTIONS)
-    images = [Image(name, name, split) for split, file in LISTS.items() for name in _names(folder / file)]
-    listed = {image.image_id for image in images}
-    others = dict.fromkeys(caption.image_id for caption in captions if caption.image_id not in listed)
-    return images + [Image(name, name, None) for name in others], captions
-
-
-def _lines(path: Path) -> list[tuple[str, str]]:
-    """Return each line that is not blank, without its line end, with a description of its place."""
-    # Not splitlines: a caption may hold characters that only Python treats as line ends.
-    lines = read_text(path, todo=_TODO).replace("\r\n", "\n").split("\n")
-    return [(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1) if line.strip()]
-
-
-def _captions(path: Path) -> list[Caption]:
     numbered: list[tuple[int, Caption]] = []
-    for line, where in _lines(path):
+    for line, where in _lines(folder / CAPTIONS, "captions, in lines name.jpg#0<TAB>caption"):
         head, tab, text = line.partition("\t")
         name, mark, number = head.rpartition("#")
         if not tab or not mark or not number.isascii() or not number.isdigit():
             problem = "has no tab between the picture's name and the caption" if not tab else "has no caption number"
             raise CorpusError(f"the line {line[:60]!r} {problem}", where=where, expected="name.jpg#0<TAB>caption")
         numbered.append((int(number), Caption(check_path(name, where), number, text)))
-    if not numbered:
-        raise CorpusError("holds no captions", where=path, expected="lines name.jpg#0<TAB>caption", todo=_TODO)
-    numbered.sort(key=lambda pair: pair[0])
-    return [caption for _, caption in numbered]
+    captions = [caption for _, caption in sorted(numbered, key=lambda pair: pair[0])]
+    images = []
+    for split, file in LISTS.items():
+        for line, where in _lines(folder / file, "names, one picture's file name a line"):
+            name = check_path(line.strip(), where)
+            images.append(Image(name, name, split))
+    listed = {image.image_id for image in images}
+    others = dict.fromkeys(caption.image_id for caption in captions if caption.image_id not in listed)
+    return images + [Image(name, name, None) for name in others], captions
 
 
-def _names(path: Path) -> list[str]:
-    names = [check_path(line.strip(), where) for line, where in _lines(path)]
-    if not names:
-        raise CorpusError("holds no names", where=path, expected="one picture's file name a line", todo=_TODO)
-    return names
+def _lines(path: Path, expected: str) -> list[tuple[str, str]]:
+    """Return each line that is not blank, without its line end, with its place for messages."""
+    # Not splitlines: a caption may hold characters that only Python treats as line ends.
+    lines = read_text(path, todo=_TODO).replace("\r\n", "\n").split("\n")
+    found = [(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1) if line.strip()]
+    if not found:
+        raise CorpusError("is empty", where=path, expected=expected, todo=_TODO)
+    return found

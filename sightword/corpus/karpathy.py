@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from sightword.corpus.documents import member, one_file, read_document
+from sightword.corpus.documents import member, one_file, read_lists
 from sightword.corpus.records import Caption, Image, check_path, split_name
 from sightword.errors import CorpusError
 
@@ -29,13 +29,10 @@ def read_karpathy(
         FileFormatError: the file is missing, empty or truncated.
     """
     file = one_file(folder, file_name, ("dataset_*.json",), _TODO)
-    entries = member(read_document(file, _TODO), "images", list, str(file))
-    if not entries:
-        raise CorpusError("names no pictures: `images` is empty", where=file, todo=_TODO)
+    (entries,) = read_lists(file, "images", todo=_TODO)
     images: list[Image] = []
     captions: list[Caption] = []
-    for number, entry in enumerate(entries):
-        where = f"{file}, images[{number}]"
+    for entry, where in entries:
         name = check_path(member(entry, "filename", str, where), where)
         # COCO's entries name one of two folders.
         subfolder = member(entry, "filepath", str, where) if entry.get("filepath") else ""
@@ -44,17 +41,18 @@ def read_karpathy(
         left_out = restval == "none" and split.strip().lower() == "restval"
         images.append(Image(name, picture, None if left_out else split_name(split, where)))
         for position, sentence in enumerate(member(entry, "sentences", list, where)):
-            captions.append(_caption(name, position, sentence, text, f"{where}.sentences[{position}]"))
+            words = _words(sentence, text, f"{where}.sentences[{position}]")
+            key = str(sentence["sentid"]) if "sentid" in sentence else f"position {position}"
+            captions.append(Caption(name, key, words))
+    if not images:
+        raise CorpusError("names no pictures: `images` is empty", where=file, todo=_TODO)
     return images, captions
 
 
-def _caption(name: str, position: int, sentence: Any, text: Literal["raw", "tokens"], where: str) -> Caption:
+def _words(sentence: Any, text: Literal["raw", "tokens"], where: str) -> str:
     if text == "raw":
-        words = member(sentence, "raw", str, where)
-    else:
-        tokens = member(sentence, "tokens", list, where)
-        if not all(isinstance(token, str) for token in tokens):
-            raise CorpusError("tokens is not a list of texts", where=where)
-        words = " ".join([*tokens, "."]) if tokens else ""
-    key = str(sentence["sentid"]) if "sentid" in sentence else f"position {position}"
-    return Caption(name, key, words)
+        return member(sentence, "raw", str, where)
+    tokens = member(sentence, "tokens", list, where)
+    if not all(isinstance(token, str) for token in tokens):
+        raise CorpusError("tokens is not a list of texts", where=where)
+    return " ".join([*tokens, "."]) if tokens else ""

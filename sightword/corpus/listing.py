@@ -29,10 +29,6 @@ class Listing:
 def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
     """List the files below ``folder``; linked folders are entered, each once.
 
-    Args:
-        folder: the folder of pictures.
-        required: whether the folder must exist.
-
     Returns:
         The listing; None for a missing folder that is not required. A broken or circular link counts as a file, and
         reading it fails later.
@@ -44,14 +40,10 @@ def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
     if not root.is_dir():
         if not required:
             return None
-        raise CorpusError(
-            "the folder of pictures does not exist",
-            where=root,
-            todo="Put the pictures there or correct corpus.pictures; set corpus.require_pictures to false when the "
-            "features come precomputed.",
-        )
-    files: set[str] = set()
-    circular: set[str] = set()
+        todo = "Put the pictures there or correct corpus.pictures; set corpus.require_pictures to false when the "
+        todo += "features come precomputed."
+        raise CorpusError("the folder of pictures does not exist", where=root, todo=todo)
+    files: dict[str, bool] = {}  # whether the file is a circular link
     entered: set[str] = set()
     waiting = [""]
     while waiting:
@@ -67,14 +59,17 @@ def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
                     if is_folder:
                         waiting.append(f"{inner}{entry.name}/")
                     else:
-                        files.add(inner + entry.name)
-                    if is_folder is None:
-                        circular.add(inner + entry.name)
+                        files[inner + entry.name] = is_folder is None
         except OSError as error:
             raise CorpusError(f"cannot be listed ({error.strerror})", where=root / inner) from None
-    misnamed = {name for name in files if not _is_utf8(name)}
-    escaped = {os.fsencode(name).decode("utf-8", "backslashreplace") for name in misnamed}
-    return Listing(root, frozenset(files - misnamed), frozenset(escaped), frozenset(circular - misnamed))
+    # Python represents the invalid bytes of file names as surrogates.
+    misnamed = {name for name in files if any("\ud800" <= character <= "\udfff" for character in name)}
+    return Listing(
+        root,
+        frozenset(files.keys() - misnamed),
+        frozenset(os.fsencode(name).decode("utf-8", "backslashreplace") for name in misnamed),
+        frozenset(name for name, circular in files.items() if circular and name not in misnamed),
+    )
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool | None:
@@ -83,12 +78,3 @@ def _is_folder(entry: os.DirEntry[str]) -> bool | None:
         return entry.is_dir()
     except OSError as error:
         return None if error.errno == errno.ELOOP else False
-
-
-def _is_utf8(name: str) -> bool:
-    # Python represents undecodable bytes of file names as surrogates.
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -11,7 +11,7 @@ from sightword.corpus.listing import list_pictures
 from sightword.corpus.records import Corpus, clean
 from sightword.corpus.settings import CorpusSettings
 from sightword.corpus.table import read_table
-from sightword.errors import CorpusError, ParamsError
+from sightword.errors import CorpusError
 
 
 def read_corpus(settings: CorpusSettings) -> Corpus:
@@ -20,13 +20,12 @@ def read_corpus(settings: CorpusSettings) -> Corpus:
     Raises:
         CorpusError: the corpus is missing, has another format, or contradicts itself.
         FileFormatError: a file is missing, damaged or of another format.
-        ParamsError: the settings name the sample.
+        ParamsError: no file of COCO is listed, or one is listed twice.
     """
     path = Path(settings.path)
-    if not path.exists():
-        raise CorpusError(
-            "does not exist", where=path, todo="Put the corpus there (see data/README.md), or correct corpus.path."
-        )
+    if not path.is_dir():
+        todo = "Put the corpus there (see data/README.md), or correct corpus.path, the folder of the corpus."
+        raise CorpusError("is not a folder" if path.exists() else "does not exist", where=path, todo=todo)
     listing = list_pictures(settings.pictures, required=settings.require_pictures)
     if settings.format == "flickr8k":
         images, captions = read_flickr8k(path)
@@ -35,8 +34,6 @@ def read_corpus(settings: CorpusSettings) -> Corpus:
     elif settings.format == "coco":
         files = {"train": settings.coco_train, "dev": settings.coco_dev, "test": settings.coco_test}
         images, captions = read_coco(path, files, listing)
-    elif settings.format == "table":
-        images, captions = read_table(path, settings.file)
     else:
-        raise ParamsError(f"corpus.format = {settings.format}: the sample is drawn, not read")
+        images, captions = read_table(path, settings.file)
     return clean(images, captions, listing, require_pictures=settings.require_pictures)

@@ -80,17 +80,12 @@ def split_name(name: str | None, where: str) -> str | None:
     Raises:
         CorpusError: the split is unknown.
     """
-    if name is None or not name.strip():
-        return None
-    split = _SPLIT_OF.get(name.strip().lower())
-    if split is None:
-        raise CorpusError(
-            f"unknown split {name!r}",
-            where=where,
-            expected="one of " + ", ".join(_SPLIT_OF),
-            todo="Rename the split, or leave it empty to leave the picture out.",
-        )
-    return split
+    key = (name or "").strip().lower()
+    if key and key not in _SPLIT_OF:
+        todo = "Rename the split, or leave it empty to leave the picture out."
+        expected = f"one of {', '.join(_SPLIT_OF)}"
+        raise CorpusError(f"unknown split {name!r}", where=where, expected=expected, todo=todo)
+    return _SPLIT_OF.get(key)
 
 
 def check_path(path: str, where: str) -> str:
@@ -101,15 +96,11 @@ def check_path(path: str, where: str) -> str:
     """
     parts = path.split("/")
     if path.startswith("/") or ".." in parts:
-        raise CorpusError(
-            f"the path {path!r} leaves the folder of pictures",
-            where=where,
-            expected="a path relative to that folder, without `..`",
-        )
+        expected = "a path relative to the folder, without `..`"
+        raise CorpusError(f"the path {path!r} leaves the folder of pictures", where=where, expected=expected)
     if not path.strip() or "" in parts or "." in parts or any(unicodedata.category(c) == "Cc" for c in path):
-        raise CorpusError(
-            f"{path!r} is not a plain file name", where=where, expected="a relative path such as folder/picture.jpg"
-        )
+        expected = "a relative path such as folder/picture.jpg"
+        raise CorpusError(f"{path!r} is not a plain file name", where=where, expected=expected)
     return path
 
 
@@ -130,29 +121,34 @@ def clean(
     dropped: list[Dropped] = []
     named = _distinct_images(images, dropped)
     texts = _distinct_captions(captions, named, dropped)
-    files = frozenset() if listing is None else listing.files
-    misnamed = frozenset() if listing is None else listing.misnamed
+    files, misnamed = (listing.files, listing.misnamed) if listing else (frozenset(), frozenset())
 
     kept = []
     for image_id in sorted(named):
         image = named[image_id]
-        own = texts.get(image_id, [])
-        with_captions = f"{len(own)} caption{'' if len(own) == 1 else 's'}"
+        count = len(texts.get(image_id, ()))
+        with_captions = f"{count} caption{'' if count == 1 else 's'}"
         if image.split is None:
             dropped.append(Dropped("picture", image_id, "in no split", with_captions))
         elif require_pictures and image.path not in files:
             dropped.append(Dropped("picture", image_id, "no picture file", f"{image.path}; {with_captions}"))
-        elif not own:
+        elif not count:
             dropped.append(Dropped("picture", image_id, "no captions", f"split {image.split}"))
         else:
             kept.append(Image(image_id, image.path if image.path in files else None, image.split))
 
-    claimed = {image.path for image in named.values()}
     if require_pictures:
-        strangers = [(file, "no captions", "a file that the corpus does not name") for file in files - claimed]
+        unnamed = files - {image.path for image in named.values()}
+        strangers = [(file, "no captions", "a file that the corpus does not name") for file in unnamed]
         strangers += [(file, "name is not UTF-8", "rename it: no corpus can name it") for file in misnamed]
         dropped += [Dropped("picture", *row) for row in strangers if row[0].lower().endswith(PICTURE_SUFFIXES)]
-    _check_something_left(kept, dropped, listing)
+    if not kept:
+        reasons = Counter(row.reason for row in dropped)
+        summary = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common()) or "it names no picture"
+        todo = f"Check that corpus.pictures ({listing.folder if listing else ''}) is the right folder, or set "
+        todo += "corpus.require_pictures to false when the features come precomputed."
+        what = f"no picture with captions is left ({summary})"
+        raise CorpusError(what, todo=todo if reasons["no picture file"] else None)
     kept_ids = {image.image_id for image in kept}
     place = {image_id: number for number, image_id in enumerate(name for name in named if name in kept_ids)}
     positions = [place[image.image_id] for image in kept]
@@ -162,18 +158,17 @@ def clean(
 def _distinct_images(images: Iterable[Image], dropped: list[Dropped]) -> dict[str, Image]:
     named: dict[str, Image] = {}
     for image in images:
-        earlier = named.get(image.image_id)
-        if earlier is None:
-            named[image.image_id] = image
+        name = image.image_id
+        if name not in named:
+            named[name] = image
             continue
+        earlier = named[name]
         if earlier.split != image.split:
-            raise CorpusError(
-                f"picture {image.image_id!r} is in two splits: {earlier.split} and {image.split}",
-                todo="Remove it from one of them: test pictures must not be trained on.",
-            )
+            what = f"picture {name!r} is in two splits: {earlier.split} and {image.split}"
+            raise CorpusError(what, todo="Remove it from one of them: test pictures must not be trained on.")
         if earlier.path != image.path:
-            raise CorpusError(f"picture {image.image_id!r} has two files: {earlier.path} and {image.path}")
-        dropped.append(Dropped("picture", image.image_id, "duplicate", f"named again in {image.split or 'no split'}"))
+            raise CorpusError(f"picture {name!r} has two files: {earlier.path} and {image.path}")
+        dropped.append(Dropped("picture", name, "duplicate", f"named again in {image.split or 'no split'}"))
     return named
 
 
@@ -183,35 +178,18 @@ def _distinct_captions(
     texts: dict[str, list[Caption]] = {}
     seen: dict[tuple[str, str], str] = {}
     for caption in captions:
-        record = (caption.image_id, caption.key)
-        earlier = seen.get(record)
-        seen.setdefault(record, caption.text)
-        item = f"{caption.image_id}#{caption.key}"
-        if earlier is not None:
-            if earlier != caption.text:
-                raise CorpusError(
-                    f"caption {item} occurs twice with different texts: {earlier!r} and {caption.text!r}",
-                    todo="Give each caption of a picture a number of its own.",
-                )
-            dropped.append(Dropped("caption", item, "duplicate", caption.text))
+        item, text = f"{caption.image_id}#{caption.key}", caption.text
+        known = (caption.image_id, caption.key) in seen
+        earlier = seen.setdefault((caption.image_id, caption.key), text)
+        if earlier != text:
+            what = f"caption {item} occurs twice with different texts: {earlier!r} and {text!r}"
+            raise CorpusError(what, todo="Give each caption of a picture a number of its own.")
+        if known:
+            dropped.append(Dropped("caption", item, "duplicate", text))
         elif caption.image_id not in named:
-            dropped.append(Dropped("caption", item, "unknown picture", caption.text))
-        elif not caption.text.strip():
-            dropped.append(Dropped("caption", item, "empty caption", repr(caption.text)))
+            dropped.append(Dropped("caption", item, "unknown picture", text))
+        elif not text.strip():
+            dropped.append(Dropped("caption", item, "empty caption", repr(text)))
         else:
             texts.setdefault(caption.image_id, []).append(caption)
     return texts
-
-
-def _check_something_left(kept: list[Image], dropped: list[Dropped], listing: Listing | None) -> None:
-    if kept:
-        return
-    reasons = Counter(row.reason for row in dropped)
-    summary = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common()) or "it names no picture"
-    todo = None
-    if reasons["no picture file"] and listing is not None:
-        todo = (
-            f"Check that corpus.pictures ({listing.folder}) is the right folder, or set corpus.require_pictures to "
-            "false when the features come precomputed."
-        )
-    raise CorpusError(f"no picture with captions is left ({summary})", todo=todo)

@@ -16,6 +16,9 @@ from sightword.files import read_text
 COLUMNS = ("image", "caption", "split")
 _TODO = "A table needs the columns image, caption and split, one row a caption."
 
+_Row = tuple[str, str, str | None, str]
+"""Image, caption, split, and the place for messages."""
+
 
 def read_table(folder: Path, file_name: str | None) -> tuple[list[Image], list[Caption]]:
     """Read a table with one row for each caption; ``image`` is the path below the folder of pictures.
@@ -31,9 +34,12 @@ def read_table(folder: Path, file_name: str | None) -> tuple[list[Image], list[C
         FileFormatError: the file is missing or of another format.
     """
     file = one_file(folder, file_name, ("*.csv", "*.parquet"), _TODO)
+    suffix = file.suffix.lower()
+    if suffix not in (".csv", ".parquet"):
+        raise CorpusError(f"is a {suffix or 'nameless'} file", where=file, expected="a table in .csv or .parquet")
     images: dict[tuple[str, str | None], Image] = {}
     captions: list[Caption] = []
-    for image, caption, split, where in _rows(file):
+    for image, caption, split, where in (_csv_rows if suffix == ".csv" else _parquet_rows)(file):
         name, our_split = check_path(image, where), split_name(split, where)
         # A picture has many rows; only contradicting rows make a second record.
         images.setdefault((name, our_split), Image(name, name, our_split))
@@ -43,47 +49,29 @@ def read_table(folder: Path, file_name: str | None) -> tuple[list[Image], list[C
     return list(images.values()), captions
 
 
-def _rows(file: Path) -> Iterator[tuple[str, str, str | None, str]]:
-    suffix = file.suffix.lower()
-    if suffix == ".csv":
-        return _csv_rows(file)
-    if suffix == ".parquet":
-        return _parquet_rows(file)
-    raise CorpusError(f"is a {suffix or 'nameless'} file", where=file, expected="a table in .csv or .parquet")
-
-
-def _csv_rows(file: Path) -> Iterator[tuple[str, str, str | None, str]]:
+def _csv_rows(file: Path) -> Iterator[_Row]:
     reader = csv.reader(io.StringIO(read_text(file, todo=_TODO), newline=""), strict=True)
     try:
         header = next(reader, [])
         missing = [name for name in COLUMNS if name not in header]
-        if missing:
-            raise CorpusError(
-                f"has no column {', '.join(missing)} (it has: {', '.join(header) or 'none'})", where=file, todo=_TODO
-            )
-        twice = [name for name in COLUMNS if header.count(name) > 1]
-        if twice:
-            raise CorpusError(
-                f"has two columns {', '.join(twice)}", where=f"{file}, line 1", expected="one of each name", todo=_TODO
-            )
+        if wrong := missing or [name for name in COLUMNS if header.count(name) > 1]:
+            what = f"has {'no column' if missing else 'two columns'} {', '.join(wrong)}"
+            what += f" (it has: {', '.join(header) or 'none'})"
+            raise CorpusError(what, where=f"{file}, line 1", expected="one of each name", todo=_TODO)
         image, caption, split = (header.index(name) for name in COLUMNS)
         for row in reader:
-            if not row:
-                continue
             where = f"{file}, line {reader.line_num}"
-            if len(row) != len(header):
-                raise CorpusError(
-                    f"the row has {len(row)} fields",
-                    where=where,
-                    expected=f"{len(header)}, as in the header",
-                    todo="Put captions that hold commas in double quotes.",
-                )
-            yield row[image], row[caption], row[split], where
+            if row and len(row) != len(header):
+                what, expected = f"the row has {len(row)} fields", f"{len(header)}, as in the header"
+                todo = "Put captions that hold commas in double quotes."
+                raise CorpusError(what, where=where, expected=expected, todo=todo)
+            if row:
+                yield row[image], row[caption], row[split], where
     except csv.Error as error:
         raise CorpusError(f"is not valid CSV ({error})", where=f"{file}, line {reader.line_num}") from None
 
 
-def _parquet_rows(file: Path) -> Iterator[tuple[str, str, str | None, str]]:
+def _parquet_rows(file: Path) -> Iterator[_Row]:
     table = read_parquet(file, COLUMNS, todo=_TODO)
     columns = [table.column(name).to_pylist() for name in COLUMNS]
     for number, (image, caption, split) in enumerate(zip(*columns, strict=True), start=1):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow as pa
 
 from sightword.corpus.records import Corpus
 from sightword.files import Pathish, write_table
+from sightword.text import and_more
 
 log = logging.getLogger(__name__)
 
@@ -35,41 +37,33 @@ def write_tables(folder: Pathish, corpus: Corpus, pictures: str) -> None:
         own = caption.image_id
         captions.append({"image_id": own, "caption": numbers[own], "split": split[own], "text": caption.text})
         numbers[own] += 1
-    images = [
-        {
-            "image_id": image.image_id,
-            "path": None if image.path is None else f"{pictures}/{image.path}",
-            "split": image.split,
-            "position": position,
-        }
-        for image, position in zip(corpus.images, corpus.positions, strict=True)
-    ]
-    dropped = [
-        {"kind": row.kind, "item": row.item, "reason": row.reason, "detail": row.detail} for row in corpus.dropped
-    ]
-    write_table(Path(folder) / "images.parquet", pa.Table.from_pylist(images, schema=IMAGES))
-    write_table(Path(folder) / "captions.parquet", pa.Table.from_pylist(captions, schema=CAPTIONS))
-    write_table(Path(folder) / "dropped.parquet", pa.Table.from_pylist(dropped, schema=DROPPED))
+    images = []
+    for image, position in zip(corpus.images, corpus.positions, strict=True):
+        path = None if image.path is None else f"{pictures}/{image.path}"
+        images.append({"image_id": image.image_id, "path": path, "split": image.split, "position": position})
+    dropped = [asdict(row) for row in corpus.dropped]
+    for name, rows, schema in (
+        ("images", images, IMAGES),
+        ("captions", captions, CAPTIONS),
+        ("dropped", dropped, DROPPED),
+    ):
+        write_table(Path(folder) / f"{name}.parquet", pa.Table.from_pylist(rows, schema=schema))
 
 
 def report(name: str, corpus: Corpus) -> None:
     """Log the dropped records, one line with examples for each reason, and one summary line."""
     rows = Counter((row.kind, row.reason) for row in corpus.dropped)
     for (kind, reason), count in sorted(rows.items()):
-        examples = [row.item for row in corpus.dropped if (row.kind, row.reason) == (kind, reason)][:3]
-        log.info("%s: dropped %d %s%s: %s: %s%s", name, count, kind, "" if count == 1 else "s", reason,
-                 ", ".join(examples), ", ..." if count > len(examples) else "")  # fmt: skip
-    empty = [split for split, count in corpus.counts().items() if count == 0]
-    if empty:
+        items = and_more(row.item for row in corpus.dropped if (row.kind, row.reason) == (kind, reason))
+        log.info("%s: dropped %d %s%s: %s: %s", name, count, kind, "" if count == 1 else "s", reason, items)
+    counts = corpus.counts()
+    if empty := [split for split, count in counts.items() if count == 0]:
         log.warning("%s: no pictures in the split %s", name, ", ".join(empty))
     without = sum(image.path is None for image in corpus.images)
+    dropped = Counter(row.kind for row in corpus.dropped)
     log.info(
         "%s: %d pictures (%s), %d captions%s; dropped %d pictures and %d captions by themselves",
-        name,
-        len(corpus.images),
-        ", ".join(f"{count} {split}" for split, count in corpus.counts().items()),
-        len(corpus.captions),
-        f"; {without} pictures without a file" if without else "",
-        sum(count for (kind, _), count in rows.items() if kind == "picture"),
-        sum(count for (kind, _), count in rows.items() if kind == "caption"),
+        *(name, len(corpus.images), ", ".join(f"{count} {split}" for split, count in counts.items())),
+        *(len(corpus.captions), f"; {without} pictures without a file" if without else ""),
+        *(dropped["picture"], dropped["caption"]),
     )

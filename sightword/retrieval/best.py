@@ -1,4 +1,4 @@
-"""The best candidates of each query, from tiles of scores that come one after another."""
+"""Collects the best candidates of each query from tiles of scores that come one after another."""
 
 from __future__ import annotations
 
@@ -16,21 +16,14 @@ class Top:
     """The best candidates of each query, best first; equal scores in the order of the candidates' rows."""
 
     candidate: NDArray[np.int64]
-    """(Q, K) the candidate's row; K is less than asked for where there are fewer candidates."""
+    """(Q, K) the candidates' rows; K is smaller than requested if there are fewer candidates."""
     score: NDArray[np.float64]
-    """(Q, K) its score: a cosine to within 2.3e-10, a dot product to within that times the longest rows, an order
-    similarity to a share of 6e-8."""
+    """(Q, K) the scores: cosines to within 2.3e-10, dot products to within 2.3e-10 times the longest rows, order
+    similarities to within a share of 6e-8."""
 
 
 class Best:
-    """The best candidates so far of each query. Tied scores are rounded to equal ones, and the first of a tie leads.
-
-    Args:
-        queries: their number.
-        candidates: their number.
-        top: how many are wanted of each query.
-        alike: the similarity.
-    """
+    """The ``top`` best candidates so far of each query; tied scores are rounded to equal ones, and the first leads."""
 
     def __init__(self, queries: int, candidates: int, top: int, alike: Similarity) -> None:
         kept = (queries, min(top, candidates))
@@ -42,7 +35,7 @@ class Best:
         """Merge a tile (queries, candidates); the tiles of a query come in the order of the candidates."""
         known = self._score[rows]
         better = torch.nonzero(self._alike.rounded(scores.amax(dim=1)) > known[:, -1]).squeeze(1)
-        if not len(better):  # soon few queries have anything new
+        if not len(better):  # after some tiles, few queries have a new candidate
             return
         known, new = known[better], self._alike.rounded(scores[better])
         # The order of equal values is not defined in topk, so no two may be equal.

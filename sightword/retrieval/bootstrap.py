@@ -1,8 +1,7 @@
-"""Intervals by resampling pictures, from the ranks alone: nothing is scored again.
+"""Computes confidence intervals by resampling pictures, from the ranks alone.
 
-Wald's interval takes queries for independent. The captions of one picture are not:
-an easy picture is easy for all five. So whole pictures are drawn, with all their
-captions, and the interval is as wide as the numbers move.
+Wald's interval assumes independent queries, but the captions of a picture depend on each other. Whole pictures are
+therefore drawn, with all their captions.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ RESAMPLES = 1000
 SEED = 0
 DEPTHS = (1, 5, 10)
 _NUMBERS = 1 << 21
-"""Queries times resamples that are worked on together."""
+"""Queries times resamples in one block."""
 
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
 """The ranks of a fold's queries, and the row of each query's picture; every row from 0 to the largest has a query."""
@@ -25,16 +24,16 @@ Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
 def intervals(
     directions: Sequence[Sequence[Fold]], *, resamples: int = RESAMPLES, seed: int = SEED
 ) -> list[dict[str, list[float]]]:
-    """The 95 % percentile intervals of recalls and median ranks (Efron & Tibshirani 1993, chapter 13).
+    """Return 95 % percentile intervals of recalls and median ranks (Efron & Tibshirani 1993, chapter 13).
 
-    From each fold as many pictures as it has are drawn with replacement, each bringing all its queries. The numbers
-    are then as in the metrics: recalls over the queries of all folds, the median rank as the mean of the folds'.
+    From each fold as many pictures as it has are drawn with replacement, each with all its queries. The numbers of a
+    resample are defined as in the metrics: recalls over the queries of all folds, the mean of the folds' median ranks.
 
     Args:
-        directions: for each direction its folds, which have the same pictures in all directions: these see the same
-            pictures drawn.
-        resamples: how often pictures are drawn.
-        seed: of the draws.
+        directions: the folds of each direction. The folds have the same pictures in all directions, and each resample
+            draws the same pictures in all directions.
+        resamples: the number of resamples.
+        seed: the seed of the draws.
 
     Returns:
         For each direction ``r1``, ``r5``, ``r10`` in percent, and ``median_rank``: each [low, high].
@@ -43,28 +42,27 @@ def intervals(
     sides = [[_Fold(ranks, picture) for ranks, picture in folds] for folds in directions]
     sizes = [fold.pictures for fold in sides[0]]
     at_once = max(1, _NUMBERS // max(len(ranks) for folds in directions for ranks, _ in folds))
-    drawn = []
+    drawn: list[list[list[NDArray[np.float64]]]] = [[] for _ in sides]
     for start in range(0, resamples, at_once):
         times = [np.empty((min(at_once, resamples - start), size)) for size in sizes]
         for resample in zip(*times, strict=True):
             for row, size in zip(resample, sizes, strict=True):
                 row[:] = np.bincount(random.integers(0, size, size), minlength=size)
-        drawn.append([[fold.numbers(rows) for fold, rows in zip(folds, times, strict=True)] for folds in sides])
-    return [_ends([part[place] for part in drawn]) for place in range(len(sides))]
+        for found, folds in zip(drawn, sides, strict=True):
+            found.append([fold.numbers(rows) for fold, rows in zip(folds, times, strict=True)])
+    return [_ends(np.concatenate(found, axis=1)) for found in drawn]
 
 
-def _ends(parts: Sequence[Sequence[NDArray[np.float64]]]) -> dict[str, list[float]]:
-    """Of one direction, from the numbers of each part and fold."""
-    numbers = np.concatenate([np.stack(part) for part in parts], axis=1)  # (folds, resamples, 5)
+def _ends(numbers: NDArray[np.float64]) -> dict[str, list[float]]:
+    """Return the intervals of one direction from (folds, resamples, 5) numbers of :meth:`_Fold.numbers`."""
     found = numbers.sum(axis=0)
     of_all = np.column_stack([100.0 * found[:, :3] / found[:, 3:4], numbers[:, :, 4].mean(axis=0)])
-    low, high = np.quantile(of_all, [0.025, 0.975], axis=0)
-    names = [*(f"r{k}" for k in DEPTHS), "median_rank"]
-    return {name: [float(low[place]), float(high[place])] for place, name in enumerate(names)}
+    ends = np.quantile(of_all, [0.025, 0.975], axis=0).T.tolist()
+    return dict(zip([*(f"r{k}" for k in DEPTHS), "median_rank"], ends, strict=True))
 
 
 class _Fold:
-    """The queries of a fold: how many each picture has, how many of them are hits, and all in the order of ranks."""
+    """The queries of a fold in the order of ranks, with each picture's numbers of queries and hits."""
 
     def __init__(self, ranks: NDArray[np.int64], picture: NDArray[np.int64]) -> None:
         order = np.argsort(ranks, kind="stable")
@@ -72,35 +70,31 @@ class _Fold:
         self.pictures = int(picture.max()) + 1
         hits = [self._queries(int(np.searchsorted(self._ranks, k, side="right"))) for k in DEPTHS]
         self._counted = np.column_stack([*hits, self._queries(len(ranks))])
-        most = self.pictures * self._counted[:, 3].max()  # queries of a resample
+        most = self.pictures * self._counted[:, 3].max()  # the largest possible number of queries of a resample
         self._kind = np.float32 if most < 2**24 else np.float64
 
     def _queries(self, first: int) -> NDArray[np.float64]:
-        """(pictures,) how many of the first queries are of each picture."""
+        """Return the (pictures,) numbers of the first queries that each picture has."""
         return np.bincount(self._picture[:first], minlength=self.pictures).astype(np.float64)
 
     def numbers(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Hits at each depth, queries, and the median rank of each resample.
-
-        Args:
-            times: (resamples, pictures) how often each picture was drawn.
-        """
+        """Return hits at each depth, queries and median rank of each resample; ``times`` is (resamples, pictures)."""
         counted = times @ self._counted  # whole numbers, so exact
         queries = counted[:, -1:]
         middle = np.column_stack([(queries - 1) // 2, queries // 2])  # the one or two in the middle, from 0
         return np.column_stack([counted, self._at(times, middle).mean(axis=1)])
 
     def _at(self, times: NDArray[np.float64], places: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The ranks at some places (resamples, 2) of each resample's sorted queries.
+        """Return the ranks at some places (resamples, 2) of each resample's sorted queries.
 
-        A resample's middle is near the sample's: only queries near it are looked at, and more if that was not enough.
+        The middle of a resample is near the sample's: only queries near it are counted, and more if they do not reach.
         """
         count = len(self._ranks)
         margin = 1 + int(2 * count / np.sqrt(self.pictures))
         while True:
             low, high = max(0, count // 2 - margin), min(count, count // 2 + margin)
             before = (times @ self._queries(low))[:, None]
-            # How many come with each and all before: whole numbers, which the kind of number holds.
+            # The numbers of queries up to each query: whole numbers, which the type holds exactly.
             upto = times.astype(self._kind)[:, self._picture[low:high]].cumsum(axis=1)
             upto += before.astype(self._kind)
             if (before <= places).all() and (upto[:, -1:] > places).all():

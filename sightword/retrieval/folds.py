@@ -1,4 +1,4 @@
-"""Five folds of 1,000 pictures: which pictures are ranked among each other."""
+"""Divides pictures into five folds of 1,000; each fold is ranked alone."""
 
 from __future__ import annotations
 
@@ -17,14 +17,7 @@ PICTURES = FOLDS * FOLD_SIZE
 
 
 def corpus_order(path: Pathish, image_ids: Sequence[str]) -> NDArray[np.int64]:
-    """The rows of some pictures in the corpus's own order.
-
-    Args:
-        path: the corpus's ``images.parquet``.
-        image_ids: N ids.
-
-    Returns:
-        (N,) whole numbers below N.
+    """Return the (N,) rows of N pictures in the order of the corpus's ``images.parquet``.
 
     Raises:
         CorpusError: a picture is not in the table.
@@ -32,20 +25,19 @@ def corpus_order(path: Pathish, image_ids: Sequence[str]) -> NDArray[np.int64]:
     """
     table = read_table(path, ["image_id", "position"], todo="Make it anew with the stage corpus (`dvc repro corpus`).")
     position = dict(zip(table["image_id"].to_pylist(), table["position"].to_pylist(), strict=True))
-    missing = [image_id for image_id in image_ids if image_id not in position]
-    if missing:
+    if missing := [image_id for image_id in image_ids if image_id not in position]:
         raise CorpusError(f"lacks {len(missing)} of {len(image_ids)} pictures, first {missing[0]}", where=path)
     return np.argsort([position[image_id] for image_id in image_ids], kind="stable").astype(np.int64)
 
 
 def fold_rows(order: NDArray[np.int64], how: Literal["contiguous", "random"], seed: int = 0) -> list[NDArray[np.int64]]:
-    """The picture rows of each of five folds of 1,000, sorted.
+    """Return the picture rows of each of five folds of 1,000, sorted.
 
     Args:
         order: (N,) the rows in the corpus's own order.
-        how: "contiguous" takes the first 1,000 of that order, the next 1,000 and so on (Vendrov et al. 2016, VSE++);
+        how: "contiguous" takes the first 1,000 of the order, the next 1,000 and so on (Vendrov et al. 2016, VSE++);
             "random" draws 5,000 of all rows (Merkx & Frank 2019). Other pictures are in no fold.
-        seed: for "random".
+        seed: the seed of random folds.
 
     Raises:
         ScoringError: fewer than 5,000 pictures.

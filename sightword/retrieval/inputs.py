@@ -1,4 +1,4 @@
-"""Embeddings that can be scored, or an error that says what is wrong with them."""
+"""Checks embeddings before scoring."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ Which = slice | NDArray[np.int64]
 """Rows of a matrix."""
 
 _NUMBERS = 1 << 18
-"""Numbers looked at together: few enough for a processor's cache, and arrays mapped from a file are never in
-memory whole."""
+"""Numbers in one block: it fits into a CPU's cache, and an array mapped from a file is never in memory whole."""
 
 
 @dataclass(frozen=True)
 class Embeddings:
-    """Rows of finite numbers, as they were given."""
+    """Rows of finite numbers, as given."""
 
     matrix: NDArray[np.generic]
     """(n, D)"""
     squares: NDArray[np.float64]
-    """(n,) the sum of each row's squares: infinite, or 0 although the row is not, where float64 cannot hold it."""
+    """(n,) the sum of each row's squares; infinite or 0 where float64 cannot hold the sum."""
     name: str
-    """What an error calls them."""
+    """The name in errors."""
 
     def __len__(self) -> int:
         return len(self.matrix)
@@ -38,42 +37,38 @@ class Embeddings:
         return int(self.matrix.shape[1])
 
     def rows(self, which: Which) -> NDArray[np.float64]:
-        """Some rows as float64; what is given may be the matrix itself."""
+        """Return some rows as float64; the result may be a view of the matrix."""
         return np.asarray(self.matrix[which]).astype(np.float64, copy=False)
 
 
 def rows_at_once(dimensions: int) -> int:
-    """How many rows are worked on together."""
+    """Return the number of rows in one block."""
     return max(1, _NUMBERS // dimensions)
 
 
 def embeddings(values: ArrayLike, name: str) -> Embeddings:
-    """Check that the values are a matrix of finite numbers; ``name`` is what the error calls it.
+    """Check that the values are a matrix of finite numbers; ``name`` names them in an error.
 
     Raises:
-        ScoringError: no matrix, an empty one, no numbers, or numbers that are not finite.
+        ScoringError: the values are not a matrix with rows and columns of finite numbers.
     """
     matrix = _array(values, name)
-    if matrix.ndim != 2 or 0 in matrix.shape:
-        raise ScoringError(f"has shape {matrix.shape}", where=name, expected="rows of embeddings, (count, dimensions)")
-    if matrix.dtype.kind not in "fiu":
-        raise ScoringError(f"holds {matrix.dtype}", where=name, expected="real numbers")
+    if matrix.ndim != 2 or 0 in matrix.shape or matrix.dtype.kind not in "fiu":
+        what = f"has shape {matrix.shape} and holds {matrix.dtype}"
+        raise ScoringError(what, where=name, expected="rows of real numbers, (count, dimensions)")
     found = Embeddings(matrix, np.empty(len(matrix)), name)
-    bad, count, size = -1, 0, rows_at_once(matrix.shape[1])
+    bad: list[int] = []
+    size = rows_at_once(matrix.shape[1])
     for start in range(0, len(matrix), size):
         rows = found.rows(slice(start, start + size))
         squares = found.squares[start : start + size]
         with np.errstate(over="ignore", invalid="ignore"):
             np.einsum("nd,nd->n", rows, rows, out=squares)
-        if np.isfinite(squares).all():  # then so is every number
-            continue
-        wrong = np.flatnonzero(~np.isfinite(rows).all(axis=1))
-        if len(wrong) and not count:
-            bad = start + int(wrong[0])
-        count += len(wrong)
-    if count:
+        if not np.isfinite(squares).all():  # finite squares have finite numbers
+            bad += (start + np.flatnonzero(~np.isfinite(rows).all(axis=1))).tolist()
+    if bad:
         raise ScoringError(
-            f"{count} of {len(matrix)} rows have values that are not finite, the first is row {bad}",
+            f"{len(bad)} of {len(matrix)} rows have values that are not finite, the first is row {bad[0]}",
             where=name,
             todo="The encoder gave NaN or infinity: look at its training.",
         )
@@ -88,33 +83,24 @@ def _array(values: ArrayLike, name: str) -> NDArray[Any]:
 
 
 def owners(values: ArrayLike, images: Embeddings, captions: Embeddings) -> NDArray[np.int64]:
-    """Check that each caption has a picture, each picture a caption, and both the same dimensions.
+    """Return the (M,) rows of the captions' pictures as whole numbers.
 
     Raises:
-        ScoringError: they do not fit together.
+        ScoringError: the sides have different dimensions, a caption has no picture, or a picture has no caption.
     """
     if images.dimensions != captions.dimensions:
-        raise ScoringError(
-            f"pictures have {images.dimensions} dimensions, captions {captions.dimensions}",
-            expected="one space for both",
-        )
+        what = f"pictures have {images.dimensions} dimensions, captions {captions.dimensions}"
+        raise ScoringError(what, expected="the same number of dimensions")
     owner = _array(values, "image_of_caption")
-    if owner.ndim != 1 or owner.dtype.kind not in "iu":
-        raise ScoringError(
-            f"has shape {owner.shape} and holds {owner.dtype}",
-            where="image_of_caption",
-            expected="one whole number for each caption",
-        )
-    if len(owner) != len(captions):
-        raise ScoringError(f"has {len(owner)} entries for {len(captions)} captions", where="image_of_caption")
+    if owner.shape != (len(captions),) or owner.dtype.kind not in "iu":
+        what = f"has shape {owner.shape} and holds {owner.dtype}"
+        expected = f"one whole number for each caption, shape ({len(captions)},)"
+        raise ScoringError(what, where="image_of_caption", expected=expected)
     outside = np.flatnonzero((owner < 0) | (owner >= len(images)))
     if len(outside):
-        raise ScoringError(
-            f"caption {outside[0]} belongs to picture row {owner[outside[0]]}"
-            + (f", and {len(outside) - 1} more are out of range" if len(outside) > 1 else ""),
-            where="image_of_caption",
-            expected=f"rows 0 to {len(images) - 1}",
-        )
+        more = f", and {len(outside) - 1} more are out of range" if len(outside) > 1 else ""
+        what = f"caption {outside[0]} belongs to picture row {owner[outside[0]]}{more}"
+        raise ScoringError(what, where="image_of_caption", expected=f"rows 0 to {len(images) - 1}")
     owner = owner.astype(np.int64)
     without = np.flatnonzero(np.bincount(owner, minlength=len(images)) == 0)
     if len(without):

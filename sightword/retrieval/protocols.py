@@ -1,4 +1,4 @@
-"""From ranks to the numbers papers print: one entry of ``metrics/retrieval.json`` for each protocol."""
+"""Computes the entries of ``metrics/retrieval.json`` from ranks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from sightword.retrieval import bootstrap
+from sightword.retrieval.bootstrap import DEPTHS, intervals
 from sightword.retrieval.ranks import Ranks, rank
 from sightword.statistics import wald_half_width
 
@@ -17,83 +17,70 @@ DIRECTIONS = ("caption_to_image", "image_to_caption")
 
 
 def score(
-    image_embeddings: ArrayLike,
-    caption_embeddings: ArrayLike,
-    image_of_caption: ArrayLike,
-    similarity: str = "cosine",
+    image_embeddings: ArrayLike, caption_embeddings: ArrayLike, image_of_caption: ArrayLike, similarity: str = "cosine"
 ) -> dict[str, Any]:
-    """Judge embeddings by retrieval, all of them being candidates.
+    """Score embeddings by retrieval among all pictures and captions.
 
-    The rank of a right answer is 1 + the number of wrong candidates that score at
-    least as high, so ties count against; for a picture it is the best rank among its
-    own captions, which are no rivals of each other. Pictures have any number of
-    captions.
+    The rank of a correct answer is 1 + the number of wrong candidates that score at least as high, so ties count
+    against the answer. The rank for a picture is the best rank among its own captions, which do not compete with each
+    other. Pictures have any number of captions.
 
     Args:
         image_embeddings: (N, D) finite numbers.
         caption_embeddings: (M, D) finite numbers.
         image_of_caption: (M,) the row of each caption's picture, in any order.
-        similarity: "cosine", for which embeddings need not be normalised; or, for embeddings as they
-            are, "dot", the dot product, in which lengths weigh; "order",
-            ``-sum_d max(0, c_d - i_d)^2`` of caption c and picture i
-            (Vendrov et al. 2016); or "reversed_order", ``-sum_d max(0, i_d - c_d)^2``.
+        similarity: "cosine", for embeddings of any lengths; or, for embeddings as they are, "dot", the dot product;
+            "order", ``-sum_d max(0, c_d - i_d)^2`` of caption c and picture i (Vendrov et al. 2016); or
+            "reversed_order", ``-sum_d max(0, i_d - c_d)^2``.
 
     Returns:
-        ``caption_to_image`` and ``image_to_caption``, each with ``r1``, ``r5``,
-        ``r10`` (percent of the queries whose rank is 1, at most 5, at most 10),
-        ``rsum`` (the sum of the three), ``median_rank``, ``mean_rank``, ``queries``;
-        ``r1_ci95``, ``r5_ci95``, ``r10_ci95`` (half the width of Wald's 95 % interval,
-        in percent); ``r1_bootstrap95``, ``r5_bootstrap95``, ``r10_bootstrap95`` and
-        ``median_rank_bootstrap95`` ([low, high], pictures drawn anew with their
-        captions); and ``rsum``, the sum of the six recalls.
+        ``caption_to_image`` and ``image_to_caption``, each with ``r1``, ``r5``, ``r10`` (percent of the queries whose
+        rank is 1, at most 5, at most 10), ``rsum`` (the sum of the three), ``median_rank``, ``mean_rank``, ``queries``;
+        ``r1_ci95``, ``r5_ci95``, ``r10_ci95`` (half the width of Wald's 95 % interval, in percent);
+        ``r1_bootstrap95``, ``r5_bootstrap95``, ``r10_bootstrap95`` and ``median_rank_bootstrap95`` ([low, high] by
+        resampling pictures with their captions); and ``rsum``, the sum of the six recalls.
 
     Raises:
-        ScoringError: embeddings or captions that do not fit together, values
-            that are not finite, a similarity there is not.
+        ScoringError: embeddings and captions that do not fit together, values that are not finite, or an unknown
+            similarity.
     """
     return entry([rank(image_embeddings, caption_embeddings, image_of_caption, similarity)])
 
 
 def entry(folds: Sequence[Ranks]) -> dict[str, Any]:
-    """One protocol's entry from the ranks of its folds; ``full`` has one fold.
+    """Return one protocol's entry from the ranks of its folds; ``full`` has one fold.
 
-    Recalls, mean ranks and intervals are over the queries of all folds together, the
-    median rank is the mean of the folds' medians, as the published tables have it
-    (which is why they know a median rank of 2.6).
+    Recalls, mean ranks and intervals are over the queries of all folds together. The median rank is the mean of the
+    folds' medians, as in the published tables.
     """
-    pictures = {
-        "caption_to_image": [ranks.image_of_caption for ranks in folds],
-        "image_to_caption": [np.arange(len(ranks.image_to_caption)) for ranks in folds],
-    }
     ranks_of = {direction: [getattr(ranks, direction) for ranks in folds] for direction in DIRECTIONS}
-    resampled = bootstrap.intervals(
-        [list(zip(ranks_of[direction], pictures[direction], strict=True)) for direction in DIRECTIONS]
+    pictures = (
+        [ranks.image_of_caption for ranks in folds],
+        [np.arange(len(ranks.image_to_caption)) for ranks in folds],
     )
-    found: dict[str, Any] = {
-        direction: _direction(ranks_of[direction], intervals)
-        for direction, intervals in zip(DIRECTIONS, resampled, strict=True)
-    }
+    resampled = intervals(
+        [list(zip(ranks, rows, strict=True)) for ranks, rows in zip(ranks_of.values(), pictures, strict=True)]
+    )
+    found: dict[str, Any] = {}
+    for (direction, each), ends in zip(ranks_of.items(), resampled, strict=True):
+        ranks = np.concatenate(each)
+        recalls = {f"r{k}": hits(ranks, k) for k in DEPTHS}
+        found[direction] = {
+            **recalls,
+            "rsum": sum(recalls.values()),
+            "median_rank": float(np.mean([np.median(fold) for fold in each])),
+            "mean_rank": float(ranks.mean()),
+            "queries": len(ranks),
+            **{f"{name}_ci95": wald_half_width(value, len(ranks)) for name, value in recalls.items()},
+            **{f"{name}_bootstrap95": interval for name, interval in ends.items()},
+        }
     found["rsum"] = sum(found[direction]["rsum"] for direction in DIRECTIONS)
     return found
 
 
 def hits(ranks: NDArray[np.int64], k: int) -> float:
-    """Percent of the queries whose right answer is among the first ``k``."""
+    """Return the percentage of queries with a rank of at most ``k``."""
     return 100.0 * int((ranks <= k).sum()) / len(ranks)
-
-
-def _direction(folds: Sequence[NDArray[np.int64]], resampled: dict[str, list[float]]) -> dict[str, Any]:
-    ranks = np.concatenate(folds)
-    recalls = {f"r{k}": hits(ranks, k) for k in (1, 5, 10)}
-    return {
-        **recalls,
-        "rsum": sum(recalls.values()),
-        "median_rank": float(np.mean([np.median(fold) for fold in folds])),
-        "mean_rank": float(ranks.mean()),
-        "queries": len(ranks),
-        **{f"{name}_ci95": wald_half_width(value, len(ranks)) for name, value in recalls.items()},
-        **{f"{name}_bootstrap95": interval for name, interval in resampled.items()},
-    }
 
 
 def rank_folds(
@@ -105,15 +92,15 @@ def rank_folds(
     *,
     device: torch.device | None = None,
 ) -> list[Ranks]:
-    """Rank each fold among its own pictures and their captions only.
+    """Return the ranks of each fold among its own pictures and their captions only.
 
     Args:
         image_embeddings: (N, D).
         caption_embeddings: (M, D).
         image_of_caption: (M,) the row of each caption's picture.
-        folds: the picture rows of each fold, as :func:`sightword.retrieval.folds.fold_rows` gives them.
+        folds: the picture rows of each fold (:func:`sightword.retrieval.folds.fold_rows`).
         similarity: as in :func:`score`.
-        device: where the scores are computed.
+        device: the device that computes the scores.
 
     Raises:
         ScoringError: as :func:`score`.

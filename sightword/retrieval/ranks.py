@@ -20,26 +20,25 @@ from sightword.retrieval.similarity import Similarity
 from sightword.retrieval.similarity import similarity as similarity_named
 
 _BLOCK_BYTES = 1 << 26
-"""Memory for one block of pictures: what has more of them prepares the captions anew for each block."""
+"""Memory for one block of pictures; with several blocks, the captions are prepared anew for each."""
 _TILE, _TILE_ELSEWHERE = 1024, 4096
-"""Captions and pictures that are compared together, on a CPU and on other devices."""
+"""Captions and pictures of a tile, on a CPU and on other devices."""
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """The rank of the right answer to each query, from 1."""
+    """The rank of the correct answer to each query, from 1."""
 
     caption_to_image: NDArray[np.int64]
-    """(M,) 1 + how many other pictures score at least as high for this caption as its own."""
+    """(M,) 1 + the number of other pictures that score at least as high for the caption as its own."""
     image_to_caption: NDArray[np.int64]
-    """(N,) the best rank among the picture's captions: 1 + how many other pictures' captions score at least
-    as high as the best of its own. Its own captions are no rivals of each other."""
+    """(N,) 1 + the number of other pictures' captions that score at least as high as the best of the picture's own."""
     image_of_caption: NDArray[np.int64]
-    """(M,) the row of each caption's picture, as it was given."""
+    """(M,) the row of each caption's picture, as given."""
     top_images: Top | None = None
     """The best pictures for each caption."""
     top_captions: Top | None = None
-    """The best captions for each picture, its own among them."""
+    """The best captions for each picture, including its own."""
 
 
 def rank(
@@ -55,29 +54,25 @@ def rank(
     """Rank every picture for every caption and every caption for every picture.
 
     Args:
-        image_embeddings: (N, D) finite numbers, in memory or mapped from a file; cosine does not mind their lengths.
-        caption_embeddings: (M, D), likewise.
+        image_embeddings: (N, D) finite numbers, in memory or mapped from a file.
+        caption_embeddings: (M, D) finite numbers.
         image_of_caption: (M,) whole numbers, the row of each caption's picture, in any order; each picture has
             at least one caption.
-        similarity: "cosine" (a row of zeros has 0 with everything; the log tells how many there are); or one that
-            takes embeddings as they are: "dot", the dot product; "order", ``-sum_d max(0, c_d - i_d)^2``; or
-            "reversed_order", ``-sum_d max(0, i_d - c_d)^2``.
-        top: how many of the best candidates are kept for each query; 0 for none.
-        device: where the scores are computed; the CPU by default.
+        similarity: "cosine", "dot", "order" or "reversed_order" (:func:`sightword.retrieval.similarity.similarity`).
+        top: the number of best candidates to keep for each query.
+        device: the device that computes the scores; the CPU by default.
         progress: show a progress bar on a terminal.
 
     Returns:
-        The ranks, and the best candidates when ``top`` is not 0. Memory beyond the
-        embeddings does not depend on the number of pairs, and stays below 500 MB.
+        The ranks, and the best candidates if ``top`` is not 0. Memory beyond the embeddings does not depend on the
+        number of pairs, and stays below 500 MB.
 
     Raises:
-        ScoringError: shapes that do not fit, values that are not finite, a caption
-            of a picture that is not there, a picture without a caption, a similarity there is not.
+        ScoringError: shapes that do not fit, values that are not finite, a caption without its picture, a picture
+            without a caption, or an unknown similarity.
     """
-    images, captions = (
-        embeddings(image_embeddings, "image_embeddings"),
-        embeddings(caption_embeddings, "caption_embeddings"),
-    )
+    images = embeddings(image_embeddings, "image_embeddings")
+    captions = embeddings(caption_embeddings, "caption_embeddings")
     owner = owners(image_of_caption, images, captions)
     alike = similarity_named(similarity, images, captions, device or torch.device("cpu"))
 
@@ -94,7 +89,7 @@ def rank(
             if top_images and top_captions:
                 top_images.offer(scores, rows=rows, candidates_from=columns.start)
                 top_captions.offer(scores.T, rows=columns, candidates_from=rows.start)
-            # The right answer is not a rival, in either direction.
+            # The correct answer does not compete with itself, in either direction.
             here = owner_rows[rows] - columns.start
             mine = torch.nonzero((here >= 0) & (here < scores.shape[1])).squeeze(1)
             scores[mine, here[mine]] = -torch.inf
@@ -110,10 +105,9 @@ def rank(
 
 
 def _tiles(alike: Similarity, *, progress: bool) -> Iterator[tuple[slice, slice, torch.Tensor]]:
-    """Yield captions, pictures and their scores, float64; the next tile overwrites the scores.
+    """Yield the rows of captions and pictures of each tile with their scores, which the next tile overwrites.
 
-    Pictures are prepared in blocks, and the captions anew for each block. The tiles of a caption come in the order of
-    the pictures, and those of a picture in the order of the captions.
+    The tiles of a caption come in the order of the pictures, and the tiles of a picture in the order of the captions.
     """
     side = _TILE if alike.device.type == "cpu" else _TILE_ELSEWHERE
     block = max(side, _BLOCK_BYTES // (8 * alike.dimensions) // side * side)

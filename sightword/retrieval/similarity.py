@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -30,44 +31,54 @@ _SAFE = (1e-200, 1e200)
 _SPLIT = 2.0**29 + 1
 
 
+@dataclass(frozen=True)
+class Side:
+    """The rows of one side, to be multiplied by factors before they are compared."""
+
+    embeddings: Embeddings
+    factors: NDArray[np.float64]
+    """(n,)"""
+    powers: NDArray[np.int64] | None = None
+    """(n,) a power of two to multiply a row by before, so that no square overflows or vanishes; None for none."""
+
+    def rows(self, which: Which) -> NDArray[np.float64]:
+        """Return some rows as they are compared."""
+        rows = self.embeddings.rows(which)
+        if self.powers is not None:
+            rows = np.ldexp(rows, self.powers[which][:, None])
+        return rows * self.factors[which][:, None]
+
+
 class Similarity(ABC):
     """One way to compare captions with pictures; a higher score is more similar.
 
     Args:
-        images: (N, D).
-        captions: (M, D).
-        device: where scores of blocks are computed.
+        images: N pictures.
+        captions: M captions.
+        device: the device that computes the scores of blocks.
+        unit: the value of a score of 1 for the embeddings as given; a power of two.
     """
 
-    def __init__(self, images: Embeddings, captions: Embeddings, device: torch.device) -> None:
-        self.device, self.dimensions, self.tie = device, images.dimensions, tie_width(images.dimensions)
-        self.counts = len(captions), len(images)
-        self.unit = 1.0
-        """What a score of 1 amounts to for the embeddings as given; a power of two."""
+    def __init__(self, images: Side, captions: Side, device: torch.device, unit: float = 1.0) -> None:
+        self._images, self._captions, self.device, self.unit = images, captions, device, unit
+        self.dimensions, self.tie = images.embeddings.dimensions, tie_width(images.embeddings.dimensions)
+        self.counts = len(captions.factors), len(images.factors)
 
     def captions(self, which: slice) -> torch.Tensor:
         """Return float64 (n, D) captions as :meth:`scores` takes them."""
-        return torch.from_numpy(self.caption_rows(which)).to(self.device)
+        return torch.from_numpy(self._captions.rows(which)).to(self.device)
 
     def images(self, which: slice) -> torch.Tensor:
         """Return float64 (m, D) pictures as :meth:`scores` takes them."""
-        return torch.from_numpy(self.image_rows(which)).to(self.device)
+        return torch.from_numpy(self._images.rows(which)).to(self.device)
 
     def own(self, owner: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the score (M,) of each caption with its own picture; ``owner`` (M,) holds the pictures' rows."""
-        blocks = [
-            slice(start, start + rows_at_once(self.dimensions))
-            for start in range(0, len(owner), rows_at_once(self.dimensions))
-        ]
-        return np.concatenate([self.pairs(self.caption_rows(rows), self.image_rows(owner[rows])) for rows in blocks])
-
-    @abstractmethod
-    def caption_rows(self, which: Which) -> NDArray[np.float64]:
-        """Return some captions, prepared."""
-
-    @abstractmethod
-    def image_rows(self, which: Which) -> NDArray[np.float64]:
-        """Return some pictures, prepared."""
+        step = rows_at_once(self.dimensions)
+        blocks = [slice(start, start + step) for start in range(0, len(owner), step)]
+        return np.concatenate(
+            [self.pairs(self._captions.rows(rows), self._images.rows(owner[rows])) for rows in blocks]
+        )
 
     @abstractmethod
     def pairs(self, captions: NDArray[np.float64], images: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -95,58 +106,17 @@ class Similarity(ABC):
         """
 
 
-class Cosine(Similarity):
-    """The cosine of the angle between two embeddings of any lengths; a row of zeros has 0 with everything."""
-
-    def __init__(self, images: Embeddings, captions: Embeddings, device: torch.device) -> None:
-        super().__init__(images, captions, device)
-        self._images, self._captions = images, captions
-        self._image_side, self._caption_side = self.side(images), self.side(captions)
-
-    def side(self, embeddings: Embeddings) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
-        """Return for each row a factor, and a power of two to multiply it by before; None for no such step.
-
-        Squares may overflow or vanish. Such rows are brought near 1 first, which rounds nothing.
-        """
-        squares = embeddings.squares.copy()
-        extreme = np.flatnonzero(~((squares > _SAFE[0]) & (squares < _SAFE[1])))
-        powers = np.zeros(len(embeddings), np.int64)
-        zeros = 0
-        for start in range(0, len(extreme), rows_at_once(embeddings.dimensions)):
-            which = extreme[start : start + rows_at_once(embeddings.dimensions)]
-            rows = embeddings.rows(which)
-            largest = np.abs(rows).max(axis=1)
-            zeros += int((largest == 0).sum())
-            powers[which] = -np.frexp(largest)[1]
-            rows = np.ldexp(rows, powers[which][:, None])
-            squares[which] = np.einsum("nd,nd->n", rows, rows)
-        lengths = np.sqrt(squares)
-        if zeros:
-            log.warning(
-                "%s: %d of %d rows are all zero; their cosine counts as 0", embeddings.name, zeros, len(embeddings)
-            )
-        inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-        return inverse, powers if len(extreme) else None
-
-    def caption_rows(self, which: Which) -> NDArray[np.float64]:
-        """Return rows of length 1, or at most 1 where lengths weigh."""
-        return _scaled(self._captions, which, *self._caption_side)
-
-    def image_rows(self, which: Which) -> NDArray[np.float64]:
-        """Return rows of length 1, or at most 1 where lengths weigh."""
-        return _scaled(self._images, which, *self._image_side)
+class _Products(Similarity):
+    """The products of rows of length 1 or less; all ties are as wide as the error for the longest rows."""
 
     def pairs(self, captions: NDArray[np.float64], images: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the products of rows."""
         found: NDArray[np.float64] = np.einsum("nd,nd->n", captions, images)
         return found
 
     def scores(self, captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor) -> None:
-        """Multiply matrices."""
         torch.mm(captions, images.T, out=out)
 
     def bar(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Lower by the width of a tie."""
         return score - self.tie
 
     def rounded(self, scores: torch.Tensor) -> torch.Tensor:
@@ -154,83 +124,29 @@ class Cosine(Similarity):
         return torch.round(scores * _GRID) / _GRID
 
     def lowered(self, rounded: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
-        """Lower by less than the grid's step."""
         return rounded - place * 2.0**-52
 
 
-class Dot(Cosine):
-    """The dot product of embeddings as they are: lengths weigh.
+class _Order(Similarity):
+    """The order similarity ``-sum_d max(0, c_d - i_d)^2`` (Vendrov et al. 2016, section 3, no root taken).
 
-    Each side is divided by a power of two that brings its longest row to a length below 1, which rounds nothing. The
-    width of a tie is the same for all pairs: the largest error of float64 for the longest rows.
-
-    Raises:
-        ScoringError: rows too long to be multiplied.
+    The error of a sum of squares is a share of the sum, so the width of a tie is a share of the score.
     """
 
-    def side(self, embeddings: Embeddings) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
-        """Return one power of two as the factor of all rows."""
-        longest = float(np.sqrt(embeddings.squares.max()))
-        if longest > LONGEST:
-            raise ScoringError(
-                "embeddings are too long for the dot product",
-                where=embeddings.name,
-                expected=f"a length of at most {LONGEST:g}",
-            )
-        power = int(np.frexp(longest)[1])
-        self.unit *= 2.0**power
-        return np.full(len(embeddings), 2.0**-power), None
-
-
-class Order(Similarity):
-    """The order similarity of embeddings as they are (Vendrov et al. 2016, section 3, no root taken).
-
-    ``-sum_d max(0, c_d - i_d)^2`` of caption c and picture i, or the reverse, ``-sum_d max(0, i_d - c_d)^2``. The error
-    of a sum of squares is a share of the sum: a tie is as wide as a share of the score, and 0 ties with 0 only.
-
-    Args:
-        images: (N, D).
-        captions: (M, D).
-        device: where scores of blocks are computed.
-        reverse: penalise what a picture exceeds its caption by.
-
-    Raises:
-        ScoringError: rows too long to be squared twice.
-    """
-
-    def __init__(
-        self, images: Embeddings, captions: Embeddings, device: torch.device, *, reverse: bool = False
-    ) -> None:
-        super().__init__(images, captions, device)
-        self._images, self._captions = images, captions
-        self._sign = -1.0 if reverse else 1.0  # max(0, i - c) is max(0, (-c) - (-i))
-        if np.sqrt(max(float(side.squares.max()) for side in (images, captions))) > LONGEST:
-            raise ScoringError(
-                "embeddings are too long for the order similarity", expected=f"a length of at most {LONGEST:g}"
-            )
-        self._fused = compiled(float(len(images)) * len(captions) * self.dimensions, device)
-
-    def caption_rows(self, which: Which) -> NDArray[np.float64]:
-        """Return the rows, or their negatives for the reverse."""
-        return self._captions.rows(which) * self._sign
-
-    def image_rows(self, which: Which) -> NDArray[np.float64]:
-        """Return the rows, or their negatives for the reverse."""
-        return self._images.rows(which) * self._sign
+    def __init__(self, images: Side, captions: Side, device: torch.device, unit: float = 1.0) -> None:
+        super().__init__(images, captions, device, unit)
+        self._fused = compiled(float(len(images.factors)) * len(captions.factors) * self.dimensions, device)
 
     def pairs(self, captions: NDArray[np.float64], images: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Add up squares."""
         excess = np.maximum(captions - images, 0.0)
         found: NDArray[np.float64] = -np.einsum("nd,nd->n", excess, excess)
         return found
 
     def scores(self, captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor) -> None:
-        """Add up squares, dimension by dimension."""
         errors(captions, images, out, self._fused)
         out.neg_()
 
     def bar(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Lower by the width of a tie, a share of the score."""
         return score - self.tie * np.abs(score)
 
     def rounded(self, scores: torch.Tensor) -> torch.Tensor:
@@ -244,22 +160,54 @@ class Order(Similarity):
 
 
 def similarity(name: str, images: Embeddings, captions: Embeddings, device: torch.device) -> Similarity:
-    """Return the similarity of that name, for these embeddings.
+    """Return a similarity for these embeddings.
+
+    Args:
+        name: ``cosine``, of embeddings of any lengths, where a row of zeros has 0 with everything; or, of embeddings as
+            they are, ``dot``, the dot product; ``order``, ``-sum_d max(0, c_d - i_d)^2`` of caption c and picture i; or
+            ``reversed_order``, ``-sum_d max(0, i_d - c_d)^2``.
+        images: (N, D).
+        captions: (M, D).
+        device: the device that computes the scores of blocks.
 
     Raises:
-        ScoringError: there is none, or the embeddings are too long for it.
+        ScoringError: the name is unknown, or the embeddings are too long for the similarity.
     """
     if name not in NAMES:
         raise ScoringError(f"no such similarity: {name!r}", expected=", ".join(NAMES[:-1]) + f" or {NAMES[-1]}")
-    if name in ("cosine", "dot"):
-        return (Cosine if name == "cosine" else Dot)(images, captions, device)
-    return Order(images, captions, device, reverse=name == "reversed_order")
+    if name == "cosine":
+        return _Products(_of_length_1(images), _of_length_1(captions), device)
+    longest = [float(np.sqrt(side.squares.max())) for side in (images, captions)]
+    for side, length in zip((images, captions), longest, strict=True):
+        if length > LONGEST:
+            raise ScoringError(
+                f"embeddings are too long for the {'dot product' if name == 'dot' else 'order similarity'}",
+                where=side.name,
+                expected=f"a length of at most {LONGEST:g}",
+            )
+    if name == "dot":  # divided by a power of two that brings the longest row below 1, which rounds nothing
+        powers = [int(np.frexp(length)[1]) for length in longest]
+        factors, unit = [2.0**-power for power in powers], 2.0 ** powers[0] * 2.0 ** powers[1]
+    else:  # max(0, i - c) is max(0, (-c) - (-i))
+        factors, unit = [-1.0 if name == "reversed_order" else 1.0] * 2, 1.0
+    sides = Side(images, np.full(len(images), factors[0])), Side(captions, np.full(len(captions), factors[1]))
+    return (_Products if name == "dot" else _Order)(*sides, device, unit)
 
 
-def _scaled(
-    embeddings: Embeddings, which: Which, factor: NDArray[np.float64], powers: NDArray[np.int64] | None
-) -> NDArray[np.float64]:
-    rows = embeddings.rows(which)
-    if powers is not None:
+def _of_length_1(embeddings: Embeddings) -> Side:
+    """Return rows of length 1; rows whose squares overflow or vanish are first brought near 1, which rounds nothing."""
+    squares = embeddings.squares.copy()
+    extreme = np.flatnonzero(~((squares > _SAFE[0]) & (squares < _SAFE[1])))
+    powers = np.zeros(len(embeddings), np.int64)
+    step = rows_at_once(embeddings.dimensions)
+    for start in range(0, len(extreme), step):
+        which = extreme[start : start + step]
+        rows = embeddings.rows(which)
+        powers[which] = -np.frexp(np.abs(rows).max(axis=1))[1]
         rows = np.ldexp(rows, powers[which][:, None])
-    return rows * factor[which][:, None]
+        squares[which] = np.einsum("nd,nd->n", rows, rows)
+    lengths = np.sqrt(squares)
+    if zeros := int((lengths == 0).sum()):
+        log.warning("%s: %d of %d rows are all zero; their cosine counts as 0", embeddings.name, zeros, len(embeddings))
+    inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    return Side(embeddings, inverse, powers if len(extreme) else None)

@@ -7,79 +7,93 @@ a third on average.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sightword.semantics.contamination import bare
-from sightword.semantics.results import Judged
+from sightword.semantics.results import Judged, bare
 from sightword.statistics import mean_ranks
 
 TRAINED = "trained"
 """The trained head's rows, which are left out, since they score the same pairs as the cosine."""
 
-LENGTHS = (5, 10, 15, 20, 30)
-"""Upper ends of the ranges of length, the mean number of tokens of a pair's sentences; the last range is open."""
-OVERLAPS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-"""Upper ends of the ranges of overlap; the first range holds the pairs without a common word."""
-
 
 @dataclass(frozen=True)
 class Bin:
-    """The pairs of one range of length or overlap.
-
-    Attributes:
-        by: ``length`` or ``overlap``.
-        range: the range.
-        pairs: the number of pairs.
-        difference: the mean absolute rank difference, as a share of the subtask's pairs; None without pairs.
-        lean: the mean rank difference; above 0 the encoder scores the pairs as more similar than people do.
-    """
+    """The pairs of one range of length or overlap."""
 
     by: str
+    """``length`` or ``overlap``."""
     range: str
     pairs: int
     difference: float | None
+    """The mean absolute rank difference, as a share of the subtask's pairs; None without pairs."""
     lean: float | None
+    """The mean rank difference; above 0 the encoder scores the pairs as more similar than people do."""
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """One pair that the encoder and people rank differently.
-
-    Attributes:
-        row: the subtask.
-        pair: the pair's index among the subtask's judged pairs, from 0.
-        gold_rank: the rank by people's scores, from 0 (least similar) to 1 (most similar).
-        score_rank: the rank by the encoder's scores.
-    """
+    """One pair that the encoder and people rank differently."""
 
     row: Judged
     pair: int
+    """The pair's index among the subtask's judged pairs, from 0."""
     gold_rank: float
+    """The rank by people's scores, from 0 (least similar) to 1 (most similar)."""
     score_rank: float
+    """The rank by the encoder's scores."""
+
+
+def _length(first: str, second: str) -> float:
+    """Return the mean number of tokens."""
+    return (len(first.split()) + len(second.split())) / 2
+
+
+def _overlap(first: str, second: str) -> float:
+    """Return Jaccard's overlap: common words over all words of both sentences, without case and punctuation."""
+    one, other = set(bare(first).split()), set(bare(second).split())
+    return len(one & other) / len(one | other) if one | other else 1.0
+
+
+_RANGES: dict[str, tuple[Callable[[str, str], float], dict[str, float]]] = {
+    "length": (
+        _length,
+        {"up to 5": 5, "5 to 10": 10, "10 to 15": 15, "15 to 20": 20, "20 to 30": 30, "over 30": math.inf},
+    ),
+    "overlap": (
+        _overlap,
+        {"none": 0, "0.0 to 0.2": 0.2, "0.2 to 0.4": 0.4, "0.4 to 0.6": 0.6, "0.6 to 0.8": 0.8, "0.8 to 1.0": 1},
+    ),
+}
+"""Each measure of a pair, and the ranges with their upper ends, which belong to the range."""
 
 
 def bins(judged: Sequence[Judged]) -> list[Bin]:
-    """Group all pairs by length in tokens and by the overlap of their words.
-
-    Overlap is Jaccard's: common words over all words of both sentences, without case and punctuation.
-    """
+    """Group all pairs by length in tokens and by the overlap of their words; the range without an end may be absent."""
     rows = _ranked(judged)
-    differences = np.concatenate([_difference(row) for row in rows]) if rows else np.empty(0)
-    return [
-        *_by("length", rows, differences, _length, LENGTHS, _length_range),
-        *_by("overlap", rows, differences, _overlap, OVERLAPS, _overlap_range),
-    ]
+    differences = np.concatenate([np.empty(0), *(np.subtract(*_ranks(row)) for row in rows)])
+    found = []
+    for by, (measure, ranges) in _RANGES.items():
+        values = [measure(a, b) for row in rows for a, b in zip(row.pairs.first, row.pairs.second, strict=True)]
+        place = np.searchsorted(list(ranges.values()), np.asarray(values, dtype=float), side="left")
+        for number, (name, end) in enumerate(ranges.items()):
+            chosen = differences[place == number]
+            if len(chosen):
+                found.append(Bin(by, name, len(chosen), float(np.abs(chosen).mean()), float(chosen.mean())))
+            elif math.isfinite(end):
+                found.append(Bin(by, name, 0, None, None))
+    return found
 
 
 def worst(judged: Sequence[Judged], most: int) -> list[Disagreement]:
     """Return the ``most`` pairs with the largest rank differences, the largest first."""
     found: list[Disagreement] = []
     for row in _ranked(judged):
-        gold, score = _ranks(row.pairs.gold), _ranks(row.scores)
+        score, gold = _ranks(row)
         # Each subtask gives enough pairs to fill the list alone.
         largest = np.argsort(-np.abs(score - gold), kind="stable")[:most]
         found += [Disagreement(row, int(pair), float(gold[pair]), float(score[pair])) for pair in largest]
@@ -92,48 +106,7 @@ def _ranked(judged: Sequence[Judged]) -> list[Judged]:
     return [row for row in judged if row.subtask != TRAINED and row.entry["pearson"] is not None]
 
 
-def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return (N,) ranks from 0 for the lowest to 1 for the highest; tied values share their mean rank."""
-    ranks: NDArray[np.float64] = (mean_ranks(values) - 1.0) / (len(values) - 1)
-    return ranks
-
-
-def _difference(row: Judged) -> NDArray[np.float64]:
-    return _ranks(row.scores) - _ranks(row.pairs.gold)
-
-
-def _length(first: str, second: str) -> float:
-    return (len(first.split()) + len(second.split())) / 2
-
-
-def _overlap(first: str, second: str) -> float:
-    one, other = set(bare(first).split()), set(bare(second).split())
-    return len(one & other) / len(one | other) if one | other else 1.0
-
-
-def _by(
-    name: str,
-    rows: Sequence[Judged],
-    differences: NDArray[np.float64],
-    measure: Callable[[str, str], float],
-    ends: Sequence[float],
-    name_of_range: Callable[[int], str],
-) -> list[Bin]:
-    values = [measure(a, b) for row in rows for a, b in zip(row.pairs.first, row.pairs.second, strict=True)]
-    place = np.searchsorted(np.asarray(ends, dtype=float), np.asarray(values, dtype=float), side="left")
-    found = []
-    for number in range(int(place.max(initial=len(ends) - 1)) + 1):
-        chosen = differences[place == number]
-        size, lean = (float(np.abs(chosen).mean()), float(chosen.mean())) if len(chosen) else (None, None)
-        found.append(Bin(name, name_of_range(number), len(chosen), size, lean))
-    return found
-
-
-def _length_range(number: int) -> str:
-    if number == len(LENGTHS):
-        return f"over {LENGTHS[-1]}"
-    return f"{LENGTHS[number - 1]} to {LENGTHS[number]}" if number else f"up to {LENGTHS[0]}"
-
-
-def _overlap_range(number: int) -> str:
-    return f"{OVERLAPS[number - 1]:.1f} to {OVERLAPS[number]:.1f}" if number else "none"
+def _ranks(row: Judged) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return (N,) ranks by the encoder's and by people's scores, from 0 to 1; tied values share their mean rank."""
+    score, gold = ((mean_ranks(values) - 1.0) / (len(values) - 1) for values in (row.scores, row.pairs.gold))
+    return score, gold

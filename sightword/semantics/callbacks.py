@@ -13,15 +13,8 @@ Prepare = Callable[[Any, list[list[str]]], object]
 Batcher = Callable[[Any, list[list[str]]], Any]
 """``batcher(params, batch)``: returns the vectors (N, D) of N sentences, each a list of tokens."""
 
-DEFAULTS: Mapping[str, Any] = {
-    "usepytorch": True,
-    "seed": 1111,
-    "batch_size": 128,
-    "nhid": 0,
-    "kfold": 5,
-    "classifier": {"nhid": 0},
-}
-"""SentEval's defaults for missing parameters (``senteval/engine.py``)."""
+DEFAULTS: Mapping[str, Any] = {"usepytorch": True, "seed": 1111, "batch_size": 128, "nhid": 0, "kfold": 5}
+"""SentEval's defaults for missing parameters (``senteval/engine.py``), besides ``classifier``."""
 
 
 class Params(dict[str, Any]):
@@ -55,7 +48,7 @@ class SentEvalEncoder:
     def __init__(
         self, batcher: Batcher, prepare: Prepare | None = None, params: Mapping[str, Any] | None = None
     ) -> None:
-        self.params = Params({**DEFAULTS, "classifier": dict(DEFAULTS["classifier"]), **(params or {})})
+        self.params = Params({**DEFAULTS, "classifier": {"nhid": 0}, **(params or {})})
         size = self.params.batch_size
         if not isinstance(size, int) or size < 1:
             raise SemanticsError(f"batch_size is {size!r}", expected="a whole number of at least 1")
@@ -72,14 +65,13 @@ class SentEvalEncoder:
         Raises:
             SemanticsError: the batcher does not return an array of one finite vector for each sentence.
         """
-        return encode_in_lists(
-            lambda batch: self._batcher(self.params, [_tokens(sentence) for sentence in batch]),
-            sentences,
-            self.params.batch_size,
-        )
+
+        def encode(batch: list[str]) -> Any:
+            return self._batcher(self.params, [_tokens(sentence) for sentence in batch])
+
+        return encode_in_lists(encode, sentences, self.params.batch_size)
 
 
 def _tokens(sentence: str) -> list[str]:
-    return [token for token in sentence.split(" ") if token] or [
-        "."
-    ]  # not split(): tokens of Latin-1 texts hold other spaces
+    # Not split(): tokens of Latin-1 texts hold other spaces.
+    return [token for token in sentence.split(" ") if token] or ["."]

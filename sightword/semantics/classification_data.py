@@ -20,7 +20,8 @@ from sightword.semantics.text_files import (
     SICK_COLUMNS,
     SICK_FILES,
     check_partners,
-    count,
+    numbered,
+    read_columns,
     read_lines,
     read_sick,
     sentence,
@@ -34,25 +35,6 @@ Protocol = Literal["nested", "folds", "split"]
 regularisation chosen by folds of the training examples; ``split``, a test set, with the regularisation chosen by dev
 examples.
 """
-
-FILES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "SICKEntailment": ("SICK", SICK_FILES),
-    "MR": ("MR", ("rt-polarity.pos", "rt-polarity.neg")),
-    "CR": ("CR", ("custrev.pos", "custrev.neg")),
-    "SUBJ": ("SUBJ", ("subj.objective", "subj.subjective")),
-    "MPQA": ("MPQA", ("mpqa.pos", "mpqa.neg")),
-    "SST2": ("SST/binary", ("sentiment-train", "sentiment-dev", "sentiment-test")),
-    "TREC": ("TREC", ("train_5500.label", "TREC_10.label")),
-    "MRPC": ("MRPC", ("msr_paraphrase_train.txt", "msr_paraphrase_test.txt")),
-    "SNLI": ("SNLI", tuple(f"{kind}.{part}" for part in ("train", "dev", "test") for kind in ("labels", "s1", "s2"))),
-}
-"""Each task's folder in ``downstream`` and the files there."""
-
-_SICK = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
-_SST2 = ("0", "1")
-_TREC = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
-_MRPC = ("0", "1")
-_SNLI = ("entailment", "neutral", "contradiction")
 
 
 @dataclass(frozen=True)
@@ -68,10 +50,9 @@ class Labelled:
     def __len__(self) -> int:
         return len(self.first)
 
-    def sentences(self) -> Iterator[str]:
-        """Yield every sentence, including repetitions."""
-        yield from self.first
-        yield from self.second or ()
+    def sentences(self) -> list[str]:
+        """Return every sentence, including repetitions."""
+        return [*self.first, *(self.second or ())]
 
 
 @dataclass(frozen=True)
@@ -92,22 +73,101 @@ class ClassificationTask:
     """The test examples; None for ``nested``, which tests each example once."""
     regularised: bool = True
 
-    def sentences(self) -> Iterator[str]:
-        """Yield the sentences of all parts."""
-        for part in (self.train, self.dev, self.test):
-            if part is not None:
-                yield from part.sentences()
+    def sentences(self) -> list[str]:
+        """Return the sentences of all parts."""
+        return [text for part in (self.train, self.dev, self.test) if part is not None for text in part.sentences()]
 
     def test_sentences(self) -> list[str]:
         """Return the sentences of the test examples."""
-        return list((self.train if self.test is None else self.test).sentences())
+        return (self.train if self.test is None else self.test).sentences()
+
+
+_Row = tuple[str, list[str], list[str], str]
+"""The place of an example for messages, the tokens of its sentences (none for a missing second), and its class."""
+
+
+def _read_binary(files: Sequence[Path]) -> Iterator[_Row]:
+    for file in files:
+        for where, line in numbered(file, "latin-1"):
+            yield where, line.split(), [], file.name
+
+
+def _read_sst2(files: Sequence[Path]) -> Iterator[_Row]:
+    for where, (text, label) in read_columns(files[0], 2, "a sentence and 0 or 1, separated by a tab", strip=True):
+        yield where, text.split(), [], label
+
+
+def _read_trec(files: Sequence[Path]) -> Iterator[_Row]:
+    for where, line in numbered(files[0], "latin-1"):
+        label, colon, rest = line.strip().partition(":")
+        _, space, question = rest.partition(" ")
+        if not colon or not space:
+            raise SemanticsError("has no class or no question", where=where, expected="CLASS:kind question")
+        yield where, question.split(), [], label
+
+
+def _read_mrpc(files: Sequence[Path]) -> Iterator[_Row]:
+    expected = "Quality, #1 ID, #2 ID, #1 String, #2 String, separated by tabs"
+    for where, columns in read_columns(files[0], 5, expected, header=("Quality",), strip=True):
+        yield where, columns[3].split(), columns[4].split(), columns[0]
+
+
+def _read_sick(files: Sequence[Path]) -> Iterator[_Row]:
+    for where, columns in read_sick(files[0], len(SICK_COLUMNS)):
+        yield where, columns[1].split(), columns[2].split(), columns[4].strip()
+
+
+def _read_snli(files: Sequence[Path]) -> Iterator[_Row]:
+    """Read the sentences as Latin-1, as SentEval does although they are UTF-8: a letter outside ASCII becomes two.
+
+    Tokens end at ASCII white space only, since half a letter read as Latin-1 may look like a no-break space.
+    """
+    labels = list(numbered(files[0]))
+    texts = [read_lines(file, "latin-1") for file in files[1:]]
+    for file, lines in zip(files[1:], texts, strict=True):
+        check_partners(file, len(lines), files[0], len(labels), "one sentence for each label")
+    for (where, label), *pair in zip(labels, *texts, strict=True):
+        first, second = (re.findall(r"[^ \t\r\x0b\x0c]+", line) for line in pair)
+        yield where, first, second, label.strip()
 
 
 @dataclass(frozen=True)
-class _Row:
-    first: list[str]
-    second: list[str] | None
-    label: int
+class _Format:
+    folder: str
+    files: tuple[str, ...]
+    """The files of all parts: train and test for ``folds``; train, dev and test for ``split``."""
+    classes: tuple[str, ...]
+    features: Features
+    protocol: Protocol
+    read: Callable[[Sequence[Path]], Iterator[_Row]]
+    """Reads the files of one part."""
+
+
+def _polarity(folder: str, positive: str, negative: str) -> _Format:
+    """Return the format of two files with one sentence a line; the first file has class 1 (for SUBJ, objective)."""
+    return _Format(folder, (positive, negative), (negative, positive), "vector", "nested", _read_binary)
+
+
+_SICK = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
+_TREC = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
+_SNLI = ("entailment", "neutral", "contradiction")
+_SST2_FILES = ("sentiment-train", "sentiment-dev", "sentiment-test")
+_MRPC_FILES = ("msr_paraphrase_train.txt", "msr_paraphrase_test.txt")
+_SNLI_FILES = tuple(f"{kind}.{part}" for part in ("train", "dev", "test") for kind in ("labels", "s1", "s2"))
+_FORMATS = {
+    "SICKEntailment": _Format("SICK", SICK_FILES, _SICK, "compared", "split", _read_sick),
+    "MR": _polarity("MR", "rt-polarity.pos", "rt-polarity.neg"),
+    "CR": _polarity("CR", "custrev.pos", "custrev.neg"),
+    "SUBJ": _polarity("SUBJ", "subj.objective", "subj.subjective"),
+    "MPQA": _polarity("MPQA", "mpqa.pos", "mpqa.neg"),
+    "SST2": _Format("SST/binary", _SST2_FILES, ("0", "1"), "vector", "split", _read_sst2),
+    "TREC": _Format("TREC", ("train_5500.label", "TREC_10.label"), _TREC, "vector", "folds", _read_trec),
+    "MRPC": _Format("MRPC", _MRPC_FILES, ("0", "1"), "compared", "folds", _read_mrpc),
+    "SNLI": _Format("SNLI", _SNLI_FILES, _SNLI, "all", "split", _read_snli),
+}
+
+FILES = {name: (form.folder, form.files) for name, form in _FORMATS.items()}
+"""Each task's folder in ``downstream`` and the files there."""
 
 
 def read_classification(name: str, downstream: Path) -> ClassificationTask:
@@ -120,138 +180,34 @@ def read_classification(name: str, downstream: Path) -> ClassificationTask:
     Raises:
         SemanticsError: a file cannot be read; the message names file and line.
     """
-    folder_name, names = FILES[name]
-    folder = downstream / folder_name
-    files = [folder / file for file in names]
-    if name == "SICKEntailment":
-        train, dev, test = (_read_sick_entailment(file) for file in files)
-        _check_classes(train, _SICK, files[0])
-        return ClassificationTask(name, folder, _SICK, "compared", "split", train, dev, test)
-    if name == "SST2":
-        train, dev, test = (_read_sst2(file) for file in files)
-        _check_classes(train, _SST2, files[0])
-        return ClassificationTask(name, folder, _SST2, "vector", "split", train, dev, test)
-    if name == "TREC":
-        train, test = (_read_trec(file) for file in files)
-        _check_classes(train, _TREC, files[0])
-        return ClassificationTask(name, folder, _TREC, "vector", "folds", train, test=test)
-    if name == "MRPC":
-        train, test = (_read_mrpc(file) for file in files)
-        _check_classes(train, _MRPC, files[0])
-        return ClassificationTask(name, folder, _MRPC, "compared", "folds", train, test=test)
-    if name == "SNLI":
-        train, dev, test = (_read_snli(*files[start : start + 3]) for start in (0, 3, 6))
-        _check_classes(train, _SNLI, files[0])
-        return ClassificationTask(name, folder, _SNLI, "all", "split", train, dev, test, regularised=False)
-    return ClassificationTask(name, folder, (names[1], names[0]), "vector", "nested", _read_binary(*files))
+    form = _FORMATS[name]
+    folder = downstream / form.folder
+    files = [folder / file for file in form.files]
+    each = len(files) // {"nested": 1, "folds": 2, "split": 3}[form.protocol]
+    parts = [_read_part(name, files[start : start + each]) for start in range(0, len(files), each)]
+    if absent := [label for number, label in enumerate(form.classes) if number not in parts[0].labels]:
+        what = f"has no example of the class {absent[0]}"
+        raise SemanticsError(what, where=files[0], expected="some of each class")
+    train, dev, test = (parts[0], parts[1] if len(parts) == 3 else None, parts[-1] if len(parts) > 1 else None)
+    regularised = name != "SNLI"
+    return ClassificationTask(name, folder, form.classes, form.features, form.protocol, train, dev, test, regularised)
 
 
-def _read_binary(positive: Path, negative: Path) -> Labelled:
-    """Read one sentence a line; the first file has class 1 (for SUBJ, the objective sentences)."""
+def _read_part(name: str, files: Sequence[Path]) -> Labelled:
+    form = _FORMATS[name]
     rows = []
-    for file, label in ((positive, 1), (negative, 0)):
-        lines = read_lines(file, "latin-1")
-        if not lines:
-            raise SemanticsError("is empty", where=file, expected="one sentence a line")
-        rows += [_Row(line.split(), None, label) for line in lines]
-    return _labelled(rows, positive)
-
-
-def _read_sst2(file: Path) -> Labelled:
-    rows = []
-    for number, line in enumerate(read_lines(file), start=1):
-        where = f"{file}, line {number}"
-        columns = line.strip().split("\t")
-        if len(columns) != 2:
-            raise SemanticsError(
-                f"has {count(len(columns), 'column')}",
-                where=where,
-                expected="a sentence and 0 or 1, separated by a tab",
-            )
-        rows.append(_Row(columns[0].split(), None, _label(columns[1], _SST2, where)))
-    return _labelled(rows, file)
-
-
-def _read_trec(file: Path) -> Labelled:
-    rows = []
-    for number, line in enumerate(read_lines(file, "latin-1"), start=1):
-        where = f"{file}, line {number}"
-        label, colon, rest = line.strip().partition(":")
-        _, space, question = rest.partition(" ")
-        if not colon or not space:
-            raise SemanticsError("has no class or no question", where=where, expected="CLASS:kind question")
-        rows.append(_Row(question.split(), None, _label(label, _TREC, where)))
-    return _labelled(rows, file)
-
-
-def _read_mrpc(file: Path) -> Labelled:
-    lines = read_lines(file)
-    expected = "Quality, #1 ID, #2 ID, #1 String, #2 String, separated by tabs"
-    if not lines or lines[0].split("\t")[0] != "Quality":
-        raise SemanticsError(
-            "has no header of MRPC" if lines else "is empty", where=f"{file}, line 1", expected=expected
-        )
-    rows = []
-    for number, line in enumerate(lines[1:], start=2):
-        where = f"{file}, line {number}"
-        columns = line.strip().split("\t")
-        if len(columns) != 5:
-            raise SemanticsError(f"has {count(len(columns), 'column')}", where=where, expected=expected)
-        rows.append(_Row(columns[3].split(), columns[4].split(), _label(columns[0], _MRPC, where)))
-    return _labelled(rows, file)
-
-
-def _read_sick_entailment(file: Path) -> Labelled:
-    rows = [
-        _Row(columns[1].split(), columns[2].split(), _label(columns[4].strip(), _SICK, f"{file}, line {number}"))
-        for number, columns in read_sick(file, len(SICK_COLUMNS))
-    ]
-    return _labelled(rows, file)
-
-
-def _read_snli(labels_file: Path, first_file: Path, second_file: Path) -> Labelled:
-    """Read the sentences as Latin-1, as SentEval does although they are UTF-8: a letter outside ASCII becomes two."""
-    labels = read_lines(labels_file)
-    first, second = (read_lines(file, "latin-1") for file in (first_file, second_file))
-    for file, lines in ((first_file, first), (second_file, second)):
-        check_partners(file, len(lines), labels_file, len(labels), "one sentence for each label")
-    rows = [
-        _Row(_ascii_tokens(a), _ascii_tokens(b), _label(label.strip(), _SNLI, f"{labels_file}, line {number}"))
-        for number, (label, a, b) in enumerate(zip(labels, first, second, strict=True), start=1)
-    ]
-    # SentEval sorts SNLI by the second sentence first, and by the labels' names.
-    return _labelled(rows, labels_file, lambda row: (len(row.second or ()), len(row.first), _SNLI[row.label]))
-
-
-def _ascii_tokens(line: str) -> list[str]:
-    """Split at ASCII white space only, since half a letter read as Latin-1 may look like a no-break space."""
-    return re.findall(r"[^ \t\r\x0b\x0c]+", line)
-
-
-def _by_length(row: _Row) -> tuple[int, int, int]:
-    return len(row.first), len(row.second or ()), row.label
-
-
-def _labelled(
-    rows: Sequence[_Row], where: Path, key: Callable[[_Row], tuple[int, int, int | str]] = _by_length
-) -> Labelled:
+    for where, first, second, label in form.read(files):
+        if label not in form.classes:
+            raise SemanticsError(f"the class is {label!r}", where=where, expected=" or ".join(form.classes))
+        rows.append((first, second, form.classes.index(label)))
     if not rows:
-        raise SemanticsError("has no example", where=where)
-    rows = sorted(rows, key=key)
-    second = None if rows[0].second is None else [sentence(row.second or []) for row in rows]
+        raise SemanticsError("has no example", where=files[0])
+    if name == "SNLI":  # SentEval sorts SNLI by the second sentence first, and by the labels' names
+        rows.sort(key=lambda row: (len(row[1]), len(row[0]), form.classes[row[2]]))
+    else:
+        rows.sort(key=lambda row: (len(row[0]), len(row[1]), row[2]))
+    firsts, seconds, labels = zip(*rows, strict=True)
+    pairs = form.features != "vector"
     return Labelled(
-        [sentence(row.first) for row in rows], second, np.array([row.label for row in rows], dtype=np.int64)
+        list(map(sentence, firsts)), list(map(sentence, seconds)) if pairs else None, np.array(labels, np.int64)
     )
-
-
-def _label(text: str, classes: tuple[str, ...], where: str) -> int:
-    try:
-        return classes.index(text)
-    except ValueError:
-        raise SemanticsError(f"the class is {text!r}", where=where, expected=" or ".join(classes)) from None
-
-
-def _check_classes(part: Labelled, classes: tuple[str, ...], file: Path) -> None:
-    for label, name in enumerate(classes):
-        if label not in part.labels:
-            raise SemanticsError(f"has no example of the class {name}", where=file, expected="some of each class")

@@ -10,15 +10,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from sightword.devices import threads
-from sightword.semantics.inputs import Inputs
-from sightword.semantics.relatedness import too_large
+from sightword.semantics.inputs import Inputs, too_large
 
 Labels = NDArray[np.int64]
 
@@ -34,33 +33,6 @@ HELD_OUT = 0.05
 
 _RATE, _MEAN, _SQUARE, _SMALL = 1e-3, 0.9, 0.999, 1e-8  # Adam's defaults
 _ROWS = 1024  # examples whose classes are predicted together
-
-
-class Fitted(Protocol):
-    """A fitted classifier."""
-
-    def predict(self, examples: Inputs) -> Labels:
-        """Return the (N,) classes of N examples."""
-        ...
-
-
-class Classifier(Protocol):
-    """The interface of a classifier for the evaluation protocols."""
-
-    grid: Sequence[float]
-    """The regularisations to choose from."""
-    grid_in_folds: Sequence[float]
-    """The regularisations to choose from with a test set but without dev examples."""
-    unregularised: float
-    """The regularisation for SNLI."""
-
-    def scan(self, train: Inputs, dev: Inputs, strengths: Sequence[float]) -> list[tuple[float, Fitted]]:
-        """Fit once for each regularisation; return each fit with its accuracy on dev, 0 to 1."""
-        ...
-
-    def final(self, train: Inputs, strength: float) -> Fitted:
-        """Fit on all training examples."""
-        ...
 
 
 def accuracy(predicted: Labels, labels: Labels) -> float:
@@ -99,32 +71,23 @@ class AdamRegression:
     on_round: Callable[[int], None] = lambda _: None
     """Called with the number of finished epochs."""
     grid: Sequence[float] = (1e-5, 1e-4, 1e-3, 1e-2)
+    """The regularisations to choose from."""
     grid_in_folds: Sequence[float] = (1e-5, 1e-4, 1e-3, 1e-2)
+    """The regularisations to choose from with a test set but without dev examples."""
     unregularised: float = 1e-9
+    """The regularisation for SNLI."""
 
-    def scan(self, train: Inputs, dev: Inputs, strengths: Sequence[float]) -> list[tuple[float, Fitted]]:
-        """Fit once for each weight decay; return the weights with the best accuracy on dev, and that accuracy.
+    def scan(
+        self, train: Inputs, dev: Inputs, strengths: Sequence[float], order: np.random.RandomState | None = None
+    ) -> list[tuple[float, Layer]]:
+        """Return for each weight decay the best accuracy on dev, 0 to 1, and the layer with that accuracy.
 
-        Raises:
-            SemanticsError: the vectors are so large that the outputs overflow.
-        """
-        return self._fit(train, dev, strengths, np.random.RandomState(self.seed))
-
-    def final(self, train: Inputs, strength: float) -> Fitted:
-        """Fit with the first twentieth of a random order held out as dev examples.
+        ``order`` draws the batches, by default a new generator with the seed.
 
         Raises:
             SemanticsError: the vectors are so large that the outputs overflow.
         """
-        order = np.random.RandomState(self.seed)  # the same generator then draws the batches
-        shuffled = order.permutation(len(train))
-        cut = int(HELD_OUT * len(train))
-        ((_, fitted),) = self._fit(train.at(shuffled[cut:]), train.at(shuffled[:cut]), [strength], order)
-        return fitted
-
-    def _fit(
-        self, train: Inputs, dev: Inputs, strengths: Sequence[float], order: np.random.RandomState
-    ) -> list[tuple[float, Fitted]]:
+        order = order or np.random.RandomState(self.seed)
         with threads(1), torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             start = torch.nn.Linear(train.width, self.classes)
@@ -145,6 +108,14 @@ class AdamRegression:
                 self.on_round(epoch)
         return [(right / len(dev), layer) for _, (right, layer) in sorted(best.items())]
 
+    def final(self, train: Inputs, strength: float) -> Layer:
+        """Fit with the first twentieth of a random order held out as dev examples; raise as :meth:`scan`."""
+        order = np.random.RandomState(self.seed)  # the same generator then draws the batches
+        shuffled = order.permutation(len(train))
+        cut = int(HELD_OUT * len(train))
+        ((_, fitted),) = self.scan(train.at(shuffled[cut:]), train.at(shuffled[:cut]), [strength], order)
+        return fitted
+
 
 class _Fits:
     """R linear layers of C classes that train together on the same batches, with explicit gradients."""
@@ -153,19 +124,20 @@ class _Fits:
         self.alive = list(range(len(strengths)))
         """The numbers of the remaining fits among R."""
         self._classes = len(bias)
-        decay = torch.tensor(strengths, dtype=torch.float32).repeat_interleave(self._classes)
         self._steps = 0
+        decay = torch.tensor(strengths, dtype=torch.float32).repeat_interleave(self._classes)
+        # Weights (RC, W) and biases (RC,), each with Adam's two moments of the gradient and the decay.
         self._states = [
-            _State(start, torch.zeros_like(start), torch.zeros_like(start), decays)
+            (start, torch.zeros_like(start), torch.zeros_like(start), decays)
             for start, decays in (
-                (weight.repeat(len(strengths), 1), decay[:, None]),  # (RC, W)
-                (bias.repeat(len(strengths)), decay),  # (RC,)
+                (weight.repeat(len(strengths), 1), decay[:, None]),
+                (bias.repeat(len(strengths)), decay),
             )
         ]
 
     def learn(self, train: Inputs, order: NDArray[np.int64]) -> None:
         """Train for one epoch."""
-        weight, bias = (state.value for state in self._states)
+        weight, bias = (value for value, *_ in self._states)
         chosen = torch.nn.functional.one_hot(torch.from_numpy(train.labels), self._classes).float()
         for start in range(0, len(order), BATCH):
             index = order[start : start + BATCH]
@@ -182,15 +154,15 @@ class _Fits:
         self._steps += 1
         size = _RATE / (1 - _MEAN**self._steps)
         scale = (1 - _SQUARE**self._steps) ** 0.5
-        for state, gradient in zip(self._states, gradients, strict=True):
-            gradient.addcmul_(state.value, state.decay)
-            state.mean.lerp_(gradient, 1 - _MEAN)
-            state.square.mul_(_SQUARE).addcmul_(gradient, gradient, value=1 - _SQUARE)
-            state.value.addcdiv_(state.mean, state.square.sqrt().div_(scale).add_(_SMALL), value=-size)
+        for (value, mean, square, decay), gradient in zip(self._states, gradients, strict=True):
+            gradient.addcmul_(value, decay)
+            mean.lerp_(gradient, 1 - _MEAN)
+            square.mul_(_SQUARE).addcmul_(gradient, gradient, value=1 - _SQUARE)
+            value.addcdiv_(mean, square.sqrt().div_(scale).add_(_SMALL), value=-size)
 
     def right(self, dev: Inputs) -> list[int]:
         """Return the number of correct dev examples of each remaining fit."""
-        weight, bias = (state.value for state in self._states)
+        weight, bias = (value for value, *_ in self._states)
         right = torch.zeros(len(self.alive), dtype=torch.int64)
         for start in _starts(dev):
             answers = _answers(dev, start, weight, bias)
@@ -200,32 +172,22 @@ class _Fits:
 
     def layer(self, fit: int) -> Layer:
         """Return a copy of the current weights of a fit."""
-        weight, bias = (state.value[self._places([fit])] for state in self._states)
+        weight, bias = (value[self._places([fit])] for value, *_ in self._states)
         return Layer(weight, bias)
 
     def keep(self, fits: list[int]) -> None:
         """Continue with only these fits."""
         if fits != self.alive:
             places = self._places(fits)
-            self._states = [state.at(places) for state in self._states]
+            self._states = [
+                (value[places], mean[places], square[places], decay[places])
+                for value, mean, square, decay in self._states
+            ]
             self.alive = fits
 
     def _places(self, fits: list[int]) -> torch.Tensor:
         first = torch.tensor([self.alive.index(fit) * self._classes for fit in fits], dtype=torch.int64)
         return (first[:, None] + torch.arange(self._classes)).flatten()
-
-
-@dataclass(frozen=True)
-class _State:
-    """A tensor with Adam's two moments of its gradient."""
-
-    value: torch.Tensor
-    mean: torch.Tensor
-    square: torch.Tensor
-    decay: torch.Tensor
-
-    def at(self, places: torch.Tensor) -> _State:
-        return _State(*(tensor[places] for tensor in (self.value, self.mean, self.square, self.decay)))
 
 
 def _starts(examples: Inputs) -> range:
@@ -252,7 +214,7 @@ class SklearnRegression:
     unfinished: list[str] = field(default_factory=list)
     """scikit-learn's warnings of fits that did not converge, which SentEval uses nevertheless."""
 
-    def scan(self, train: Inputs, dev: Inputs, strengths: Sequence[float]) -> list[tuple[float, Fitted]]:
+    def scan(self, train: Inputs, dev: Inputs, strengths: Sequence[float]) -> list[tuple[float, SklearnFit]]:
         """Fit once for each inverse regularisation; return each fit with its accuracy on dev.
 
         Raises:
@@ -262,15 +224,11 @@ class SklearnRegression:
         fitted = [self._fit(features, train.labels, strength) for strength in strengths]
         return [(accuracy(fit.predict(dev), dev.labels), fit) for fit in fitted]
 
-    def final(self, train: Inputs, strength: float) -> Fitted:
-        """Fit on all of ``train``.
-
-        Raises:
-            SemanticsError: the features do not fit into memory, or overflow.
-        """
+    def final(self, train: Inputs, strength: float) -> SklearnFit:
+        """Fit on all of ``train``; raise as :meth:`scan`."""
         return self._fit(_finite(train), train.labels, strength)
 
-    def _fit(self, features: NDArray[np.floating[Any]], labels: Labels, strength: float) -> _SklearnFit:
+    def _fit(self, features: NDArray[np.floating[Any]], labels: Labels, strength: float) -> SklearnFit:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
 
@@ -283,14 +241,17 @@ class SklearnRegression:
                 self.unfinished.append(str(warning.message).partition("\n")[0])
             else:
                 warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-        return _SklearnFit(model)
+        return SklearnFit(model)
 
 
 @dataclass(frozen=True)
-class _SklearnFit:
+class SklearnFit:
+    """A fitted model of scikit-learn."""
+
     model: Any
 
     def predict(self, examples: Inputs) -> Labels:
+        """Return the (N,) classes of N examples."""
         predicted: Labels = self.model.predict(_finite(examples))
         return predicted
 

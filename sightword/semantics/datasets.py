@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,20 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightword.errors import SemanticsError
-from sightword.semantics.classification_data import FILES, ClassificationTask, Labelled, read_classification
-from sightword.semantics.text_files import SICK_FILES, check_partners, count, read_lines, read_sick, sentence
-
-__all__ = [
-    "AGGREGATES",
-    "SUBTASKS",
-    "ClassificationTask",
-    "Labelled",
-    "Pairs",
-    "RelatednessTask",
-    "SimilarityTask",
-    "missing_file",
-    "read_task",
-]
+from sightword.semantics.classification_data import FILES, ClassificationTask, read_classification
+from sightword.semantics.text_files import SICK_FILES, check_partners, read_columns, read_lines, read_sick, sentence
 
 SUBTASKS = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
@@ -49,6 +37,8 @@ _SUPERVISED = {
     "STSBenchmark": ("STS/STSBenchmark", ("sts-train.csv", "sts-dev.csv", "sts-test.csv")),
     "SICKRelatedness": ("SICK", SICK_FILES),
 }
+_Row = tuple[str, str, float]
+"""Both sentences as in the file, and the score."""
 
 
 @dataclass(frozen=True)
@@ -99,10 +89,8 @@ def missing_file(name: str, data: Path) -> str | None:
             expected="the folder that holds SentEval's downstream/ (with STS/ and SICK/ in it)",
             todo="See data/README.md for where to get the files.",
         )
-    for file in _files(name, downstream):
-        if not file.exists():
-            return file.relative_to(data).as_posix()
-    return None
+    gone = (file.relative_to(data).as_posix() for file in files_of(name, downstream) if not file.exists())
+    return next(gone, None)
 
 
 def read_task(name: str, data: Path) -> SimilarityTask | RelatednessTask | ClassificationTask:
@@ -124,124 +112,96 @@ def read_task(name: str, data: Path) -> SimilarityTask | RelatednessTask | Class
             todo="Get the data set, or leave the task out of semantics.tasks, or set semantics.missing to skip.",
         )
     downstream = data / "downstream"
-    if name in _SUPERVISED:
-        read = _read_benchmark if name == "STSBenchmark" else _read_sick
-        train, dev, test = _files(name, downstream)
-        in_order = sorted(read(train), key=lambda row: (len(row[0].split()), len(row[1].split()), row[2]))
-        return RelatednessTask(name, _pairs(in_order, train), _pairs(read(dev), dev), _pairs(read(test), test))
     if name in FILES:
         return read_classification(name, downstream)
-    folder = _folder(name, downstream)
-    subtasks = {subtask: _read_subtask(folder, subtask) for subtask in SUBTASKS.get(name) or _found(folder)}
-    _check_distinct(folder, subtasks)
-    return SimilarityTask(name, subtasks)
-
-
-def _folder(name: str, downstream: Path) -> Path:
-    if not re.fullmatch(r"STS[\w.-]+", name):
-        raise SemanticsError(
-            f"no such task: {name!r}",
-            expected=f"{', '.join([*SUBTASKS, *_SUPERVISED, *FILES])}, "
-            "or the name of a set in downstream/STS/NAME-en-test",
-        )
-    return downstream / "STS" / f"{name}-en-test"
-
-
-def _files(name: str, downstream: Path) -> list[Path]:
-    """Return the files that a task needs."""
-    if name in _SUPERVISED or name in FILES:
-        folder, files = (_SUPERVISED | FILES)[name]
-        return [downstream / folder / file for file in files]
-    folder_path = _folder(name, downstream)
-    if not folder_path.is_dir():
-        return [folder_path]
-    subtasks = SUBTASKS.get(name) or _found(folder_path)
-    return [folder_path / f"STS.{kind}.{subtask}.txt" for subtask in subtasks for kind in ("input", "gs")]
-
-
-def _found(folder: Path) -> list[str]:
-    """Return the sorted subtasks of a custom set, one for each ``STS.input.SUBTASK.txt``."""
-    names = sorted(file.name[len("STS.input.") : -len(".txt")] for file in folder.glob("STS.input.*.txt"))
-    if not names:
-        raise SemanticsError("has no subtask", where=folder, expected="STS.input.SUBTASK.txt and STS.gs.SUBTASK.txt")
-    if "" in names:
-        raise SemanticsError("is of a subtask without a name", where=folder / "STS.input..txt", todo="Rename it.")
-    if taken := [name for name in names if name in AGGREGATES]:
-        raise SemanticsError(
-            f"a subtask is called {taken[0]!r}, the name of an average", where=folder, todo="Rename its two files."
-        )
-    return names
-
-
-def _check_distinct(folder: Path, subtasks: Mapping[str, Pairs]) -> None:
-    """Refuse a subtask that repeats another under a new name, which would count twice in the averages."""
-    before: dict[tuple[str, ...], str] = {}
-    for name, pairs in subtasks.items():
-        content = (*pairs.first, *pairs.second, *map(repr, pairs.gold.tolist()))
-        twin = before.setdefault(content, name)
-        if twin != name:
+    files = files_of(name, downstream)
+    if name in _SUPERVISED:
+        read = _read_benchmark if name == "STSBenchmark" else _read_relatedness
+        train, dev, test = map(read, files)
+        train.sort(key=lambda row: (len(row[0].split()), len(row[1].split()), row[2]))
+        return RelatednessTask(name, *map(_pairs, (train, dev, test), files))
+    subtasks: dict[str, Pairs] = {}
+    before: dict[tuple[str, ...], Path] = {}
+    for inputs, gold in zip(files[::2], files[1::2], strict=True):
+        pairs = _read_subtask(inputs, gold)
+        subtasks[_subtask(inputs)] = pairs
+        # A subtask that repeats another one under a new name would count twice in the averages.
+        twin = before.setdefault((*pairs.first, *pairs.second, *map(repr, pairs.gold.tolist())), inputs)
+        if twin != inputs:
             raise SemanticsError(
-                f"has the same pairs and scores as STS.input.{twin}.txt",
-                where=folder / f"STS.input.{name}.txt",
+                f"has the same pairs and scores as {twin.name}",
+                where=inputs,
                 expected="each subtask once",
                 todo="Remove one of the two, with its STS.gs file.",
             )
+    return SimilarityTask(name, subtasks)
 
 
-def _read_subtask(folder: Path, subtask: str) -> Pairs:
-    input_file, gold_file = folder / f"STS.input.{subtask}.txt", folder / f"STS.gs.{subtask}.txt"
-    lines, scores = read_lines(input_file), read_lines(gold_file)
-    check_partners(
-        gold_file, len(scores), input_file, len(lines), "one line for each pair (blank where a pair has no score)"
+def files_of(name: str, downstream: Path) -> list[Path]:
+    """Return the files that a task needs, for STS input and gold of each subtask; or the missing folder of a set.
+
+    Raises:
+        SemanticsError: the task is unknown, or its folder holds no subtask or one with a wrong name.
+    """
+    supervised = _SUPERVISED | FILES
+    if name in supervised:
+        folder_name, files = supervised[name]
+        return [downstream / folder_name / file for file in files]
+    if not re.fullmatch(r"STS[\w.-]+", name):
+        known = ", ".join([*SUBTASKS, *_SUPERVISED, *FILES])
+        expected = f"{known}, or the name of a set in downstream/STS/NAME-en-test"
+        raise SemanticsError(f"no such task: {name!r}", expected=expected)
+    folder = downstream / "STS" / f"{name}-en-test"
+    if not folder.is_dir():
+        return [folder]
+    subtasks = SUBTASKS.get(name) or sorted(map(_subtask, folder.glob("STS.input.*.txt")))
+    if not subtasks:
+        raise SemanticsError("has no subtask", where=folder, expected="STS.input.SUBTASK.txt and STS.gs.SUBTASK.txt")
+    if taken := [subtask for subtask in subtasks if subtask in ("", *AGGREGATES)]:
+        what = f"a subtask is called {taken[0]!r}" if taken[0] else "has a subtask without a name"
+        todo = "Rename its two files."
+        raise SemanticsError(what, where=folder, expected="a name that is not empty or that of an average", todo=todo)
+    return [folder / f"STS.{kind}.{subtask}.txt" for subtask in subtasks for kind in ("input", "gs")]
+
+
+def _subtask(inputs: Path) -> str:
+    return inputs.name.removeprefix("STS.input.").removesuffix(".txt")
+
+
+def _read_subtask(inputs: Path, gold: Path) -> Pairs:
+    rows = list(read_columns(inputs, 2, "two sentences, separated by a tab"))
+    scores = read_lines(gold)
+    expected = "one line for each pair (blank where a pair has no score)"
+    check_partners(gold, len(scores), inputs, len(rows), expected)
+    return _pairs(
+        [
+            (first, second, _number(score, f"{gold}, line {number}"))
+            for number, ((_, (first, second)), score) in enumerate(zip(rows, scores, strict=True), start=1)
+            if score.strip()  # pairs without people's score are left out (most of STS15 and STS16)
+        ],
+        gold,
     )
-    rows = []
-    for number, (line, score) in enumerate(zip(lines, scores, strict=True), start=1):
-        columns = line.split("\t")
-        if len(columns) != 2:
-            raise SemanticsError(
-                f"has {count(len(columns), 'sentence')}",
-                where=f"{input_file}, line {number}",
-                expected="two, separated by a tab",
-            )
-        if score.strip():  # pairs without people's score are left out (most of STS15 and STS16)
-            rows.append((columns[0], columns[1], _number(score, f"{gold_file}, line {number}")))
-    return _pairs(rows, gold_file)
 
 
-def _read_benchmark(file: Path) -> list[tuple[str, str, float]]:
-    rows = []
-    for number, line in enumerate(read_lines(file), start=1):
-        columns = line.split("\t")
-        if len(columns) < 7:  # the original distribution has more columns on some lines
-            raise SemanticsError(
-                f"has {count(len(columns), 'column')}",
-                where=f"{file}, line {number}",
-                expected="genre, file, year, id, score, two sentences, separated by tabs",
-            )
-        rows.append((columns[5], columns[6], _number(columns[4], f"{file}, line {number}", low=0)))
-    return rows
+def _read_benchmark(file: Path) -> list[_Row]:
+    expected = "genre, file, year, id, score, two sentences, separated by tabs"
+    rows = read_columns(file, 7, expected, or_more=True)  # as on some lines of the original distribution
+    return [(row[5], row[6], _number(row[4], where, low=0)) for where, row in rows]
 
 
-def _read_sick(file: Path) -> list[tuple[str, str, float]]:
-    return [
-        (columns[1], columns[2], _number(columns[3], f"{file}, line {number}", low=1))
-        for number, columns in read_sick(file, 4)
-    ]
+def _read_relatedness(file: Path) -> list[_Row]:
+    return [(row[1], row[2], _number(row[3], where, low=1)) for where, row in read_sick(file, 4)]
 
 
-def _pairs(rows: Sequence[tuple[str, str, float]], where: Path) -> Pairs:
+def _pairs(rows: Sequence[_Row], where: Path) -> Pairs:
     if not rows:
         raise SemanticsError("has no pair with a score", where=where)
     gold = np.array([score for _, _, score in rows], dtype=np.float64)
     if len(gold) > 1 and (gold == gold[0]).all():
-        raise SemanticsError(
-            f"all {len(gold)} scores are {gold[0]:g}, so no correlation is defined",
-            where=where,
-            expected="scores that differ",
-        )
+        what = f"all {len(gold)} scores are {gold[0]:g}, so no correlation is defined"
+        raise SemanticsError(what, where=where, expected="scores that differ")
     first = [sentence(text.split()) for text, _, _ in rows]
-    second = [sentence(text.split()) for _, text, _ in rows]
-    return Pairs(first, second, gold)
+    return Pairs(first, [sentence(text.split()) for _, text, _ in rows], gold)
 
 
 def _number(text: str, where: str, *, low: int | None = None) -> float:

@@ -17,9 +17,7 @@ log = logging.getLogger(__name__)
 Vectors = NDArray[np.floating[Any]]
 
 Encode = Callable[[list[str]], Any]
-"""Encodes a list of N sentences as an array (N, D). An optional method ``prepare`` receives all distinct sentences
-first.
-"""
+"""Encodes a list of N sentences as an array (N, D); an optional method ``prepare`` first receives all sentences."""
 
 
 class Embeddings:
@@ -27,24 +25,16 @@ class Embeddings:
 
     def __init__(self, sentences: Sequence[str], vectors: Vectors) -> None:
         self._row = {sentence: row for row, sentence in enumerate(sentences)}
-        self._vectors = vectors
-
-    @property
-    def vectors(self) -> Vectors:
+        self.vectors = vectors
         """(S, D) with one row for each distinct sentence, in the encoder's dtype."""
-        return self._vectors
 
     def rows(self, sentences: Sequence[str]) -> NDArray[np.int64]:
         """Return the (N,) rows of ``vectors`` that belong to these sentences."""
         return np.fromiter((self._row[sentence] for sentence in sentences), np.int64, len(sentences))
 
-    def zeros(self, sentences: Sequence[str]) -> int:
-        """Return the number of these sentences whose vector is zero."""
-        return int((~self.of(sentences).any(axis=1)).sum())
-
     def of(self, sentences: Sequence[str]) -> Vectors:
         """Return the vectors (N, D) of these sentences in order, in the encoder's dtype."""
-        return self._vectors[self.rows(sentences)]
+        return self.vectors[self.rows(sentences)]
 
 
 def embed(encode: Encode, sentences: Iterable[str], *, chunk: int = 2048, progress: bool = False) -> Embeddings:
@@ -58,8 +48,7 @@ def embed(encode: Encode, sentences: Iterable[str], *, chunk: int = 2048, progre
         progress: show a progress bar on a terminal.
 
     Raises:
-        SemanticsError: there are no sentences, or the encoder does not return an array of one finite vector for each
-            sentence, all of one width and dtype.
+        SemanticsError: there are no sentences, or as :func:`encode_in_lists`.
     """
     distinct = sorted(set(sentences), key=lambda sentence: (-len(sentence), sentence))
     if not distinct:
@@ -87,27 +76,21 @@ def encode_in_lists(
         done: called after each list with its length.
 
     Raises:
-        SemanticsError: as :func:`embed`.
+        SemanticsError: the encoder does not return an array of one finite vector for each sentence, all of one width
+            and dtype.
     """
-    vectors: Vectors | None = None
+    vectors: Vectors = np.empty((0, 0))
     for start in range(0, len(sentences), size):
         part = sentences[start : start + size]
         answer = _checked(encode(list(part)), part)
-        if vectors is None:
+        if start == 0:
             vectors = np.empty((len(sentences), answer.shape[1]), dtype=answer.dtype)
-        for what, now, before in (
-            ("width", answer.shape[1], vectors.shape[1]),
-            ("type", answer.dtype, vectors.dtype),
-        ):
-            if now != before:
-                raise SemanticsError(
-                    f"the encoder gave vectors of {what} {now} after {what} {before}",
-                    where=f"sentence {part[0]!r}",
-                    expected=f"one {what} for all sentences",
-                )
+        now, before = (f"width {array.shape[1]} and type {array.dtype}" for array in (answer, vectors))
+        if now != before:
+            what = f"the encoder gave vectors of {now} after {before}"
+            raise SemanticsError(what, where=f"sentence {part[0]!r}", expected="one width and type for all sentences")
         vectors[start : start + len(part)] = answer
         done(len(part))
-    assert vectors is not None
     return vectors
 
 
@@ -118,20 +101,14 @@ def _checked(answer: Any, sentences: Sequence[str]) -> Vectors:
     except ValueError:
         raise SemanticsError("the encoder's vectors differ in width", where=place) from None
     if vectors.ndim != 2 or len(vectors) != len(sentences) or vectors.shape[1] == 0 or vectors.dtype.kind not in "fiu":
-        raise SemanticsError(
-            f"the encoder gave an array of shape {vectors.shape} of {vectors.dtype}",
-            where=place,
-            expected=f"numbers of shape ({len(sentences)}, width)",
-        )
+        what = f"the encoder gave an array of shape {vectors.shape} of {vectors.dtype}"
+        raise SemanticsError(what, where=place, expected=f"numbers of shape ({len(sentences)}, width)")
     if vectors.dtype.kind != "f":
         vectors = vectors.astype(np.float64)
     wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(wrong):
-        raise SemanticsError(
-            f"the encoder gave NaN or infinity for {len(wrong)} of {len(sentences)} sentences",
-            where=f"sentence {sentences[wrong[0]]!r}",
-            expected="finite vectors",
-        )
+        what = f"the encoder gave NaN or infinity for {len(wrong)} of {len(sentences)} sentences"
+        raise SemanticsError(what, where=f"sentence {sentences[wrong[0]]!r}", expected="finite vectors")
     return vectors
 
 

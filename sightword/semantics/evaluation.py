@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sightword.errors import SemanticsError
-from sightword.semantics.contamination import Seen
-from sightword.semantics.datasets import (
-    ClassificationTask,
-    Pairs,
-    RelatednessTask,
-    SimilarityTask,
-    missing_file,
-    read_task,
-)
+from sightword.semantics.classification_data import ClassificationTask
+from sightword.semantics.datasets import RelatednessTask, SimilarityTask, missing_file, read_task
 from sightword.semantics.encoding import Embeddings, Encode, embed
-from sightword.semantics.relatedness import Examples, cosine, train_head
-from sightword.semantics.results import Entry, Judged, aggregate, judge_pairs
+from sightword.semantics.inputs import inputs_of
+from sightword.semantics.relatedness import cosine, train_head
+from sightword.semantics.results import Entry, Judged, Seen, aggregate, judge_pairs
 from sightword.semantics.settings import ClassifierName
 from sightword.semantics.validation import check_folds, classify
 from sightword.settings import MAX_SEED
@@ -33,16 +25,20 @@ UNCHOSEN = "the trained head gives every dev pair the same score, so there is no
 Task = SimilarityTask | RelatednessTask | ClassificationTask
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """The results of an evaluation."""
+class Evaluation(dict[str, Any]):
+    """The metrics of an evaluation by task, the content of ``metrics/semantics.json``."""
 
-    metrics: dict[str, Any]
-    """The content of ``metrics/semantics.json``."""
-    judged: list[Judged]
-    """The rows of all subtasks with correlations, in the order of the tasks, with the score of each pair."""
-    accuracies: dict[str, Entry] = field(default_factory=dict)
-    """The metrics of each task with accuracies."""
+    def __init__(self) -> None:
+        super().__init__()
+        self.judged: list[Judged] = []
+        """The rows of all subtasks with correlations, in the order of the tasks, with the score of each pair."""
+        self.accuracies: dict[str, Entry] = {}
+        """The metrics of each task with accuracies."""
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """The metrics without the rows."""
+        return dict(self)
 
 
 def evaluate(
@@ -57,7 +53,7 @@ def evaluate(
     kfold: int = 5,
     missing: Literal["error", "skip"] = "error",
     progress: bool = False,
-) -> dict[str, Any]:
+) -> Evaluation:
     """Evaluate an encoder by SentEval's tasks.
 
     Args:
@@ -76,10 +72,9 @@ def evaluate(
         progress: show a progress bar on a terminal.
 
     Returns:
-        For each task its subtasks, each ``{pearson, spearman, pairs, pearson_ci95, spearman_ci95}``, with
-        ``training_captions`` also ``seen_in_training``, ``pairs_seen`` and ``unseen``
-        (:func:`sightword.semantics.results.judge_pairs`), and the aggregates ``mean``, ``weighted_mean`` (by pairs) and
-        ``all`` (one correlation over all pairs together), each ``{pearson, spearman}``. STSBenchmark and
+        The metrics of each task, and the score of each pair in ``judged``. A task has its subtasks, each with the
+        correlations of :func:`sightword.semantics.results.judge_pairs`, and the aggregates ``mean``, ``weighted_mean``
+        (by pairs) and ``all`` (one correlation over all pairs together), each ``{pearson, spearman}``. STSBenchmark and
         SICKRelatedness instead have ``cosine`` and ``trained``, on their test pairs; ``trained`` also has
         ``dev_pearson``. Tasks with classes have ``accuracy`` and ``dev_accuracy``
         (:func:`sightword.semantics.validation.classify`). ``zero_vectors`` counts a set's sentences with a vector of
@@ -90,71 +85,42 @@ def evaluate(
         SemanticsError: a task is unknown, data cannot be read (the message names file and line), or the encoder's
             result cannot be evaluated.
     """
-    return judge(
-        encode,
-        tasks,
-        data,
-        training_captions,
-        trained_head=trained_head,
-        seed=seed,
-        classifier=classifier,
-        kfold=kfold,
-        missing=missing,
-        progress=progress,
-    ).metrics
-
-
-def judge(
-    encode: Encode,
-    tasks: Sequence[str],
-    data: str | os.PathLike[str],
-    training_captions: Iterable[str] | None = None,
-    *,
-    trained_head: bool = True,
-    seed: int = 1111,
-    classifier: ClassifierName = "pytorch",
-    kfold: int = 5,
-    missing: Literal["error", "skip"] = "error",
-    progress: bool = False,
-) -> Evaluation:
-    """Evaluate as :func:`evaluate`, and return the score of each pair besides the metrics."""
-    training_captions = training_captions if training_captions is None else _texts(training_captions)
+    training = None if training_captions is None else _texts(training_captions)
     _check(seed, classifier, kfold, missing)
     read, skipped = _read(tasks, Path(data), missing)
     for task in read:
         if isinstance(task, ClassificationTask):
             check_folds(task, classifier, kfold)
-    vectors = embed(encode, _sentences(read, trained_head), progress=progress)
-    seen = None if training_captions is None else Seen(training_captions)
-
-    metrics: dict[str, Any] = {}
-    judged: list[Judged] = []
-    accuracies: dict[str, Entry] = {}
+    vectors = embed(encode, (text for task in read for text in _sentences(task, trained_head)), progress=progress)
+    seen = None if training is None else Seen(training)
+    found = Evaluation()
     for task in read:
         if isinstance(task, ClassificationTask):
             entry = classify(task, vectors, classifier=classifier, kfold=kfold, seed=seed, progress=progress)
             if seen is not None:
-                entry["seen_in_training"] = seen.share(task.test_sentences())
+                entry["seen_in_training"] = float(seen.mask(task.test_sentences()).mean())
             entry |= {"classifier": classifier, "kfold": kfold} | _zeros(vectors, task.test_sentences())
-            metrics[task.name] = accuracies[task.name] = entry
+            found[task.name] = found.accuracies[task.name] = entry
             continue
-        if isinstance(task, SimilarityTask):
-            rows = [
-                judge_pairs(task.name, name, pairs, _cosines(vectors, pairs), seen)
-                for name, pairs in task.subtasks.items()
-            ]
-            metrics[task.name] = {row.subtask: row.entry for row in rows} | aggregate(rows)
-        else:
-            rows = [judge_pairs(task.name, "cosine", task.test, _cosines(vectors, task.test), seen)]
-            if trained_head:
-                rows.append(_trained(task, vectors, seed, seen))
-            metrics[task.name] = {row.subtask: row.entry for row in rows}
+        subtasks = task.subtasks if isinstance(task, SimilarityTask) else {"cosine": task.test}
+        rows = [
+            judge_pairs(task.name, name, pairs, cosine(vectors.of(pairs.first), vectors.of(pairs.second)), seen)
+            for name, pairs in subtasks.items()
+        ]
+        if isinstance(task, RelatednessTask) and trained_head:
+            rows.append(_trained(task, vectors, seed, seen))
         for row in rows:
             row.entry.update(_zeros(vectors, [*row.pairs.first, *row.pairs.second]))
-        judged += rows
+        found[task.name] = {row.subtask: row.entry for row in rows}
+        if isinstance(task, SimilarityTask):
+            found[task.name] |= aggregate(rows)
+        found.judged.extend(rows)
     if skipped:
-        metrics["skipped"] = skipped
-    return Evaluation(metrics, judged, accuracies)
+        found["skipped"] = skipped
+    return found
+
+
+judge = evaluate
 
 
 def _texts(captions: Iterable[str]) -> list[str]:
@@ -168,10 +134,8 @@ def _texts(captions: Iterable[str]) -> list[str]:
 
 def _check(seed: int, classifier: str, kfold: int, missing: str) -> None:
     """Check the arguments, since callers of the library may pass anything."""
-    for name, value, known in (
-        ("classifier", classifier, get_args(ClassifierName)),
-        ("missing", missing, ("error", "skip")),
-    ):
+    known_classifiers, known_actions = get_args(ClassifierName), ("error", "skip")
+    for name, value, known in (("classifier", classifier, known_classifiers), ("missing", missing, known_actions)):
         if value not in known:
             raise SemanticsError(f"{name} is {value!r}", expected=" or ".join(map(repr, known)))
     for name, number, least in (("seed", seed, 0), ("kfold", kfold, 2)):
@@ -179,53 +143,39 @@ def _check(seed: int, classifier: str, kfold: int, missing: str) -> None:
             raise SemanticsError(f"{name} is {number!r}", expected=f"a whole number from {least}")
 
 
-def _read(tasks: Sequence[str], data: Path, missing: Literal["error", "skip"]) -> tuple[list[Task], Mapping[str, str]]:
+def _read(tasks: Sequence[str], data: Path, missing: Literal["error", "skip"]) -> tuple[list[Task], dict[str, str]]:
     if isinstance(tasks, str):
         raise SemanticsError(f"the tasks are the text {tasks!r}", expected="a list of names")
     if twice := sorted({name for name in tasks if list(tasks).count(name) > 1}):
         raise SemanticsError(f"task {twice[0]} is named twice", expected="each task once")
-    read, skipped = [], {}
-    for name in tasks:
-        gone = missing_file(name, data)
-        if gone is not None and missing == "skip":
-            skipped[name] = f"{gone} does not exist"
-        else:
-            read.append(read_task(name, data))
+    gone = {name: missing_file(name, data) for name in tasks} if missing == "skip" else {}
+    skipped = {name: f"{file} does not exist" for name, file in gone.items() if file is not None}
+    read = [read_task(name, data) for name in tasks if name not in skipped]
     if not read:
-        raise SemanticsError(
-            f"no task to evaluate: none of the {len(tasks)} tasks has its files",
-            where=data,
-            todo="Get at least one data set.",
-        )
+        what = f"no task to evaluate: none of the {len(tasks)} tasks has its files"
+        raise SemanticsError(what, where=data, todo="Get at least one data set.")
     return read, skipped
 
 
-def _sentences(tasks: Iterable[Task], trained_head: bool) -> Iterable[str]:
-    for task in tasks:
-        if isinstance(task, ClassificationTask):
-            yield from task.sentences()
-            continue
-        if isinstance(task, SimilarityTask):
-            parts = list(task.subtasks.values())
-        else:
-            parts = [task.train, task.dev, task.test] if trained_head else [task.test]
-        for pairs in parts:
-            yield from pairs.first
-            yield from pairs.second
-
-
-def _cosines(vectors: Embeddings, pairs: Pairs) -> NDArray[np.float64]:
-    return cosine(vectors.of(pairs.first), vectors.of(pairs.second))
+def _sentences(task: Task, trained_head: bool) -> Iterable[str]:
+    if isinstance(task, ClassificationTask):
+        return task.sentences()
+    if isinstance(task, SimilarityTask):
+        parts = list(task.subtasks.values())
+    else:
+        parts = [task.train, task.dev, task.test] if trained_head else [task.test]
+    return [text for pairs in parts for text in (*pairs.first, *pairs.second)]
 
 
 def _zeros(vectors: Embeddings, sentences: Sequence[str]) -> Entry:
     """Return the number of sentences with a vector of zeros, if any; their cosine counts as 0, as in SentEval."""
-    count = vectors.zeros(sentences)
+    count = int((~vectors.of(sentences).any(axis=1)).sum())
     return {"zero_vectors": count} if count else {}
 
 
 def _trained(task: RelatednessTask, vectors: Embeddings, seed: int, seen: Seen | None) -> Judged:
-    train, dev, test = (_examples(vectors, pairs) for pairs in (task.train, task.dev, task.test))
+    parts = (task.train, task.dev, task.test)
+    train, dev, test = (inputs_of(vectors, "compared", part.first, part.second, part.gold) for part in parts)
     found = train_head(train, dev, test, seed=seed)
     scores = np.zeros(len(task.test)) if found is None else found.predicted
     row = judge_pairs(task.name, "trained", task.test, scores, seen)
@@ -233,7 +183,3 @@ def _trained(task: RelatednessTask, vectors: Embeddings, seed: int, seen: Seen |
     if found is None:
         row.entry["undefined"] = UNCHOSEN
     return row
-
-
-def _examples(vectors: Embeddings, pairs: Pairs) -> Examples:
-    return Examples(vectors.of(pairs.first), vectors.of(pairs.second), pairs.gold)

@@ -6,6 +6,7 @@ The features of SNLI's half a million pairs would fill tens of gigabytes; their 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from sightword.errors import SemanticsError
-from sightword.semantics.classification_data import Features, Labelled
+from sightword.semantics.classification_data import Features
 from sightword.semantics.encoding import Embeddings
 
 Rows = NDArray[np.int64]
@@ -24,7 +25,7 @@ _PARTS: dict[Features, int] = {"vector": 1, "compared": 2, "all": 4}
 
 @dataclass(frozen=True)
 class Inputs:
-    """N examples: the rows of their sentences in a table of vectors, and their classes."""
+    """N examples: the rows of their sentences in a table of vectors, and their classes or scores."""
 
     vectors: torch.Tensor
     """(S, D)"""
@@ -32,8 +33,8 @@ class Inputs:
     first: Rows
     """(N,) rows of ``vectors``"""
     second: Rows | None
-    labels: NDArray[np.int64]
-    """(N,)"""
+    labels: NDArray[Any]
+    """(N,) classes, or people's scores of pairs."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -49,19 +50,19 @@ class Inputs:
         return replace(self, first=self.first[index], second=second, labels=self.labels[index])
 
     def batch(self, index: NDArray[np.int64] | slice) -> torch.Tensor:
-        """Return the features (B, width) float32 of the examples at these indices, computed in the vectors' own
-        precision.
-        """
+        """Return the features (B, width) of these examples in float32, computed in the vectors' dtype."""
+        return self._computed(index).float()
+
+    def _computed(self, index: NDArray[np.int64] | slice) -> torch.Tensor:
         u = self.vectors.index_select(0, torch.from_numpy(self.first[index]))
         if self.second is None:
-            return u.float()
+            return u
         v = self.vectors.index_select(0, torch.from_numpy(self.second[index]))
         compared = [(u - v).abs_(), u * v]
-        parts = compared if self.features == "compared" else [u, v, *reversed(compared)]
-        return torch.cat(parts, dim=1).float()
+        return torch.cat(compared if self.features == "compared" else [u, v, *reversed(compared)], dim=1)
 
     def matrix(self) -> NDArray[np.floating[Any]]:
-        """Return all features (N, width) in the vectors' own precision.
+        """Return all features (N, width) in the vectors' dtype.
 
         Raises:
             SemanticsError: the features do not fit into this machine's memory.
@@ -74,21 +75,28 @@ class Inputs:
                 f"this machine has {memory / 2**30:.0f} GiB of memory",
                 todo="Set semantics.classifier to pytorch, which computes them batch by batch.",
             )
-        u = self.vectors.numpy()[self.first]
-        if self.second is None:
-            return u
-        v = self.vectors.numpy()[self.second]
-        compared = [np.abs(u - v), u * v]
-        return np.hstack(compared if self.features == "compared" else [u, v, *reversed(compared)])
+        found: NDArray[np.floating[Any]] = self._computed(slice(None)).numpy()
+        return found
 
 
-def inputs_of(part: Labelled, vectors: Embeddings, features: Features) -> Inputs:
-    """Return the inputs of one part of a task, whose sentences all have a vector.
+def inputs_of(
+    vectors: Embeddings, features: Features, first: Sequence[str], second: Sequence[str] | None, labels: NDArray[Any]
+) -> Inputs:
+    """Return the inputs of N sentences or pairs that all have a vector, with their classes or scores (N,).
 
     Vectors in half precision are converted to single precision, since their products would overflow.
     """
     table = vectors.vectors
     if table.dtype not in (np.float32, np.float64):  # torch supports no other float dtype or byte order
         table = table.astype(np.float64 if table.dtype.itemsize > 4 else np.float32)
-    second = None if part.second is None else vectors.rows(part.second)
-    return Inputs(torch.from_numpy(table), features, vectors.rows(part.first), second, part.labels)
+    rows = None if second is None else vectors.rows(second)
+    return Inputs(torch.from_numpy(table), features, vectors.rows(first), rows, labels)
+
+
+def too_large() -> SemanticsError:
+    """Return the error for vectors whose features overflow single precision."""
+    return SemanticsError(
+        "the encoder's vectors are so large that a classifier on them overflows",
+        expected="features and products that single precision can hold",
+        todo="Scale the vectors down.",
+    )

@@ -56,30 +56,20 @@ class PairTable:
     """An encoder's scores of all pairs."""
 
     subtasks: dict[tuple[str, str], ScoredPairs]
-    """The pairs by task and subtask (``cosine`` or ``trained`` for STSBenchmark and SICKRelatedness), in the order
-    judged.
-    """
+    """The pairs by task and subtask (``cosine`` or ``trained`` for STSBenchmark and SICKRelatedness)."""
 
 
 def write_pairs(path: Pathish, judged: Sequence[Judged]) -> None:
     """Write the pairs of all subtasks, with :data:`SCHEMA`."""
-    parts = []
+    parts = [SCHEMA.empty_table()]
     for row in judged:
-        count = len(row.pairs)
-        first_seen, second_seen = row.seen if row.seen is not None else (pa.nulls(count), pa.nulls(count))
-        columns = {
-            "task": pa.array([row.task] * count, pa.string()),
-            "subtask": pa.array([row.subtask] * count, pa.string()),
-            "pair": pa.array(np.arange(1, count + 1, dtype=np.int32)),
-            "first": pa.array(row.pairs.first, pa.string()),
-            "second": pa.array(row.pairs.second, pa.string()),
-            "gold": pa.array(row.pairs.gold),
-            "score": pa.array(row.scores),
-            "first_seen": pa.array(first_seen, pa.bool_()),
-            "second_seen": pa.array(second_seen, pa.bool_()),
-        }
-        parts.append(pa.table(columns, schema=SCHEMA))
-    write_table(path, pa.concat_tables(parts).combine_chunks() if parts else SCHEMA.empty_table())
+        count, pairs = len(row.pairs), row.pairs
+        names = [row.task] * count, [row.subtask] * count, np.arange(1, count + 1, dtype=np.int32)
+        seen = row.seen or (pa.nulls(count), pa.nulls(count))
+        columns = (*names, pairs.first, pairs.second, pairs.gold, row.scores, *seen)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+        parts.append(pa.table(arrays, schema=SCHEMA))
+    write_table(path, pa.concat_tables(parts).combine_chunks())
 
 
 def read_pairs(path: Pathish) -> PairTable:
@@ -89,33 +79,26 @@ def read_pairs(path: Pathish) -> PairTable:
         FileFormatError: the file is missing, damaged, or has other columns or an impossible order.
     """
     table = read_table(path, SCHEMA.names)
-    if wrong := [field.name for field in SCHEMA if table.schema.field(field.name).type != field.type]:
-        raise FileFormatError(
-            f"the column {wrong[0]} is of {table.schema.field(wrong[0]).type}",
-            where=path,
-            expected=f"{SCHEMA.field(wrong[0]).type}",
-        )
-    if empty := [name for name in SCHEMA.names[:-2] if table[name].null_count]:
-        raise FileFormatError(f"the column {empty[0]} has empty cells", where=path)
+    for field in SCHEMA:
+        if (kind := table.schema.field(field.name).type) != field.type:
+            raise FileFormatError(f"the column {field.name} is of {kind}", where=path, expected=f"{field.type}")
+        if table[field.name].null_count and not field.name.endswith("_seen"):
+            raise FileFormatError(f"the column {field.name} has empty cells", where=path)
     keys = list(zip(table["task"].to_pylist(), table["subtask"].to_pylist(), strict=True))
-    starts = [row for row in range(len(keys)) if row == 0 or keys[row] != keys[row - 1]]
     subtasks: dict[tuple[str, str], ScoredPairs] = {}
-    for start, end in itertools.pairwise([*starts, len(keys)]):
-        part = table.slice(start, end - start)
-        if keys[start] in subtasks or part["pair"].to_pylist() != list(range(1, end - start + 1)):
+    start = 0
+    for key, group in itertools.groupby(keys):
+        part = table.slice(start, len(list(group)))
+        start += len(part)
+        if key in subtasks or part["pair"].to_pylist() != list(range(1, len(part) + 1)):
             raise FileFormatError(
-                f"the pairs of {' '.join(keys[start])} are repeated or not in order",
+                f"the pairs of {' '.join(key)} are repeated or not in order",
                 where=path,
                 expected="a table that the stage semantics wrote",
             )
+        texts = (part[name].to_pylist() for name in ("first", "second"))
+        numbers = (part[name].to_numpy() for name in ("gold", "score"))
         seen = [part[name] for name in ("first_seen", "second_seen")]
         known = not any(column.null_count for column in seen)
-        subtasks[keys[start]] = ScoredPairs(
-            part["first"].to_pylist(),
-            part["second"].to_pylist(),
-            part["gold"].to_numpy(),
-            part["score"].to_numpy(),
-            seen[0].to_numpy() if known else None,
-            seen[1].to_numpy() if known else None,
-        )
+        subtasks[key] = ScoredPairs(*texts, *numbers, *(column.to_numpy() if known else None for column in seen))
     return PairTable(subtasks)

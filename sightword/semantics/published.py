@@ -61,26 +61,20 @@ class PublishedRow:
 
 @functools.cache
 def published_rows() -> tuple[PublishedRow, ...]:
-    """Return the 26 rows, in the order of the table."""
+    """Return the 26 rows, in the order of the table, with the intervals' ends rounded to the printed digits."""
     text = resources.files("sightword.semantics").joinpath("published.csv").read_text("utf-8")
-    lines = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
-    return tuple(
-        PublishedRow(
-            line["task"], line["subtask"], int(line["pairs"]), {system: _printed(line, system) for system in SYSTEMS}
-        )
-        for line in lines
-    )
+    rows = []
+    for line in csv.DictReader(line for line in text.splitlines() if not line.startswith("#")):
+        scores = {}
+        for system in SYSTEMS:
+            r, up, down = (float(line[name]) for name in (system, f"{system} up", f"{system} down"))
+            scores[system] = Score(round(r / 100, 3), round((r - down) / 100, 3), round((r + up) / 100, 3))
+        rows.append(PublishedRow(line["task"], line["subtask"], int(line["pairs"]), scores))
+    return tuple(rows)
 
 
 def published_scores(system: str) -> dict[Key, Score]:
-    """Return the 26 scores of one system, with their printed intervals.
-
-    Args:
-        system: a name of :data:`SYSTEMS`.
-
-    Raises:
-        SemanticsError: the system is unknown.
-    """
+    """Return the 26 scores of one system of :data:`SYSTEMS`; raise SemanticsError for another name."""
     if system not in SYSTEMS:
         raise SemanticsError("no such published system", where=system, expected=f"one of {', '.join(SYSTEMS)}")
     return {(row.task, row.subtask): row.scores[system] for row in published_rows()}
@@ -101,39 +95,26 @@ def check_numbers(key: Key, pairs: ScoredPairs) -> None:
     for name, values in (("gold score", pairs.gold), ("score", pairs.score)):
         wrong = np.flatnonzero(~np.isfinite(values))
         if len(wrong):
-            raise SemanticsError(
-                f"the {name} is {values[wrong[0]]}",
-                where=f"{' '.join(key)}, pair {wrong[0] + 1}",
-                expected="a finite number",
-            )
+            place = f"{' '.join(key)}, pair {wrong[0] + 1}"
+            raise SemanticsError(f"the {name} is {values[wrong[0]]}", where=place, expected="a finite number")
 
 
 def in_mean(key: Key) -> bool:
-    """Return whether a row counts in the mean over STS.
-
-    STS12 to STS16 and custom sets count. STS Benchmark, which is drawn from STS12 to STS16, and SICK do not.
-    """
+    """Return whether a row counts in the mean over STS: not SICK, and not STS Benchmark, drawn from STS12 to STS16."""
     return key[0] not in ("STSBenchmark", "SICKRelatedness")
 
 
 def wins(a: Mapping[Key, Score], b: Mapping[Key, Score]) -> list[Key]:
-    """Return the rows on which A is better than B by the paper's rule: A's 95 % interval lies above B's r.
+    """Return the common rows on which A is better than B by the paper's rule: A's 95 % interval lies above B's r.
 
     The rule treats B's r as a fixed number and does not correct for the number of rows, so it finds differences too
     easily; it serves to compare a system with the published counts. With the scores of all pairs, use
     :func:`pipeline.comparison.systems.compare` instead.
 
     All 26 rows give the paper's counts (the 24 of STS12-16 alone do not): char-GRU over BOW 20, InferSent over BOW 22,
-    InferSent over char-GRU 7 and the reverse 3, COCO over Flickr8k 3. These counts are the same from printed intervals
-    and from Fisher's z of the rounded r. Flickr8k over COCO, which the paper counts as 6, is 5 from printed intervals
-    and 6 from recomputed ones: on STS15 belief the lower end, 0.66509, is printed as 0.665, which is COCO's r.
-
-    Args:
-        a: scores by task and subtask.
-        b: scores by task and subtask; only common rows count.
-
-    Returns:
-        The rows, in the order of A; their number is the paper's count.
+    InferSent over char-GRU 7 and the reverse 3, COCO over Flickr8k 3. Flickr8k over COCO, which the paper counts as 6,
+    is 5 from printed intervals and 6 from Fisher's z of the rounded r: on STS15 belief the lower end, 0.66509, is
+    printed as 0.665, which is COCO's r.
     """
     return [key for key, score in a.items() if key in b and score.low > b[key].r]
 
@@ -163,26 +144,19 @@ def beside_published(a: PairTable, system: str) -> BesidePublished:
     rows, left_out = [], []
     for row in published_rows():
         key = (row.task, row.subtask)
-        pairs = a.subtasks.get(key)
+        name, pairs = " ".join(key), a.subtasks.get(key)
         if pairs is None:
-            left_out.append(" ".join(key))
+            left_out.append(name)
             continue
         if len(pairs) != row.pairs:
-            raise SemanticsError(
-                f"has {len(pairs)} pairs", where=" ".join(key), expected=f"the {row.pairs} of the published score"
-            )
+            expected = f"the {row.pairs} of the published score"
+            raise SemanticsError(f"has {len(pairs)} pairs", where=name, expected=expected)
         check_numbers(key, pairs)
         score = score_of(pearson(pairs.score, pairs.gold), len(pairs))
         if score is None:
-            left_out.append(f"{' '.join(key)} (every pair has the same score)")
+            left_out.append(f"{name} (every pair has the same score)")
         else:
             rows.append((row, score, published[key]))
     if not rows:
         raise SemanticsError("the table has no score for any of the published rows")
     return BesidePublished(rows, left_out)
-
-
-def _printed(line: Mapping[str, str], system: str) -> Score:
-    """Round the interval's ends to the printed digits, so that equal numbers compare equal."""
-    r, up, down = (float(line[name]) for name in (system, f"{system} up", f"{system} down"))
-    return Score(round(r / 100, 3), round((r - down) / 100, 3), round((r + up) / 100, 3))

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from sightword.devices import threads
-from sightword.errors import SemanticsError
+from sightword.semantics.inputs import Inputs, too_large
 from sightword.statistics import pearson
 
 Vectors = NDArray[np.floating[Any]]
@@ -39,9 +39,6 @@ def cosine(first: Vectors, second: Vectors) -> NDArray[np.float64]:
     Args:
         first: (N, D).
         second: (N, D).
-
-    Returns:
-        (N,) cosines.
     """
     a, b = _scaled(first), _scaled(second)
     dots = np.einsum("nd,nd->n", a, b)
@@ -59,18 +56,6 @@ def _scaled(vectors: Vectors) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True)
-class Examples:
-    """Pairs of vectors with their gold scores."""
-
-    first: Vectors
-    """(N, D)"""
-    second: Vectors
-    """(N, D)"""
-    gold: NDArray[np.float64]
-    """(N,) between 0 and 5"""
-
-
-@dataclass(frozen=True)
 class HeadScores:
     """The result of the trained head."""
 
@@ -80,7 +65,7 @@ class HeadScores:
     """The correlation on the dev pairs that selected the weights."""
 
 
-def train_head(train: Examples, dev: Examples, test: Examples, *, seed: int = 1111) -> HeadScores | None:
+def train_head(train: Inputs, dev: Inputs, test: Inputs, *, seed: int = 1111) -> HeadScores | None:
     """Train SentEval's relatedness head: a softmax layer over the classes 1 to 5 on ``|u - v|`` and ``u * v``.
 
     Targets spread a gold score over its two neighbouring classes (below 1 they do not sum to 1, since STS Benchmark
@@ -89,20 +74,18 @@ def train_head(train: Examples, dev: Examples, test: Examples, *, seed: int = 11
     settings.
 
     Args:
-        train: training pairs in SentEval's order, by the two lengths in tokens and the score, on which the seeded
-            batches depend.
+        train: training pairs with scores from 0 to 5, in SentEval's order, by the two lengths in tokens and the score.
         dev: pairs that select the weights and the end of training.
         test: pairs to predict.
         seed: the seed of the first weights and the batches; SentEval's is 1111.
 
     Returns:
-        The predictions, or None if no check on the dev pairs gave a correlation, because the head scored all pairs
-        equally.
+        The predictions, or None if the head scored all dev pairs equally at each check.
 
     Raises:
         SemanticsError: the vectors are so large that the head overflows.
     """
-    x, y = _features(train), torch.from_numpy(_targets(train.gold))
+    x, y = _features(train), torch.from_numpy(_targets(train.labels))
     dev_x, test_x = _features(dev), _features(test)
     with threads(1), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -116,7 +99,7 @@ def train_head(train: Examples, dev: Examples, test: Examples, *, seed: int = 11
             for _ in range(CHECK_EVERY):
                 _epoch(layer, optimiser, x, y, torch.from_numpy(order.permutation(len(x))))
             epoch += CHECK_EVERY
-            r = pearson(_expected(layer, dev_x), dev.gold)
+            r = pearson(_expected(layer, dev_x), dev.labels)
             if r is not None and (best is None or r > best[0]):
                 best = r, layer.clone()
             else:
@@ -150,36 +133,16 @@ def _expected(layer: torch.Tensor, x: torch.Tensor) -> NDArray[np.float64]:
     return expected
 
 
-def _features(examples: Examples) -> torch.Tensor:
-    """Return (N, 2D + 1) float32: the absolute difference, the product, and a one for the bias.
-
-    Vectors in half precision are converted to single precision, since their products would overflow.
-
-    Raises:
-        SemanticsError: a feature is not finite.
-    """
-    u, v = (side.astype(np.float32) if side.dtype.itemsize < 4 else side for side in (examples.first, examples.second))
-    ones = np.ones((len(u), 1), dtype=np.float32)
-    with np.errstate(over="ignore", invalid="ignore"):  # reported below
-        features = np.hstack([np.abs(u - v).astype(np.float32), (u * v).astype(np.float32), ones])
-    if not np.isfinite(features).all():
+def _features(examples: Inputs) -> torch.Tensor:
+    """Return (N, 2D + 1) float32: the features, and a one for the bias; raise SemanticsError on overflow."""
+    features = torch.cat([examples.batch(slice(None)), torch.ones(len(examples), 1)], dim=1)
+    if not torch.isfinite(features).all():
         raise too_large()
-    return torch.from_numpy(features)
-
-
-def too_large() -> SemanticsError:
-    """Return the error for vectors whose features overflow single precision."""
-    return SemanticsError(
-        "the encoder's vectors are so large that a classifier on them overflows",
-        expected="features and products that single precision can hold",
-        todo="Scale the vectors down.",
-    )
+    return features
 
 
 def _targets(gold: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return (N, 5) targets that spread each score over the neighbouring classes (Tai, Socher & Manning 2015, equation
-    15).
-    """
+    """Return (N, 5) targets, each score over its neighbouring classes (Tai, Socher & Manning 2015, equation 15)."""
     floor = np.floor(gold)
     classes = np.arange(1, CLASSES + 1)
     above = (classes == floor[:, None] + 1) * (gold - floor)[:, None]

@@ -1,15 +1,17 @@
-"""One row of the evaluation: an encoder's scores of a subtask's pairs, and their correlations with people's scores."""
+"""One row of the evaluation: an encoder's scores of a subtask's pairs, and their correlations with people's scores.
+
+The encoder has seen a sentence in training if the sentence equals a training caption without case and punctuation.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sightword.semantics.contamination import Seen
 from sightword.semantics.datasets import Pairs
 from sightword.statistics import fisher_interval, pearson, rank_interval, spearman
 
@@ -36,21 +38,29 @@ class Judged:
     """
 
 
+class Seen:
+    """The training captions; a sentence without letters and digits was never seen."""
+
+    def __init__(self, training_captions: Iterable[str]) -> None:
+        self._known = {bare(caption) for caption in training_captions} - {""}
+
+    def mask(self, sentences: Sequence[str]) -> NDArray[np.bool_]:
+        """Return (N,) whether each of N sentences is a training caption."""
+        return np.fromiter((bare(sentence) in self._known for sentence in sentences), np.bool_, len(sentences))
+
+
+def bare(sentence: str) -> str:
+    """Return the sentence in folded case, with single spaces instead of all but letters and digits."""
+    return " ".join("".join(c if c.isalnum() else " " for c in sentence.casefold()).split())
+
+
 def judge_pairs(task: str, subtask: str, pairs: Pairs, scores: NDArray[np.float64], seen: Seen | None) -> Judged:
-    """Correlate an encoder's scores with people's.
+    """Correlate an encoder's (N,) scores with people's.
 
-    Args:
-        task: the data set.
-        subtask: the subtask or scoring method.
-        pairs: N pairs.
-        scores: (N,) the encoder's scores.
-        seen: the training captions.
-
-    Returns:
-        The row. Its entry holds ``pearson`` and ``spearman`` with their 95 % intervals, ``pairs``, and with training
-        captions ``seen_in_training`` (the share of sentences that are training captions), ``pairs_seen`` (the share of
-        pairs whose two sentences are) and ``unseen`` (the same correlations over the pairs whose sentences both are
-        not). An undefined correlation is None, and ``undefined`` gives the reason.
+    The entry of the row holds ``pearson`` and ``spearman`` with their 95 % intervals, ``pairs``, and with training
+    captions ``seen_in_training`` (the share of sentences that are training captions), ``pairs_seen`` (the share of
+    pairs with two such sentences) and ``unseen`` (the same correlations over the pairs without such a sentence). An
+    undefined correlation is None, and ``undefined`` gives the reason.
     """
     entry = _correlations(scores, pairs.gold)
     masks = None
@@ -81,17 +91,11 @@ def _correlations(scores: NDArray[np.float64], gold: NDArray[np.float64]) -> Ent
 
 def aggregate(rows: Sequence[Judged]) -> dict[str, Entry]:
     """Aggregate subtasks in three ways, each None if a subtask's correlation is undefined."""
-    gold = np.concatenate([row.pairs.gold for row in rows])
-    scores = np.concatenate([row.scores for row in rows])
-    weights = [len(row.pairs) for row in rows]
-    kinds = ("pearson", "spearman")
-    return {
-        "mean": {kind: _average([row.entry[kind] for row in rows], None) for kind in kinds},
-        "weighted_mean": {kind: _average([row.entry[kind] for row in rows], weights) for kind in kinds},
-        "all": {"pearson": pearson(scores, gold), "spearman": spearman(scores, gold)},
-    }
-
-
-def _average(values: Sequence[float | None], weights: Sequence[int] | None) -> float | None:
-    defined = [value for value in values if value is not None]
-    return float(np.average(defined, weights=weights)) if len(defined) == len(values) else None
+    gold, scores = np.concatenate([row.pairs.gold for row in rows]), np.concatenate([row.scores for row in rows])
+    found: dict[str, Entry] = {"mean": {}, "weighted_mean": {}, "all": {}}
+    for kind, correlate in (("pearson", pearson), ("spearman", spearman)):
+        values = [row.entry[kind] for row in rows]
+        for name, weights in (("mean", None), ("weighted_mean", [len(row.pairs) for row in rows])):
+            found[name][kind] = None if None in values else float(np.average(values, weights=weights))
+        found["all"][kind] = correlate(scores, gold)
+    return found

@@ -53,21 +53,15 @@ class SemanticsSettings(Settings):
 
 
 def known_once(tasks: list[str], *, classification: bool = False) -> list[str]:
-    """Return the names of tasks unchanged after checking them.
+    """Return the names of tasks unchanged; raise ValueError for an unknown or repeated name.
 
-    Args:
-        tasks: the names.
-        classification: accept classification tasks too, which the cosine cannot evaluate.
-
-    Raises:
-        ValueError: a name is unknown or repeated.
+    The cosine cannot evaluate classification tasks.
     """
     others = ("SICKRelatedness", *(CLASSIFICATION if classification else ()))
     for name in tasks:
         if name not in others and not re.fullmatch(r"STS[\w.-]+", name):
-            raise ValueError(
-                f"no such task: {name!r} (accepted: STSBenchmark, STS12 and other STS..., {', '.join(others)})"
-            )
+            accepted = f"STSBenchmark, STS12 and other STS..., {', '.join(others)}"
+            raise ValueError(f"no such task: {name!r} (accepted: {accepted})")
     if len(set(tasks)) != len(tasks):
         raise ValueError("a task is named twice")
     return tasks

@@ -29,13 +29,24 @@ Scores = Mapping[str, Score]
 
 def score_csv(judged: Sequence[Judged]) -> str:
     """Return one line for each subtask (``lo`` and ``hi`` are the ends of 95 % intervals), with six decimals."""
-    return _text(COLUMNS, [_score_row(row, _published(row)) for row in judged], ",")
+    rows = []
+    for row in judged:
+        entry, beside = row.entry, _published(row)
+        unseen: Entry = entry.get("unseen", {})
+        cells = [row.task, row.subtask, entry["pairs"], *_with_ends(entry, "pearson"), *_with_ends(entry, "spearman")]
+        cells += [entry.get("seen_in_training"), entry.get("pairs_seen")]
+        cells += [unseen.get("pairs"), *_with_ends(unseen, "pearson")]
+        for system in SYSTEMS:
+            score = beside.get(system)
+            cells += [None] * 3 if score is None else [score.r, score.low, score.high]
+        rows.append(cells)
+    return _text(COLUMNS, rows, ",")
 
 
 def score_tsv(judged: Sequence[Judged]) -> str:
     """Return one line for each subtask under a single name, for a bar plot."""
-    rows = [[_name(row), row.entry["pearson"], *_ends(row.entry, "pearson_ci95"), len(row.pairs)] for row in judged]
-    return _text(("name", "pearson", "lo", "hi", "pairs"), rows, "\t")
+    rows = [[_name(row), *_with_ends(row.entry, "pearson"), len(row.pairs)] for row in judged]
+    return _text(("name", "pearson", "lo", "hi", "pairs"), rows)
 
 
 def system_tsv(judged: Sequence[Judged]) -> str:
@@ -45,23 +56,19 @@ def system_tsv(judged: Sequence[Judged]) -> str:
         for name, scores in compared(judged, (*DRAWN, "char-gru-coco"))
         for system, score in scores.items()
     ]
-    return _text(("name", "system", "pearson", "lo", "hi"), rows, "\t")
+    return _text(("name", "system", "pearson", "lo", "hi"), rows)
 
 
 def compared(judged: Sequence[Judged], systems: Sequence[str] = DRAWN) -> list[tuple[str, dict[str, Score]]]:
-    """Return the rows of the drawing: the subtasks of the published table, or else all subtasks with an interval.
+    """Return the rows of the drawing with the scores of this encoder and of published ``systems``.
 
-    Args:
-        judged: the rows.
-        systems: the published systems to show with this encoder.
+    The rows are the subtasks of the published table, or else all subtasks with an interval.
     """
     found = []
     for row in [row for row in judged if _published(row)] or judged:
-        own = score_of(row.entry["pearson"], len(row.pairs))
+        own, beside = score_of(row.entry["pearson"], len(row.pairs)), _published(row)
         scores = {} if own is None else {THIS: own}
-        beside = _published(row)
-        scores |= {SYSTEMS[system]: beside[system] for system in systems if system in beside}
-        found.append((_name(row), scores))
+        found.append((_name(row), scores | {SYSTEMS[system]: beside[system] for system in systems if system in beside}))
     return found
 
 
@@ -75,13 +82,13 @@ def pair_tsv(judged: Sequence[Judged], most: int) -> str:
     ]
     if len(rows) > most:
         rows = [rows[i] for i in np.arange(most) * len(rows) // most]
-    return _text(("task", "subtask", "gold", "cosine"), rows, "\t")
+    return _text(("task", "subtask", "gold", "cosine"), rows)
 
 
 def bin_tsv(bins: Iterable[Bin]) -> str:
     """Return the disagreement by length and by overlap, from :class:`sightword.semantics.breakdown.Bin`."""
     rows = [[f"{one.by} {one.range}", one.pairs, one.difference, one.lean] for one in bins]
-    return _text(("name", "pairs", "rank_difference", "lean"), rows, "\t")
+    return _text(("name", "pairs", "rank_difference", "lean"), rows)
 
 
 def disagreement_tsv(worst: Iterable[Disagreement]) -> str:
@@ -98,48 +105,27 @@ def disagreement_tsv(worst: Iterable[Disagreement]) -> str:
         ]
         for one in worst
     ]
-    return _text(("subtask", "gold", "score", "gold_rank", "score_rank", "first", "second"), rows, "\t")
+    return _text(("subtask", "gold", "score", "gold_rank", "score_rank", "first", "second"), rows)
 
 
 def _published(row: Judged) -> Scores:
     """Return the published scores on this subtask; empty for other sets and for an incomplete subtask."""
-    for known in published_rows():
-        if (known.task, known.subtask, known.pairs) == (row.task, row.subtask, len(row.pairs)):
-            return known.scores
-    return {}
+    key = (row.task, row.subtask, len(row.pairs))
+    return next((known.scores for known in published_rows() if (known.task, known.subtask, known.pairs) == key), {})
 
 
-def _score_row(row: Judged, beside: Scores) -> list[object]:
-    entry = row.entry
-    unseen: Entry = entry.get("unseen", {})
-    cells: list[object] = [row.task, row.subtask, entry["pairs"], entry["pearson"], *_ends(entry, "pearson_ci95")]
-    cells += [entry["spearman"], *_ends(entry, "spearman_ci95")]
-    cells += [entry.get("seen_in_training"), entry.get("pairs_seen")]
-    cells += [unseen.get("pairs"), unseen.get("pearson"), *_ends(unseen, "pearson_ci95")]
-    for system in SYSTEMS:
-        score = beside.get(system)
-        cells += [None] * 3 if score is None else [score.r, score.low, score.high]
-    return cells
-
-
-def _ends(entry: Entry, name: str) -> tuple[float | None, float | None]:
-    low, high = entry.get(name) or (None, None)
-    return low, high
+def _with_ends(entry: Entry, kind: str) -> list[float | None]:
+    """Return a correlation and the ends of its interval."""
+    return [entry.get(kind), *(entry.get(f"{kind}_ci95") or (None, None))]
 
 
 def _name(row: Judged) -> str:
     return f"{row.task} {row.subtask}"
 
 
-def _text(header: Sequence[str], rows: Sequence[Sequence[object]], delimiter: str) -> str:
+def _text(header: Sequence[str], rows: Sequence[Sequence[object]], delimiter: str = "\t") -> str:
     out = io.StringIO()
     writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
     writer.writerow(header)
-    writer.writerows([_cell(cell) for cell in row] for row in rows)
+    writer.writerows([f"{cell:.6f}" if isinstance(cell, float) else cell for cell in row] for row in rows)
     return out.getvalue()
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    return f"{value:.6f}" if isinstance(value, float) else str(value)

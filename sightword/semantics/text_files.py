@@ -1,7 +1,8 @@
-"""Reads lines, sentences and rows of SICK for all readers of SentEval's files."""
+"""Reads lines and columns for all readers of SentEval's files."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sightword.errors import SemanticsError
@@ -20,48 +21,57 @@ def read_lines(file: Path, encoding: str = "utf-8") -> list[str]:
     try:
         require_regular(file)
         raw = file.read_bytes().removeprefix(b"\xef\xbb\xbf")
-    except OSError as error:
-        raise SemanticsError(f"cannot be read ({error.strerror or error})", where=file) from None
-    try:
         text = raw.decode(encoding)
     except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise SemanticsError(
-            f"byte {raw[error.start]:#04x} is not {encoding.upper()}",
-            where=f"{file}, line {line}",
-            todo=f"Save the file as {encoding.upper()}.",
-        ) from None
+        where = f"{file}, line {raw[: error.start].count(10) + 1}"
+        what = f"byte {raw[error.start]:#04x} is not {encoding.upper()}"
+        raise SemanticsError(what, where=where, todo=f"Save the file as {encoding.upper()}.") from None
+    except OSError as error:
+        raise SemanticsError(f"cannot be read ({error.strerror or error})", where=file) from None
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines[:-1] if not lines[-1] else lines
 
 
-def read_sick(file: Path, columns: int) -> list[tuple[int, list[str]]]:
-    """Return the rows of a SICK file with their line numbers, each with as many columns as the header.
+def numbered(file: Path, encoding: str = "utf-8") -> Iterator[tuple[str, str]]:
+    """Yield the place of each line, for messages, and the line; raise as :func:`read_lines`."""
+    for number, line in enumerate(read_lines(file, encoding), start=1):
+        yield f"{file}, line {number}", line
+
+
+def read_columns(
+    file: Path, columns: int, expected: str, *, header: Sequence[str] = (), strip: bool = False, or_more: bool = False
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield the place of each line, for messages, and its columns.
 
     Args:
-        file: one of :data:`SICK_FILES`.
-        columns: the number of :data:`SICK_COLUMNS` that the header must begin with.
+        file: a file with tabs between its columns.
+        columns: the number of columns; 0 for as many as the header has.
+        expected: the columns in words, for messages.
+        header: the names that the first line begins with; empty for a file without a header.
+        strip: ignore white space at both ends of a line.
+        or_more: accept more columns.
 
     Raises:
-        SemanticsError: the file cannot be read, has another header, or a row has another number of columns.
+        SemanticsError: the file cannot be read, has another header, or a line has another number of columns.
     """
-    lines = read_lines(file)
-    header = lines[0].split("\t") if lines else []
-    if tuple(header[:columns]) != SICK_COLUMNS[:columns]:
-        raise SemanticsError(
-            "has no header of SICK" if lines else "is empty",
-            where=f"{file}, line 1",
-            expected=f"{', '.join(SICK_COLUMNS)}, separated by tabs",
-        )
-    rows = []
-    for number, line in enumerate(lines[1:], start=2):
-        row = line.split("\t")
-        if len(row) != len(header):
-            raise SemanticsError(
-                f"has {count(len(row), 'column')}", where=f"{file}, line {number}", expected=f"{len(header)}"
-            )
-        rows.append((number, row))
-    return rows
+    lines = numbered(file)
+    if header:
+        _, first = next(lines, ("", ""))
+        names = first.split("\t")
+        if names[: len(header)] != list(header):
+            what = "has another header" if first else "is empty"
+            raise SemanticsError(what, where=f"{file}, line 1", expected=expected)
+        columns = columns or len(names)
+    for where, line in lines:
+        row = (line.strip() if strip else line).split("\t")
+        if len(row) < columns or (len(row) > columns and not or_more):
+            raise SemanticsError(f"has {count(len(row), 'column')}", where=where, expected=f"{columns}: {expected}")
+        yield where, row
+
+
+def read_sick(file: Path, columns: int) -> Iterator[tuple[str, list[str]]]:
+    """Yield the place and the columns of each row of a SICK file whose header begins with so many known names."""
+    return read_columns(file, 0, f"{', '.join(SICK_COLUMNS)}, separated by tabs", header=SICK_COLUMNS[:columns])
 
 
 def check_partners(file: Path, lines: int, partner: Path, partner_lines: int, expected: str) -> None:
@@ -81,12 +91,11 @@ def check_partners(file: Path, lines: int, partner: Path, partner_lines: int, ex
         )
 
 
-def sentence(tokens: list[str]) -> str:
+def sentence(tokens: Sequence[str]) -> str:
     """Return the tokens joined by single spaces; ``.`` without tokens, as in SentEval's own examples."""
     return " ".join(tokens) or "."
 
 
 def count(number: int, noun: str) -> str:
-    """Return a number with its noun: ``1 line``, ``2 lines``, ``2 classes``."""
-    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
-    return f"{number} {noun if number == 1 else plural}"
+    """Return a number with its noun: ``1 line``, ``2 lines``."""
+    return f"{number} {noun if number == 1 else noun + 's'}"

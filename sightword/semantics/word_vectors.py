@@ -13,7 +13,7 @@ import math
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, Literal, cast
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,15 +35,12 @@ class BagOfWords:
     Spaces separate words. Words without a vector are left out; a sentence without known words gets the vector of ``.``,
     or zeros if ``.`` has no vector.
 
-    Args:
-        path: the file, or its ``.gz``.
-        pooling: mean or sum of the vectors.
-        lower_case: look words up in lower case, for files with only lower-case words.
+    :meth:`load` opens a file.
     """
 
     def __init__(self, path: Pathish, *, pooling: Literal["mean", "sum"] = "mean", lower_case: bool = False) -> None:
         self.path, self.pooling, self.lower_case = Path(path), pooling, lower_case
-        self.width = next(iter(_Lines(self.path))).width
+        self.width = next(_lines(self.path))[2]
         self._rows: dict[str, int] = {}
         self._vectors: Floats = np.empty((0, self.width), np.float32)
         self._sought: set[str] = set()
@@ -62,20 +59,18 @@ class BagOfWords:
 
         Args:
             path: the file, or its ``.gz``.
-            words: the only words to read. By default :meth:`prepare` reads the words of the sentences, so that a large
-                file takes little memory.
+            words: the only words to read; by default the words of the sentences (:meth:`prepare`), in little memory.
             pooling: mean or sum of the vectors.
             lower_case: look words up in lower case, for files with only lower-case words.
 
         Raises:
-            SemanticsError: the file is missing, empty or not a text file of word vectors; with ``words``, also the
-                errors of :meth:`prepare`.
+            SemanticsError: the file is missing, empty or not a text file of word vectors; as :meth:`prepare`.
         """
         bag = cls(path, pooling=pooling, lower_case=lower_case)
         if words is not None:
             if isinstance(words, str):
                 raise SemanticsError("the words are one text", expected="a list of words")
-            bag._read(bag._words(words))
+            bag._read({bag._form(word) for word in words})
             bag._fixed = True
         return bag
 
@@ -88,7 +83,7 @@ class BagOfWords:
             SemanticsError: a line has another count of numbers than the first, a field of a wanted word is not a
                 number, or the file ends early.
         """
-        wanted = self._words(word for sentence in sentences for word in sentence.split()) - self._sought
+        wanted = {self._form(word) for sentence in sentences for word in sentence.split()} - self._sought
         if wanted and not self._fixed:
             self._read(wanted)
 
@@ -105,17 +100,20 @@ class BagOfWords:
 
     encode = __call__
 
-    def _known(self, words: Iterable[str]) -> list[int]:
-        looked_up = (word.lower() if self.lower_case else word for word in words)
-        return [self._rows[word] for word in looked_up if word in self._rows]
+    def _form(self, word: str) -> str:
+        return word.lower() if self.lower_case else word
 
-    def _words(self, words: Iterable[str]) -> set[str]:
-        return {word.lower() if self.lower_case else word for word in words}
+    def _known(self, words: Iterable[str]) -> list[int]:
+        return [self._rows[word] for word in map(self._form, words) if word in self._rows]
 
     def _read(self, words: set[str]) -> None:
         wanted = {word.encode(): word for word in {*words, UNKNOWN} - self._sought}
         # The last line of a repeated word counts, as in SentEval's example.
-        found = {wanted[line.word]: line.numbers() for line in _Lines(self.path) if line.word in wanted}
+        found = {
+            wanted[word]: _numbers(word, fields, where)
+            for word, fields, _, where in _lines(self.path)
+            if word in wanted
+        }
         self._rows.update(zip(found, itertools.count(len(self._vectors))))
         self._vectors = np.concatenate([self._vectors, *(vector[None] for vector in found.values())])
         self._sought |= words | {UNKNOWN}
@@ -126,90 +124,61 @@ class BagOfWords:
             log.info("%s: %d of %d words have a vector", self.path, known, len(words))
 
 
-class _Line:
-    """A word and its numbers, which are parsed on demand."""
-
-    def __init__(self, word: bytes, rest: bytes, width: int, where: str) -> None:
-        self.word, self.width = word, width
-        self._rest, self._where = rest, where
-
-    def numbers(self) -> Floats:
-        fields = self._rest.split(b" ")
-        numbers = [_number(field) for field in fields]
-        with np.errstate(over="ignore"):  # overflow becomes infinite and is reported below
-            vector = np.array(numbers, dtype=np.float32)
-        wrong = np.flatnonzero(~np.isfinite(vector))
-        if len(wrong):
-            raise SemanticsError(
-                f"the word {_shown(self.word)} has {_shown(fields[wrong[0]])}",
-                where=self._where,
-                expected="finite numbers",
-            )
-        return vector
-
-
-class _Lines:
-    """Iterates over the words of a file in constant memory."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __iter__(self) -> Iterator[_Line]:
-        width = count = None
-        read, blank = 0, 0
-        for number, line in enumerate(self._lines(), start=1):
-            where = f"{self.path}, line {number}"
-            if not line:
-                blank = blank or number
-                continue
-            if blank:
-                raise SemanticsError("is empty", where=f"{self.path}, line {blank}")
-            fields = line.split(b" ") if width is None else []
-            if number == 1 and len(fields) == 2 and fields[0].isdigit() and fields[1].isdigit():
-                count, width = int(fields[0]), int(fields[1])
-                continue
-            if width is None:
-                width = _numbers_at_end(fields)
-            yield self._line(line, width, where)
-            read += 1
-        if not read:
-            raise SemanticsError("has no word" if count is not None else "is empty", where=self.path)
-        if count is not None and read != count:
-            raise SemanticsError(
-                f"has {read} words, but its first line states {count}",
-                where=self.path,
-                todo="The file may be truncated: download it again.",
-            )
-
-    def _line(self, line: bytes, width: int, where: str) -> _Line:
+def _lines(path: Path) -> Iterator[tuple[bytes, bytes, int, str]]:
+    """Yield each word, the text of its numbers, their count, and the place for messages, in constant memory."""
+    width = count = None
+    read, blank = 0, 0
+    for number, line in enumerate(_raw_lines(path), start=1):
+        where = f"{path}, line {number}"
+        if not line:
+            blank = blank or number
+            continue
+        if blank:
+            raise SemanticsError("is empty", where=f"{path}, line {blank}")
+        fields = line.split(b" ") if width is None else []
+        if number == 1 and len(fields) == 2 and fields[0].isdigit() and fields[1].isdigit():
+            count, width = int(fields[0]), int(fields[1])
+            continue
+        if width is None:
+            width = _numbers_at_end(fields)
         spaces = line.count(b" ")
-        if spaces > width:  # glove.840B has some words with spaces
-            word, *rest = line.rsplit(b" ", width)
-            if _numbers_at_end(line.split(b" ")) == width:
-                return _Line(word, b" ".join(rest), width, where)
-        elif spaces == width and width:
-            word, _, rest_of_line = line.partition(b" ")
-            return _Line(word, rest_of_line, width, where)
-        raise SemanticsError(
-            f"has {spaces} numbers after a word",
-            where=where,
-            expected=f"{width}, as in the first line" if width else "a word and its numbers, separated by spaces",
-            todo="Word vectors are read from text files; a binary file must be converted first.",
-        )
+        # glove.840B has some words with spaces
+        if not width or spaces < width or (spaces > width and _numbers_at_end(line.split(b" ")) != width):
+            raise SemanticsError(
+                f"has {spaces} numbers after a word",
+                where=where,
+                expected=f"{width}, as in the first line" if width else "a word and its numbers, separated by spaces",
+                todo="Word vectors are read from text files; a binary file must be converted first.",
+            )
+        word = line.partition(b" ")[0] if spaces == width else line.rsplit(b" ", width)[0]
+        yield word, line[len(word) + 1 :], width, where
+        read += 1
+    if not read:
+        raise SemanticsError("has no word" if count is not None else "is empty", where=path)
+    if count is not None and read != count:
+        what = f"has {read} words, but its first line states {count}"
+        raise SemanticsError(what, where=path, todo="The file may be truncated: download it again.")
 
-    def _lines(self) -> Iterator[bytes]:
-        try:
-            with self._open() as file:
-                for line in file:
-                    yield line.rstrip(b" \r\n")
-        except (OSError, EOFError, zlib.error) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise SemanticsError(f"cannot be read ({reason})", where=self.path) from None
 
-    def _open(self) -> BinaryIO:
-        if self.path.suffix == ".gz":
-            return cast("BinaryIO", gzip.open(self.path))
-        return open(self.path, "rb")
+def _raw_lines(path: Path) -> Iterator[bytes]:
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+            for line in file:
+                yield line.rstrip(b" \r\n")
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SemanticsError(f"cannot be read ({reason})", where=path) from None
+
+
+def _numbers(word: bytes, text: bytes, where: str) -> Floats:
+    fields = text.split(b" ")
+    with np.errstate(over="ignore"):  # overflow becomes infinite and is reported below
+        vector = np.array([_number(field) for field in fields], dtype=np.float32)
+    wrong = np.flatnonzero(~np.isfinite(vector))
+    if len(wrong):
+        shown, field = (repr(part.decode("utf-8", "replace")) for part in (word, fields[wrong[0]]))
+        raise SemanticsError(f"the word {shown} has {field}", where=where, expected="finite numbers")
+    return vector
 
 
 def _numbers_at_end(fields: list[bytes]) -> int:
@@ -223,7 +192,3 @@ def _number(field: bytes) -> float:
         return float(field)
     except ValueError:
         return math.nan
-
-
-def _shown(word: bytes) -> str:
-    return repr(word.decode("utf-8", "replace"))

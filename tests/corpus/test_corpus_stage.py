@@ -150,7 +150,10 @@ def doubled_parquet() -> pa.Table:
         (karpathy().replace(": 1", ": " + "1" * 4301), "dataset_.json, line 13, column 16: has a number too long; exp"),
         (latin_parquet(), "my.parquet, row 2: caption is not UTF-8 text (byte 3)"),
         (doubled_parquet(), "my.parquet: has two columns caption; expected one of each name"),
-        ("image,caption,split,caption\na.jpg,A,train,B\n", "my.csv, line 1: has two columns caption; expected one of"),
+        (
+            "image,caption,split,caption\na.jpg,A,train,B\n",
+            "my.csv, line 1: has two columns caption (it has: image, caption, split, caption); expected one of",
+        ),
     ],
 )
 def test_each_odd_data_file_gives_one_message(content: str | pa.Table, message: str, workspace: Path) -> None:

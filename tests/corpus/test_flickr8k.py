@@ -70,12 +70,12 @@ def test_windows_line_ends_and_blank_lines_change_nothing(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"token": ""}, r"Flickr8k\.token\.txt: holds no captions"),
+        ({"token": ""}, r"Flickr8k\.token\.txt: is empty; expected captions, in lines"),
         ({"token": "a.jpg#0\tA .\na.jpg#1 A dog\n"}, r"token\.txt, line 2: .*no tab.*expected name\.jpg#0<TAB>caption"),
         ({"token": "a.jpg\tA .\n"}, "line 1: .*no caption number"),
         ({"token": "../a.jpg#0\tA .\n"}, "leaves the folder"),
         ({"token": "/etc/a.jpg#0\tA .\n"}, "leaves the folder"),
-        ({"dev": "\n"}, "devImages.txt: holds no names"),
+        ({"dev": "\n"}, "devImages.txt: is empty; expected names"),
         ({"dev": "a.jpg\n"}, "'a.jpg' is in two splits: train and dev"),
         ({"token": CAPTIONS + "a.jpg#0\tSomething else\n"}, "a.jpg#0 occurs twice with different texts"),
     ],

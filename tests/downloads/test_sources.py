@@ -13,7 +13,7 @@ from sightword.corpus.flickr8k import CAPTIONS, LISTS
 from sightword.errors import DownloadError
 from sightword.features import vision
 from sightword.semantics.classification_data import FILES
-from sightword.semantics.datasets import _files
+from sightword.semantics.datasets import files_of
 from sightword.semantics.settings import CLASSIFICATION, TASKS
 
 EVERY = [(name, source) for name, data_set in data_sets().items() for source in data_set.sources]
@@ -51,7 +51,7 @@ def _needed(task: str, data: Path) -> list[Path]:
     (data / "downstream/STS").mkdir(parents=True, exist_ok=True)
     if task[:5] in {f"STS{year}"[:5] for year in range(12, 17)}:
         (data / f"downstream/STS/{task}-en-test").mkdir(exist_ok=True)
-    return _files(task, data / "downstream")
+    return files_of(task, data / "downstream")
 
 
 def test_flickr8k_is_what_its_reader_needs():

@@ -82,7 +82,10 @@ def test_an_invalid_batch_size_is_refused(size):
     ("batcher", "message"),
     [
         (lambda params, batch: np.ones((len(batch) + 1, 2)), r"2 sentences from 'bb': .* shape \(3, 2\)"),
-        (lambda params, batch: np.ones((len(batch), len(batch))), "sentence 'a': .* width 1 after width 2"),
+        (
+            lambda params, batch: np.ones((len(batch), len(batch))),
+            "sentence 'a': .* width 1 and .* after width 2",
+        ),
         (lambda params, batch: np.full((len(batch), 2), np.inf), "sentence 'bb': .* NaN or infinity"),
     ],
 )

@@ -10,8 +10,10 @@ import sightword
 from sightword.errors import SemanticsError
 from sightword.semantics import relatedness
 from sightword.semantics.datasets import SUBTASKS, read_task
+from sightword.semantics.encoding import Embeddings
 from sightword.semantics.evaluation import UNCHOSEN, evaluate, judge
-from sightword.semantics.relatedness import Examples, cosine, train_head
+from sightword.semantics.inputs import inputs_of
+from sightword.semantics.relatedness import cosine, train_head
 from sightword.semantics.results import CONSTANT
 from sightword.statistics import fisher_interval, pearson, spearman
 
@@ -67,8 +69,10 @@ def test_the_trained_heads_batches_follow_sentevals_order_with_empty_sentences_o
     task = read_task("STSBenchmark", data)
     assert (task.train.first, task.train.second) == (first, second)
     gold = np.array([one[2] for one in triples])
+    texts = sorted({*first, *second, *task.dev.first, *task.dev.second, *task.test.first, *task.test.second})
+    vectors = Embeddings(texts, bag_encoder(texts))
     train, dev, test = (
-        Examples(bag_encoder(part_first), bag_encoder(part_second), part_gold)
+        inputs_of(vectors, "compared", part_first, part_second, part_gold)
         for part_first, part_second, part_gold in (
             (first, second, gold),
             (task.dev.first, task.dev.second, task.dev.gold),

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from sightword.semantics import relatedness
-from sightword.semantics.relatedness import Examples, cosine, train_head
+from sightword.semantics.inputs import Inputs
+from sightword.semantics.relatedness import cosine, train_head
 
 vectors = hnp.arrays(np.float32, (4, 3), elements=st.floats(-1e3, 1e3, width=32))
 
@@ -34,17 +35,23 @@ def examples(count, seed, width=6):
     first = random.standard_normal((count, width)).astype(np.float32)
     share = random.random(count)
     second = share[:, None] * first + (1 - share[:, None]) * random.standard_normal((count, width))
-    return Examples(first, second.astype(np.float32), 5 * share)
+    return pairs(first, second.astype(np.float32), 5 * share)
+
+
+def pairs(first, second, gold):
+    rows = np.arange(len(gold))
+    return Inputs(torch.from_numpy(np.concatenate([first, second])), "compared", rows, rows + len(gold), gold)
 
 
 def senteval_head(train, dev, test, seed):
     """SentEval's loop with autograd, written as its code reads."""
 
     def features(part):
-        return torch.from_numpy(np.c_[np.abs(part.first - part.second), part.first * part.second].astype(np.float32))
+        first, second = (part.vectors.numpy()[rows] for rows in (part.first, part.second))
+        return torch.from_numpy(np.c_[np.abs(first - second), first * second].astype(np.float32))
 
-    targets = np.zeros((len(train.gold), 5), np.float32)
-    for row, score in enumerate(train.gold):
+    targets = np.zeros((len(train), 5), np.float32)
+    for row, score in enumerate(train.labels):
         for column in range(5):
             if column + 1 == np.floor(score) + 1:
                 targets[row, column] = score - np.floor(score)
@@ -67,7 +74,7 @@ def senteval_head(train, dev, test, seed):
                 optimiser.step()
         epoch += relatedness.CHECK_EVERY
         with torch.no_grad():
-            r = np.corrcoef(model(features(dev)).numpy() @ np.arange(1, 6), dev.gold)[0, 1]
+            r = np.corrcoef(model(features(dev)).numpy() @ np.arange(1, 6), dev.labels)[0, 1]
             if r > best:
                 best, answer = r, model(features(test)).numpy() @ np.arange(1, 6)
             else:
@@ -96,7 +103,7 @@ def test_the_head_learns_and_depends_on_its_seed_alone(monkeypatch):
     found = [train_head(train, dev, test, seed=seed) for seed in (1, 1, 2)]
     np.testing.assert_array_equal(found[0].predicted, found[1].predicted)
     assert not np.array_equal(found[0].predicted, found[2].predicted)
-    assert np.corrcoef(found[0].predicted, test.gold)[0, 1] > 0.7
+    assert np.corrcoef(found[0].predicted, test.labels)[0, 1] > 0.7
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.get_num_threads() == threads
 
@@ -104,5 +111,5 @@ def test_the_head_learns_and_depends_on_its_seed_alone(monkeypatch):
 def test_a_head_that_scores_all_dev_pairs_equally_gives_none(monkeypatch):
     monkeypatch.setattr(relatedness, "CHECK_EVERY", 2)
     same = np.ones((9, 4), np.float32)
-    part = Examples(same, same, np.linspace(1, 5, 9))
+    part = pairs(same, same, np.linspace(1, 5, 9))
     assert train_head(part, part, part) is None

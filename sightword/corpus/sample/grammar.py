@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from sightword.corpus.sample.scene import Group, Scene
 from sightword.corpus.sample.world import PARTS, World, template_parts
@@ -34,23 +36,17 @@ def sentence(scene: Scene, world: World, rng: random.Random) -> str:
     """
     if rng.random() < 0.5:
         scene = converse(scene, world)
-    parts = {"first"}
-    if len(scene.groups) == 2:
-        parts.add("second")
+    first, *others = scene.groups
+    words = {"first": _say(first, world, rng), "is": "is" if first.count == 1 else "are"}
+    if others:
+        words["second"] = _say(others[0], world, rng)
     if scene.layout is not None:
-        parts.add("relation" if len(scene.groups) == 2 else "place")
-    if scene.background is not None:
-        parts.add("background")
-    fitting = [template for template in world.templates if template_parts(template, PARTS | {"is"}) == parts]
-    words = {"first": _say(scene.groups[0], world, rng), "is": "is" if scene.groups[0].count == 1 else "are"}
-    if "second" in parts:
-        words["second"] = _say(scene.groups[1], world, rng)
-    if "place" in parts and scene.layout is not None:
-        words["place"] = rng.choice(world.places[scene.layout].words)
-    if "relation" in parts and scene.layout is not None:
-        words["relation"] = rng.choice(world.relations[scene.layout].words)  # type: ignore[index]
+        layouts: Mapping[Any, Any] = world.relations if others else world.places
+        words["relation" if others else "place"] = rng.choice(layouts[scene.layout].words)
     if scene.background is not None:
         words["background"] = rng.choice(world.backgrounds[scene.background].words)
+    parts = words.keys() - {"is"}
+    fitting = [template for template in world.templates if template_parts(template, PARTS | {"is"}) == parts]
     return _capital(rng.choice(fitting).format(**words))
 
 

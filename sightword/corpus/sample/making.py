@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from PIL import Image as Picture
 from tqdm import tqdm
 
 from sightword.corpus.records import SPLITS, Caption, Corpus, Image
@@ -15,15 +15,7 @@ from sightword.corpus.sample.world import World
 
 
 def make_sample(world: World, pictures: Path, *, progress: bool = False) -> Corpus:
-    """Draw and caption every picture, in an existing folder.
-
-    Args:
-        world: the description of the sample.
-        pictures: the folder of the pictures, PNG and JPEG files of several sizes.
-        progress: show a progress bar on a terminal.
-
-    Returns:
-        The pictures and captions; nothing is dropped.
+    """Draw every picture, PNG and JPEG files of several sizes in an existing folder, and return them with captions.
 
     Raises:
         CorpusError: the world has too few different scenes.
@@ -46,9 +38,7 @@ def _draw(scene: Scene, world: World, split: str, number: int, folder: Path) -> 
     width, height = rng.choice(world.sizes)
     as_jpeg = rng.random() < world.jpeg
     name = f"{split}-{number:04}.{'jpg' if as_jpeg else 'png'}"
-    picture: Picture.Image = draw_scene(scene, (width, height), world, rng)
-    if as_jpeg:
-        picture.save(folder / name, quality=92, subsampling=0)
-    else:
-        picture.save(folder / name)
+    picture = draw_scene(scene, (width, height), world, rng)
+    options: dict[str, Any] = {"quality": 92, "subsampling": 0} if as_jpeg else {}
+    picture.save(folder / name, **options)
     return name

@@ -77,12 +77,10 @@ def fit(scene: Scene, world: World) -> Scene:
 
 
 def split_of(scene: Scene) -> str:
-    """Return the split of these objects on this background: 1/2 of them are for training, 1/4 for each other split.
-
-    The split follows from the scene alone, so that splits are drawn independently yet share no combination.
+    """Return the split of a scene: 1/2 of all combinations of objects and background are for training, 1/4 for each
+    other split, so that splits are drawn independently yet share no combination.
     """
-    quarter = hashlib.sha256(scene.objects().encode()).digest()[0] % 4
-    return ("train", "train", "dev", "test")[quarter]
+    return ("train", "train", "dev", "test")[hashlib.sha256(scene.objects().encode()).digest()[0] % 4]
 
 
 def scenes_of(world: World, split: str) -> list[Scene]:
@@ -91,20 +89,15 @@ def scenes_of(world: World, split: str) -> list[Scene]:
     Raises:
         CorpusError: the world has too few different scenes for so many pictures.
     """
-    scenes: list[Scene] = []
-    seen: set[str] = set()
-    for number in range(getattr(world.pictures, split)):
+    count = getattr(world.pictures, split)
+    scenes: dict[str, Scene] = {}
+    for number in range(count):
         rng = stream(world, split, number, "scene")
-        for _ in range(_TRIES):
-            scene = random_scene(world, rng)
-            if split_of(scene) == split and scene.objects() not in seen:
-                break
-        else:
-            raise CorpusError(
-                f"there are not {getattr(world.pictures, split)} different scenes for the split {split} "
-                f"(only {number} were found)",
-                todo="Describe more shapes, colours or backgrounds in scenes.yaml, or ask for fewer pictures.",
-            )
-        seen.add(scene.objects())
-        scenes.append(scene)
-    return scenes
+        tries = (random_scene(world, rng) for _ in range(_TRIES))
+        scene = next((one for one in tries if split_of(one) == split and one.objects() not in scenes), None)
+        if scene is None:
+            what = f"there are not {count} different scenes for the split {split} (only {number} were found)"
+            todo = "Describe more shapes, colours or backgrounds in scenes.yaml, or ask for fewer pictures."
+            raise CorpusError(what, todo=todo)
+        scenes[scene.objects()] = scene
+    return list(scenes.values())

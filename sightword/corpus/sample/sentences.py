@@ -1,13 +1,13 @@
-"""Generates sentence pairs with gold scores from their scenes, in SentEval's file layout."""
+"""Generates sentence pairs with gold scores from the likeness of their scenes, in SentEval's file layout."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
+from itertools import permutations
 from pathlib import Path
 
-from sightword.corpus.sample.grammar import denial, leave_out, sentence
-from sightword.corpus.sample.likeness import follows, likeness
+from sightword.corpus.sample.grammar import converse, denial, leave_out, sentence
 from sightword.corpus.sample.scene import Group, Scene, fit, random_scene, stream
 from sightword.corpus.sample.world import World
 from sightword.files import write_text
@@ -33,10 +33,12 @@ def write_senteval(folder: Path, world: World) -> None:
     """Write ``downstream/STS/STSSample-en-test`` and ``downstream/SICK`` below ``folder``."""
     for subtask in ("scenes", "details"):
         pairs = [sts_pair(world, subtask, number) for number in range(getattr(world.pairs, subtask))]
-        lines = [f"{pair.first} .\t{pair.second} .\n" for pair in pairs]
-        write_text(folder / STS_FOLDER / f"STS.input.{subtask}.txt", "".join(lines))
-        scores = [f"{5 * pair.likeness:.2f}\n" for pair in pairs]
-        write_text(folder / STS_FOLDER / f"STS.gs.{subtask}.txt", "".join(scores))
+        lines = {
+            "input": [f"{pair.first} .\t{pair.second} .\n" for pair in pairs],
+            "gs": [f"{5 * pair.likeness:.2f}\n" for pair in pairs],
+        }
+        for kind, rows in lines.items():
+            write_text(folder / STS_FOLDER / f"STS.{kind}.{subtask}.txt", "".join(rows))
     number = 0
     for split, file in SICK_FILES.items():
         rows = ["\t".join(SICK_COLUMNS)]
@@ -49,10 +51,7 @@ def write_senteval(folder: Path, world: World) -> None:
 
 
 def sts_pair(world: World, subtask: str, number: int) -> Pair:
-    """Return an STS-like pair: sentences of a scene and of a changed copy.
-
-    In ``scenes`` anything may change, from nothing to all; in ``details`` the shapes and the background stay.
-    """
+    """Return sentences of a scene and of a changed copy; for ``details`` its shapes and background stay."""
     rng = stream(world, "sts", subtask, number)
     left = random_scene(world, rng)
     right = _changed(left, world, rng, details_only=subtask == "details")
@@ -108,3 +107,56 @@ def _changed(scene: Scene, world: World, rng: random.Random, *, details_only: bo
     accepted = list(world.places) if len(groups) == 1 else list(world.relations)
     layout = scene.layout if rng.random() >= chance else rng.choice(accepted)
     return fit(Scene(tuple(groups), background, layout), world)
+
+
+def likeness(left: Scene, right: Scene, world: World) -> float:
+    """Return the symmetric similarity of two descriptions, from 0 for nothing in common to 1 for the same.
+
+    The groups are matched in the order with the highest similarity; an unmatched group counts 0.
+    """
+    weights = world.likeness
+    most = max(len(left.groups), len(right.groups))
+    best = 0.0
+    for mine in (left, converse(left, world)):
+        for yours in (right, converse(right, world)):
+            pairs = zip(mine.groups, yours.groups, strict=False)
+            objects = sum(_group_likeness(one, other, world) for one, other in pairs) / most
+            # A place and a relation have nothing in common.
+            layout = _same(mine.layout, yours.layout, world) if len(mine.groups) == len(yours.groups) else 0.0
+            best = max(best, weights.objects * objects + weights.layout * layout)
+    return best + weights.background * _same(left.background, right.background, world)
+
+
+def _same(left: object, right: object, world: World) -> float:
+    if left is None and right is None:
+        return 1.0
+    if left is None or right is None:
+        return world.likeness.unsaid
+    return float(left == right)
+
+
+def _group_likeness(left: Group, right: Group, world: World) -> float:
+    weights = world.likeness.object
+    return (
+        weights.colour * (left.colour == right.colour)
+        + weights.shape * (left.shape == right.shape)
+        + weights.count * (left.count == right.count)
+        + weights.size * _same(left.size, right.size, world)
+    )
+
+
+def follows(premise: Scene, claim: Scene, world: World) -> bool:
+    """Return whether ``premise`` entails everything that ``claim`` states."""
+    if claim.background not in (None, premise.background):
+        return False
+    for groups in permutations(range(len(premise.groups)), len(claim.groups)):
+        if all(_covers(premise.groups[mine], group) for mine, group in zip(groups, claim.groups, strict=True)):
+            described = premise if groups == tuple(sorted(groups)) else converse(premise, world)
+            if claim.layout is None or (len(groups) == len(premise.groups) and described.layout == claim.layout):
+                return True
+    return False
+
+
+def _covers(given: Group, claimed: Group) -> bool:
+    same = (given.shape, given.colour, given.count) == (claimed.shape, claimed.colour, claimed.count)
+    return same and claimed.size in (None, given.size)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
 
 from PIL import Image, ImageDraw
 
@@ -23,28 +22,18 @@ def mix(one: RGB, other: RGB, share: float) -> RGB:
     return r, g, b
 
 
-def ramp(size: tuple[int, int]) -> Image.Image:
-    """Return a mask from black at the top to white at the bottom."""
-    column = Image.linear_gradient("L").crop((0, 0, 1, 256)).resize((1, size[1]), Image.Resampling.BILINEAR)
-    return column.resize(size, Image.Resampling.NEAREST)
-
-
 def fill(texture: str, size: tuple[int, int], paints: Paints, rng: random.Random) -> Image.Image:
-    """Draw a background.
-
-    Args:
-        texture: one of the names in ``scenes.yaml``.
-        size: width and height in pixels.
-        paints: three paints, whose use depends on the texture.
-        rng: random numbers for the details of the texture.
-    """
-    canvas = _gradient(size, paints[0], mix(paints[0], paints[1], 0.35))
+    """Draw a background of a width and height in pixels; the use of the three paints depends on the texture."""
+    canvas = gradient(size, paints[0], mix(paints[0], paints[1], 0.35))
     _TEXTURES[texture](canvas, ImageDraw.Draw(canvas), paints, rng)
     return canvas
 
 
-def _gradient(size: tuple[int, int], top: RGB, bottom: RGB) -> Image.Image:
-    return Image.composite(Image.new("RGB", size, bottom), Image.new("RGB", size, top), ramp(size))
+def gradient(size: tuple[int, int], top: RGB, bottom: RGB) -> Image.Image:
+    """Return a picture that changes from one colour at the top to another at the bottom."""
+    column = Image.linear_gradient("L").crop((0, 0, 1, 256)).resize((1, size[1]), Image.Resampling.BILINEAR)
+    mask = column.resize(size, Image.Resampling.NEAREST)
+    return Image.composite(Image.new("RGB", size, bottom), Image.new("RGB", size, top), mask)
 
 
 def _ridge(canvas: Image.Image, level: float, height: float, waves: float, phase: float) -> list[tuple[float, float]]:
@@ -121,7 +110,7 @@ def _snow(canvas: Image.Image, draw: ImageDraw.ImageDraw, paints: Paints, rng: r
 
 def _sunset(canvas: Image.Image, draw: ImageDraw.ImageDraw, paints: Paints, rng: random.Random) -> None:
     width, tall = canvas.size
-    canvas.paste(_gradient((width, round(tall * 0.68)), paints[0], paints[1]), (0, 0))
+    canvas.paste(gradient((width, round(tall * 0.68)), paints[0], paints[1]), (0, 0))
     x, y, r = rng.uniform(0.25, 0.75) * width, 0.66 * tall, 0.2 * tall
     draw.ellipse((x - r, y - r, x + r, y + r), fill=paints[2])
     ground = mix(paints[0], (0, 0, 0), 0.45)
@@ -168,15 +157,5 @@ def _forest(canvas: Image.Image, draw: ImageDraw.ImageDraw, paints: Paints, rng:
                 draw.ellipse((x - 1.8 * r, y - r, x + 1.8 * r, y + r), fill=leaf)
 
 
-_TEXTURES: dict[str, Callable[[Image.Image, ImageDraw.ImageDraw, Paints, random.Random], None]] = {
-    "hills": _hills,
-    "waves": _waves,
-    "night": _night,
-    "dunes": _dunes,
-    "bricks": _bricks,
-    "snow": _snow,
-    "sunset": _sunset,
-    "checks": _checks,
-    "stripes": _stripes,
-    "forest": _forest,
-}
+_PAINTERS = (_hills, _waves, _night, _dunes, _bricks, _snow, _sunset, _checks, _stripes, _forest)
+_TEXTURES = {painter.__name__.removeprefix("_"): painter for painter in _PAINTERS}

@@ -15,6 +15,12 @@ from sightword.files import Pathish, read_text
 FILE = "scenes.yaml"
 PARTS = frozenset({"first", "second", "relation", "place", "background"})
 """The parts of a scene that a template may mention, besides ``{is}``."""
+_SINGLE = [frozenset(["first", *more]) for more in ([], ["background"], ["place"], ["place", "background"])]
+_DOUBLE = [
+    frozenset(["first", "second", *more]) for more in ([], ["background"], ["relation"], ["relation", "background"])
+]
+"""Every set of parts that the description of one group and of two groups can have."""
+_DENIAL = frozenset({"thing", "background"})
 
 
 def _no_tab(words: str) -> str:
@@ -28,6 +34,7 @@ Words = Annotated[list[Phrase], Field(min_length=1)]
 Paint = Annotated[str, Field(pattern=r"^#[0-9a-f]{6}$")]
 Share = Annotated[float, Field(ge=0, le=1)]
 Number = Annotated[int, Field(ge=1, le=1_000_000)]
+Side = Annotated[int, Field(ge=64, le=2048)]
 Outline = Literal["circle", "square", "triangle", "star", "heart", "ring", "cross", "diamond", "flower"]
 Texture = Literal["hills", "waves", "night", "dunes", "bricks", "snow", "sunset", "checks", "stripes", "forest"]
 
@@ -36,134 +43,108 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Pictures(_Part):
-    """The number of scenes in each split."""
-
+class _Pictures(_Part):  # the number of scenes in each split
     train: Number
     dev: Number
     test: Number
 
 
-class Colour(_Part):
-    """A colour and its names."""
-
+class _Colour(_Part):
     paint: Paint
     words: Words
 
 
-class Shape(_Part):
-    """An outline with its singular and plural names."""
-
+class _Shape(_Part):  # an outline with its singular and plural names
     outline: Outline
     one: Words
     many: Words
 
 
-class Size(_Part):
-    """A diameter, as a share of the picture's smaller side, and its names."""
-
+class _Size(_Part):  # a diameter, as a share of the picture's smaller side
     scale: Annotated[float, Field(gt=0, le=1)]
     words: Words
 
 
-class Background(_Part):
-    """The texture, paints and names of the area behind the objects, and the colours to avoid on it."""
-
+class _Background(_Part):  # the area behind the objects, and the colours to avoid on it
     texture: Texture
     paint: Annotated[list[Paint], Field(min_length=3, max_length=3)]
     avoid: list[str]
     words: Words
 
 
-class Place(_Part):
-    """The position of a single group, as shares of width and height."""
-
+class _Place(_Part):  # the position of a single group, as shares of width and height
     at: Annotated[list[Share], Field(min_length=2, max_length=2)]
     words: Words
 
 
-class Relation(_Part):
-    """The position of the first of two groups relative to the second."""
-
+class _Relation(_Part):  # the position of the first of two groups relative to the second
     converse: str
     words: Words
 
 
-class LeaveOut(_Part):
-    """The probabilities that a caption leaves out a part."""
-
+class _LeaveOut(_Part):  # the probabilities that a caption leaves out a part
     size: Share
     layout: Share
     background: Share
 
 
-class ObjectLikeness(_Part):
-    """The weights of an object's parts; they add up to 1."""
-
+class _ObjectLikeness(_Part):  # the weights of an object's parts, which add up to 1
     colour: Share
     shape: Share
     size: Share
     count: Share
 
 
-class Likeness(_Part):
-    """The weights of a scene's parts; the first three add up to 1."""
-
+class _Likeness(_Part):  # the weights of a scene's parts; the first three add up to 1
     objects: Share
     background: Share
     layout: Share
-    object: ObjectLikeness
+    object: _ObjectLikeness
     unsaid: Share
     denied: Share
 
     @model_validator(mode="after")
-    def _add_up(self) -> Likeness:
-        inner = self.object.colour + self.object.shape + self.object.size + self.object.count
-        for name, total in (("objects, background and layout", self.objects + self.background + self.layout),
-                            ("the parts of object", inner)):  # fmt: skip
+    def _add_up(self) -> _Likeness:
+        outer, inner = self.objects + self.background + self.layout, sum(self.object.model_dump().values())
+        for name, total in (("objects, background and layout", outer), ("the parts of object", inner)):
             if abs(total - 1) > 1e-9:
                 raise ValueError(f"{name} add up to {total:g}, not to 1")
         return self
 
 
-class SickPairs(_Part):
-    """The number of SICK-like pairs in each file."""
-
+class _SickPairs(_Part):  # the number of SICK-like pairs in each file
     train: Number
     trial: Number
     test: Number
 
 
-class Pairs(_Part):
-    """The number of sentence pairs."""
-
+class _Pairs(_Part):  # the number of sentence pairs
     scenes: Number
     details: Number
-    sick: SickPairs
+    sick: _SickPairs
 
 
 class World(_Part):
     """All of ``scenes.yaml``."""
 
     seed: int
-    pictures: Pictures
+    pictures: _Pictures
     captions: Annotated[int, Field(ge=1, le=20)]
     two_groups: Share
     jpeg: Share
-    sizes: Annotated[list[Annotated[list[Annotated[int, Field(ge=64, le=2048)]], Field(min_length=2, max_length=2)]],
-                     Field(min_length=1)]  # fmt: skip
-    colours: Annotated[dict[str, Colour], Field(min_length=2)]
-    shapes: Annotated[dict[str, Shape], Field(min_length=2)]
-    size_words: Annotated[dict[str, Size], Field(min_length=1)]
+    sizes: Annotated[list[Annotated[list[Side], Field(min_length=2, max_length=2)]], Field(min_length=1)]
+    colours: Annotated[dict[str, _Colour], Field(min_length=2)]
+    shapes: Annotated[dict[str, _Shape], Field(min_length=2)]
+    size_words: Annotated[dict[str, _Size], Field(min_length=1)]
     counts: Annotated[dict[Annotated[int, Field(ge=1, le=3)], Words], Field(min_length=1)]
-    backgrounds: Annotated[dict[str, Background], Field(min_length=2)]
-    places: Annotated[dict[str, Place], Field(min_length=1)]
-    relations: dict[Literal["above", "below", "left", "right", "inside", "around"], Relation]
-    templates: Annotated[list[Phrase], Field(min_length=1)]
-    negation: Annotated[list[Phrase], Field(min_length=1)]
-    leave_out: LeaveOut
-    likeness: Likeness
-    pairs: Pairs
+    backgrounds: Annotated[dict[str, _Background], Field(min_length=2)]
+    places: Annotated[dict[str, _Place], Field(min_length=1)]
+    relations: dict[Literal["above", "below", "left", "right", "inside", "around"], _Relation]
+    templates: Words
+    negation: Words
+    leave_out: _LeaveOut
+    likeness: _Likeness
+    pairs: _Pairs
 
     @model_validator(mode="after")
     def _fits_together(self) -> World:
@@ -180,11 +161,11 @@ class World(_Part):
         if self.two_groups > 0 and not self.relations:
             raise ValueError("two_groups needs relations")
         kinds = {template_parts(template, PARTS | {"is"}) for template in self.templates}
-        for needed in _needed(two=self.two_groups > 0):
+        for needed in _SINGLE if self.two_groups == 0 else _SINGLE + _DOUBLE:
             if needed not in kinds:
                 raise ValueError(f"templates: none has exactly the parts {', '.join(sorted(needed))}")
         for template in self.negation:
-            if template_parts(template, frozenset({"thing", "background"})) != {"thing", "background"}:
+            if template_parts(template, _DENIAL) != _DENIAL:
                 raise ValueError(f"negation: {template!r} needs {{thing}} and {{background}}")
         return self
 
@@ -200,15 +181,6 @@ def template_parts(template: str, accepted: frozenset[str]) -> frozenset[str]:
         unknown = ", ".join(sorted(fields - accepted))
         raise ValueError(f"the template {template!r} names {unknown}; accepted are {', '.join(sorted(accepted))}")
     return fields - {"is"}
-
-
-def _needed(*, two: bool) -> list[frozenset[str]]:
-    """Return every set of parts that a description can have."""
-    needed = [{"first"}, {"first", "background"}, {"first", "place"}, {"first", "place", "background"}]
-    if two:
-        both = {"first", "second"}
-        needed += [both, both | {"background"}, both | {"relation"}, both | {"relation", "background"}]
-    return [frozenset(parts) for parts in needed]
 
 
 def load_world(path: Pathish) -> World:
