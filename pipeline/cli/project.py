@@ -84,10 +84,10 @@ def _recipe(arguments: argparse.Namespace) -> int:
         arguments.parser.error("which recipe? Give its NAME, or see them with --list")
     recipe = recipes.find(arguments.name, project)
     path = Path(arguments.params) if arguments.params else _short(recipes.target(recipe, project))
-    written = recipes.write(recipe, path, project, force=arguments.force)
+    changed = recipes.write(recipe, path, project, force=arguments.force)
     about = f" ({recipe.summary})" if recipe.summary else ""
-    print(f"{path} {'is now' if written.changed else 'already was'} the recipe {recipe.name}{about}")
-    if written.changed:
+    print(f"{path} {'is now' if changed else 'already was'} the recipe {recipe.name}{about}")
+    if changed:
         folder = params_file.pipeline_of(recipe.path).folder
         print(f"Next: dvc repro{f' {folder}/dvc.yaml' if folder else ''}")
     return 0

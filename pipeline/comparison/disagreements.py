@@ -10,8 +10,7 @@ import numpy as np
 
 from pipeline.comparison.contrast import Answers
 from pipeline.comparison.systems import unseen_pairs
-from sightword.report.gallery import Captions, QueryKey, Tile, answers_of, by_hash
-from sightword.report.thumbnails import thumbnails
+from sightword.report.gallery import Captions, QueryKey, Tile, answers_of, by_hash, thumbnails
 from sightword.semantics.breakdown import TRAINED
 from sightword.semantics.pair_table import PairTable
 from sightword.statistics import mean_ranks

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from pipeline.comparison.systems import Better
-from sightword.report.drawing import BLUE, GREY, INK, ORANGE, WIDTH, Drawing, Look, Span, drawing_style, interval_figure
+from sightword.report.drawing import BLUE, GREY, INK, ORANGE, WIDTH, Drawing, Look, Span, drawing_style, interval_rows
 
 LOOKS: dict[Better, tuple[str, Look]] = {
     "A": ("A is better beyond chance", (BLUE, "o", 4.5)),
@@ -55,7 +55,7 @@ def gaps(name: str, rows: Sequence[Gap], *, xlabel: str, title: str) -> Drawing:
         for better, (label, look) in LOOKS.items()
     }
     with drawing_style(name):
-        figure, axes = interval_figure(
+        figure, axes = interval_rows(
             series, {place: row.label for place, row in enumerate(rows)}, height=0.95 + 0.22 * len(rows),
             bottom=len(rows) - 0.4, top=-0.6, xlabel=xlabel,
         )  # fmt: skip

@@ -14,11 +14,10 @@ from pipeline.comparison.contrast import Contrast
 from pipeline.comparison.drawings import Gap, Line
 from pipeline.comparison.recall import Recall
 from pipeline.comparison.runs import CAPTIONS, CURVES, ENCODER, RESIZED, Side
-from pipeline.comparison.systems import Better, who_is_better
+from pipeline.comparison.systems import Better, Row, who_is_better
 from sightword.errors import EncoderError, FileFormatError
 from sightword.files import write_text
 from sightword.report import attention, gallery, html_page
-from sightword.report.drawing import Drawing
 from sightword.report.inputs import numbers, read_tsv
 from sightword.report.number_formats import plain
 from sightword.report.plots import segments
@@ -79,10 +78,10 @@ def render(contrast: Contrast) -> str:
         cards=_cards(contrast),
         recalls=_cells(table.recall_lines(contrast.recalls)),
         recall_verdict=table.recall_verdict(contrast.recalls, contrast.samples),
-        recall_drawing=html_page.inline(_recall_gaps(contrast.recalls)),
+        recall_drawing=_recall_gaps(contrast.recalls),
         semantics=_cells(table.lines(semantics)) if semantics else None,
         semantics_verdict=table.verdict(semantics) if semantics else [],
-        semantics_drawing=html_page.inline(_semantic_gaps(contrast)),
+        semantics_drawing=_semantic_gaps(semantics.rows if semantics else ()),
         numbers=[(name, plain(a), plain(b), f"{a - b:+.6g}" if a != b else "0") for name, a, b in contrast.numbers],
         pairs=disagreements.pairs(with_pairs, number=PAIRS, unseen=contrast.unseen) if with_pairs else ([], []),
         curves=_curves(contrast),
@@ -112,26 +111,30 @@ def _cards(contrast: Contrast) -> list[Card]:
     return found
 
 
-def _recall_gaps(rows: Sequence[Recall]) -> Drawing | None:
+def _recall_gaps(rows: Sequence[Recall]) -> Markup:
     known = [
         Gap(f"{table.QUERIES[row.direction]}, R@{row.depth}", row.difference, *row.interval, row.better)
         for row in rows
         if row.interval is not None
     ]
     title = "Differences of recalls in percent: " + ", ".join(f"{gap.label} {gap.value:+.1f}" for gap in known)
-    xlabel = "A - B in percent, with its 95 % interval"
-    return drawings.gaps("recall_gaps", known, xlabel=xlabel, title=title) if known else None
+    return _gaps("recall_gaps", known, "A - B in percent", title)
 
 
-def _semantic_gaps(contrast: Contrast) -> Drawing | None:
+def _semantic_gaps(rows: Sequence[Row]) -> Markup:
     known = [
         Gap(f"{row.task} {row.subtask}", row.difference, row.bootstrap.low, row.bootstrap.high, row.better)
-        for row in (contrast.semantics.rows if contrast.semantics else ())
+        for row in rows
         if row.bootstrap is not None and row.difference is not None
     ]
     title = f"Differences of Pearson's r on {len(known)} sets of sentence pairs; the numbers are in the table"
-    xlabel = "A - B of Pearson's r, with its 95 % interval"
-    return drawings.gaps("semantic_gaps", known, xlabel=xlabel, title=title) if known else None
+    return _gaps("semantic_gaps", known, "A - B of Pearson's r", title)
+
+
+def _gaps(name: str, known: list[Gap], what: str, title: str) -> Markup:
+    if not known:
+        return Markup("")
+    return html_page.inline(drawings.gaps(name, known, xlabel=f"{what}, with its 95 % interval", title=title))
 
 
 def _curves(contrast: Contrast) -> list[tuple[str, Markup]]:

@@ -13,7 +13,7 @@ resample in 55 has no difference.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -135,9 +135,3 @@ def _swapped(hits: Doubles, samples: int, seed: int) -> Doubles:
         signs = random.integers(0, 2, (min(block, samples - start), len(hits))) * 2.0 - 1.0
         as_much += (np.abs(signs @ hits) >= seen).sum(axis=0)  # sums of whole numbers, so nothing is rounded
     return as_much / (samples + 1)
-
-
-def better_counts(rows: Sequence[Recall]) -> tuple[int, int]:
-    """Return the number of rows on which A, and B, is better beyond chance."""
-    better = [row.better for row in rows]
-    return better.count("A"), better.count("B")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.comparison.bootstrap import Resampled
-from pipeline.comparison.recall import Recall, better_counts
+from pipeline.comparison.recall import Recall
 from pipeline.comparison.systems import LEVEL, Comparison, Mean, Row
 from sightword.report.number_formats import signed
 from sightword.semantics.published import SYSTEMS, BesidePublished, Key, Score, in_mean, wins
@@ -67,13 +67,13 @@ def recall_lines(rows: Sequence[Recall], *, exact: bool = False) -> list[list[st
 
 def recall_verdict(rows: Sequence[Recall], samples: int) -> list[str]:
     """Return on how many recalls each system is better beyond chance, after ``samples`` random swaps."""
-    a, b = better_counts(rows)
+    better = [row.better for row in rows]
     tested = sum(row.holm is not None for row in rows)
     if not tested:
         return ["Both have as many right answers to the queries of each picture, at each k."]
     beyond_chance = (
         f"Better beyond chance (p of swapping answers picture by picture, Holm's correction over {tested} recalls, "
-        f"below {LEVEL}): A on {a}, B on {b} of {len(rows)}."
+        f"below {LEVEL}): A on {better.count('A')}, B on {better.count('B')} of {len(rows)}."
     )
     return [beyond_chance, *_too_few(tested / (samples + 1), f"{samples} swaps")]
 

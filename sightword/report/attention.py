@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -93,15 +94,12 @@ def _pieces(tokens: Sequence[str], weights: NDArray[np.float64], vocabulary: Voc
 
 def _words(tokens: Sequence[str], weights: NDArray[np.float64]) -> list[tuple[str, int]]:
     """Return the words with the highest weights; white space separates words of characters."""
-    shares: dict[tuple[int, str], float] = {}
-    word, total, start = "", 0.0, 0
     whole = any(len(token) > 1 for token in tokens)
-    for place, (token, weight) in enumerate(zip([*tokens, " "], [*weights.tolist(), 0.0], strict=True)):
-        if token.isspace() or whole:
-            if word:
-                shares[start, word] = total
-            word, total, start = "", 0.0, place
-        if not token.isspace():
-            word, total = word + token, total + weight
-    best = sorted(shares, key=lambda key: (-round(shares[key], 4), key))[:NAMED]
-    return [(word, round(100 * shares[start, word])) for start, word in best]
+    shares = []
+    places = itertools.groupby(range(len(tokens)), key=lambda place: place if whole else tokens[place].isspace())
+    for run in (list(run) for _, run in places):
+        word = "".join(tokens[place] for place in run)
+        if not word.isspace():
+            shares.append((math.fsum(weights[run]), word))
+    best = sorted(shares, key=lambda one: -round(one[0], 4))[:NAMED]
+    return [(word, round(100 * share)) for share, word in best]

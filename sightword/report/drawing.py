@@ -66,7 +66,7 @@ class Span(NamedTuple):
     high: float
 
 
-def interval_figure(
+def interval_rows(
     series: Mapping[str, tuple[Look, Sequence[Span]]],
     ticks: Mapping[float, str],
     *,

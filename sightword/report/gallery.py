@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from PIL import Image
+
 from sightword.files import read_table
+from sightword.images.shards import find_pictures
 from sightword.report.inputs import TODO
 from sightword.report.summary import headline_split
-from sightword.report.thumbnails import thumbnails
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,6 +24,9 @@ OUTCOMES = ("first", "found", "missed")
 """The right answer came first, later in the list, or not in the list."""
 SHOWN = 5
 """The number of captions to show for a picture; right captions further down are shown too."""
+
+QUALITY = 80
+"""The WebP quality of a thumbnail."""
 
 QueryKey = tuple[str, int]
 """The picture and the number of a caption; -1 for the picture itself."""
@@ -158,6 +165,26 @@ def answers_of(rows: pd.DataFrame, queries: Iterable[QueryKey]) -> dict[QueryKey
         if (asked, caption) in found:
             found[asked, caption].append(tuple(answer))
     return found
+
+
+def thumbnails(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
+    """Return WebP data URIs of resized pictures by image id, without missing pictures.
+
+    Args:
+        folder: the folder of shards, which may be empty, as with precomputed features.
+        sizes: the longest side in pixels, by image id.
+
+    Raises:
+        FileFormatError: the folder has no shards, or a shard is damaged.
+    """
+    uris = {}
+    for image_id, picture in sorted(find_pictures(folder, sizes).items()):
+        small = Image.fromarray(picture.array()).convert("RGB")
+        small.thumbnail((sizes[image_id], sizes[image_id]), Image.Resampling.LANCZOS)
+        buffer = io.BytesIO()
+        small.save(buffer, "WEBP", quality=QUALITY, method=6)
+        uris[image_id] = "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+    return uris
 
 
 def some_texts(captions: Captions, shown: Gallery, number: int) -> list[str]:

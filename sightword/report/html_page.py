@@ -44,9 +44,9 @@ def render(package: str, **values: object) -> str:
     )
 
 
-def inline(drawing: Drawing | None) -> Markup:
-    """Return a drawing as markup for a page; empty without a drawing."""
-    return Markup("" if drawing is None else drawing.in_page())  # noqa: S704 - escaped by its maker
+def inline(drawing: Drawing) -> Markup:
+    """Return a drawing as markup for a page."""
+    return Markup(drawing.in_page())  # noqa: S704 - escaped by its maker
 
 
 def _read(package: str, name: str) -> str:

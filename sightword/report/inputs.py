@@ -22,24 +22,18 @@ Columns = dict[str, list[str]]
 
 @dataclass(frozen=True)
 class RunFiles:
-    """The files and folders of earlier stages."""
+    """The Parquet files (dropped, captions, top) and folders of earlier stages."""
 
     dropped: Path
-    """The records dropped from the corpus, a Parquet file."""
     captions: Path
-    """The captions with their splits, a Parquet file."""
     resized: Path
-    """The folder of resized pictures."""
     top: Path
-    """The best answers to each query, a Parquet file."""
+    """The best answers to each query."""
     pairs: Path
     """The folder of every sentence pair's score, and of the worst pairs."""
     metrics: Path
-    """The folder of train, select, retrieval and semantics.json."""
     encoder: Path
-    """The encoder's folder."""
     plots: Path
-    """The folder of plots, one folder for each stage."""
 
 
 @dataclass(frozen=True)

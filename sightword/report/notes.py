@@ -10,7 +10,7 @@ from sightword.features.origin import DEMONSTRATION, random_weights
 from sightword.report import retrieval_table, semantics_table
 from sightword.report.gallery import Gallery
 from sightword.report.inputs import Run
-from sightword.report.number_formats import count, counted, is_number
+from sightword.report.number_formats import count, counted, is_number, share
 
 
 class Note(NamedTuple):
@@ -34,11 +34,15 @@ def notes(run: Run, gallery: Gallery) -> list[Note]:
     """Return the warnings, the most serious first."""
     lost = 0 if run.rejects else run.train.get("rejected_pictures")
     left_out = [_reasons(counts, kind) for kind, counts in run.dropped.items() if counts]
-    seen = ", ".join(semantics_table.much_seen(run.semantics))
+    scored = [(f"{name} {key}".strip(), scores) for name, key, scores in semantics_table.scored(run.semantics)]
+    copies = [(name, scores["seen_in_training"]) for name, scores in scored if semantics_table.much_seen(scores)]
+    seen = ", ".join(f"{name} ({share(part)})" for name, part in copies)
+    undefined = ", ".join(name for name, scores in scored if scores["pearson"] is None)
+    zeros = ", ".join(
+        f"{name} ({count(scores['zero_vectors'])} sentences)" for name, scores in scored if scores.get("zero_vectors")
+    )
     missing = ", ".join(semantics_table.missing(run.semantics))
     skipped = retrieval_table.skipped(run.retrieval)
-    undefined = ", ".join(semantics_table.undefined(run.semantics))
-    zeros = ", ".join(semantics_table.zeros(run.semantics))
     elsewhere = f"The features were computed elsewhere and are used unchanged: {origin(run.features)}"
     unusable = f"Unusable pictures are in none of the numbers: {_reasons(run.rejects, 'picture')}."
     copied = f"At least a tenth of the sentences of these sets are training captions: {seen}."

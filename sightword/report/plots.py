@@ -12,19 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from sightword.report.drawing import (
-    BLUE,
-    GREEN,
-    GREY,
-    INK,
-    ORANGE,
-    WIDTH,
-    Drawing,
-    Look,
-    Span,
-    drawing_style,
-    interval_figure,
-)
+from sightword.report.drawing import BLUE, GREEN, GREY, INK, ORANGE, WIDTH, Drawing, Span, drawing_style, interval_rows
 from sightword.report.number_formats import correlation, counted
 from sightword.report.sentence_pairs import Bin, Panel
 from sightword.semantics.published import Score
@@ -37,8 +25,8 @@ FEW = 30
 """A mean over fewer pairs is pale."""
 UNRELATED = 1 / 3
 """The mean rank difference of two unrelated rankings."""
-SYSTEMS: tuple[Look, ...] = ((BLUE, "o", 5.0), (ORANGE, "s", 3.6), (GREEN, "^", 4.0), (GREY, "D", 3.0))
-SEEN: dict[bool, tuple[str, Look]] = {
+SYSTEMS = ((BLUE, "o", 5.0), (ORANGE, "s", 3.6), (GREEN, "^", 4.0), (GREY, "D", 3.0))
+SEEN = {
     False: ("little or nothing seen in training", (BLUE, "o", 4.5)),
     True: ("a tenth or more seen in training", (ORANGE, "s", 4.5)),
 }
@@ -93,14 +81,11 @@ def curve(
         marks: the snapshots' steps.
     """
     with drawing_style(name):
-        figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
-        axes = figure.add_subplot()
+        figure, axes = _axes(2.7, xlabel, ylabel)
         middle_x, middle, low, high = segments(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
         if len(middle) < len(y):
             axes.fill_between(middle_x, low, high, color=BLUE, alpha=0.25, linewidth=0)
         axes.plot(middle_x, middle, color=BLUE, marker="o" if len(middle) == 1 else None)
-        axes.set_xlabel(xlabel)
-        axes.set_ylabel(ylabel)
         _frame(axes, x, high)
         _mark(axes, marks)
         return Drawing(name, title, figure)
@@ -120,14 +105,10 @@ def epoch_curves(
     The arguments are those of :func:`curve`, with the values at the epochs by label.
     """
     with drawing_style(name):
-        rows = -(-len(series) // 3)
-        figure = Figure(figsize=(WIDTH, 2.5 + 0.2 * rows), layout="constrained")
-        axes = figure.add_subplot()
+        figure, axes = _axes(2.5 + 0.2 * -(-len(series) // 3), "epoch", ylabel)
         looks = itertools.product(("-", "--", ":"), zip((BLUE, ORANGE, GREEN), ("o", "s", "^"), strict=True))
         for (label, values), (dashes, (colour, marker)) in zip(series.items(), looks, strict=False):
             axes.plot(epochs, values, color=colour, marker=marker, markersize=4, linestyle=dashes, label=label)
-        axes.set_xlabel("epoch")
-        axes.set_ylabel(ylabel)
         _frame(axes, epochs, np.concatenate([*series.values()]))
         _mark(axes, marks)
         if len(set(epochs)) > 1:
@@ -148,7 +129,7 @@ def intervals(name: str, rows: Sequence[Interval], *, title: str) -> Drawing:
             for seen, (label, look) in SEEN.items()
         }
         ticks = {place: row.label for place, row in placed}
-        figure, axes = interval_figure(
+        figure, axes = interval_rows(
             series, ticks, height=0.75 + 0.21 * (places[-1] + 1), bottom=places[-1] + 0.8, top=0.2,
             xlabel="Pearson r, with its 95 % interval", columns=int(any(row.seen for row in rows)),
         )  # fmt: skip
@@ -169,7 +150,7 @@ def systems(rows: Sequence[tuple[str, Mapping[str, Score]]]) -> Drawing:
         known = [(place, scores[system]) for place, (_, scores) in enumerate(rows) if system in scores]
         series[system] = (look, [Span(place + offset, one.r, one.low, one.high) for place, one in known])
     with drawing_style("systems"):
-        figure, axes = interval_figure(
+        figure, axes = interval_rows(
             series, {place: name for place, (name, _) in enumerate(rows)}, height=0.9 + 0.3 * len(rows),
             bottom=len(rows) - 0.4, top=-0.6, xlabel="Pearson's r, with its 95 % interval", labelsize=7.5, columns=2,
         )  # fmt: skip
@@ -224,6 +205,14 @@ def breakdown(bins: Sequence[Bin]) -> Drawing:
         parts = [f"{one.by} {one.range}: {one.difference:.3f} ({counted(one.pairs, 'pair')})" for one in bins]
         title = f"Mean rank difference by {' and by '.join(groups)}: {'; '.join(parts)}"
         return Drawing("breakdown", title, figure)
+
+
+def _axes(height: float, xlabel: str, ylabel: str) -> tuple[Figure, Any]:
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_xlabel(xlabel)
+    axes.set_ylabel(ylabel)
+    return figure, axes
 
 
 def _dots(axes: Any, x: NDArray[np.float64], y: NDArray[np.float64], colour: str) -> None:

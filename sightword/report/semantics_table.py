@@ -58,7 +58,7 @@ def groups(semantics: Mapping[str, Any]) -> list[Group]:
     for name, body in semantics.items():
         if not isinstance(body, Mapping):
             continue
-        rows = [_row(key, scores) for _, key, scores in _scored({name: body})]
+        rows = [_row(key, scores) for _, key, scores in scored({name: body})]
         rows += [_aggregate(key, body[key]) for key in AGGREGATES if key in body and _has_value(body[key])]
         if rows:
             found.append(Group(name, rows))
@@ -86,35 +86,12 @@ def missing(semantics: Mapping[str, Any]) -> list[str]:
     return [name for name in dict.fromkeys([*PUBLISHED_SETS, *semantics.get("skipped", ())]) if name not in have]
 
 
-def undefined(semantics: Mapping[str, Any]) -> list[str]:
-    """Return each subtask without a correlation, as for an encoder with one vector for all sentences."""
-    return [f"{name} {key}".strip() for name, key, scores in _scored(semantics) if scores["pearson"] is None]
-
-
-def zeros(semantics: Mapping[str, Any]) -> list[str]:
-    """Return each subtask with sentences whose vector is zero, with their number."""
-    return [
-        f"{name} {key} ({count(scores['zero_vectors'])} sentences)"
-        for name, key, scores in _scored(semantics)
-        if scores.get("zero_vectors")
-    ]
-
-
 def intervals(semantics: Mapping[str, Any]) -> list[Interval]:
     """Return the rows of the drawing: every subtask with an interval."""
     return [
-        Interval(f"{name} {key}".strip(), name, scores["pearson"], ends[0], ends[1], _much_seen(scores))
-        for name, key, scores in _scored(semantics)
+        Interval(f"{name} {key}".strip(), name, scores["pearson"], ends[0], ends[1], much_seen(scores))
+        for name, key, scores in scored(semantics)
         if is_number(scores["pearson"]) and _is_interval(ends := scores.get("pearson_ci95"))
-    ]
-
-
-def much_seen(semantics: Mapping[str, Any]) -> list[str]:
-    """Return each subtask of which a tenth or more was seen in training, with the share."""
-    return [
-        f"{name} {key} ({share(scores['seen_in_training'])})".replace("  ", " ")
-        for name, key, scores in _scored(semantics)
-        if _much_seen(scores)
     ]
 
 
@@ -122,7 +99,7 @@ def headline(semantics: Mapping[str, Any]) -> tuple[str, float] | None:
     """Return the mean Pearson r over all STS subtasks and a description of the subtasks."""
     values = [
         scores["pearson"]
-        for name, _, scores in _scored(semantics)
+        for name, _, scores in scored(semantics)
         if name.startswith("STS") and name != "STSBenchmark" and is_number(scores["pearson"])
     ]
     if not values:
@@ -130,7 +107,7 @@ def headline(semantics: Mapping[str, Any]) -> tuple[str, float] | None:
     return f"{len(values)} STS subtasks" if len(values) > 1 else "one STS subtask", sum(values) / len(values)
 
 
-def _scored(semantics: Mapping[str, Any]) -> list[Scored]:
+def scored(semantics: Mapping[str, Any]) -> list[Scored]:
     """Return everything scored, in order."""
     found: list[Scored] = []
     for name, body in semantics.items():
@@ -152,7 +129,7 @@ def _row(name: str, scores: Mapping[str, Any]) -> Row:
         seen=share(scores.get("seen_in_training")),
         unseen=correlation(unseen.get("pearson")) if unseen else "",
         unseen_pairs="" if unseen.get("pairs") in (None, scores.get("pairs")) else count(unseen["pairs"]),
-        much_seen=_much_seen(scores),
+        much_seen=much_seen(scores),
     )
 
 
@@ -173,6 +150,7 @@ def _is_interval(ends: object) -> TypeGuard[Sequence[float]]:
     return isinstance(ends, list | tuple) and len(ends) == 2 and all(map(is_number, ends))
 
 
-def _much_seen(scores: Mapping[str, Any]) -> bool:
+def much_seen(scores: Mapping[str, Any]) -> bool:
+    """Return whether a tenth or more of a subtask's sentences was seen in training."""
     seen = scores.get("seen_in_training")
     return is_number(seen) and seen >= MUCH
