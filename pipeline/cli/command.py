@@ -1,4 +1,4 @@
-"""How each command is added to the parser."""
+"""Adds commands and options to the parser, and lays out tables."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Run = Callable[[argparse.Namespace], int]
 def add_command(
     commands: Commands, name: str, description: str, run: Run, *, extra: str = "pipeline"
 ) -> argparse.ArgumentParser:
-    """Add a command; the first line of its description stands in the list of commands.
+    """Add a command; the list of commands has the first line of its description.
 
     Args:
         commands: the parser's commands.
-        name: what a person types.
+        name: the command.
         description: the help of the command.
         run: takes the arguments, returns the exit code.
-        extra: the extra of the distribution that brings the packages which the command imports.
+        extra: the extra of the distribution with the packages that the command imports.
     """
     parser = commands.add_parser(
         name,

@@ -29,13 +29,13 @@ Exits with 1 when something is damaged. Runs leave damaged features out and
 compute them again; prune takes them away."""
 
 PRUNE = """\
-Remove what is not wanted from the store, and put the rest in order.
+Remove unwanted features from the store, and put the rest in order.
 
 Without options it removes damaged features and what killed processes left a day
 ago or more, and merges small files into large ones. With --remove or --unused
-it also removes whole kinds of features. Others may use the store meanwhile: what
-they miss they compute anew. What other users made stays as it is: they prune it
-themselves, or root does. Exits with 1 when a kind that --remove names had to stay."""
+it also removes whole kinds of features. Others may use the store meanwhile: they
+compute missing features again. Files of other users stay: their owners, or root,
+can prune them. Exits with 1 when a kind that --remove names had to stay."""
 
 
 def add(commands: Commands) -> None:

@@ -51,14 +51,8 @@ def queries(
 
     If there are too few, captions with the largest difference of ranks follow. Among equals a hash decides.
 
-    Args:
-        answers: of A and B.
-        captions: their texts.
-        pictures: the folder of resized pictures, or None.
-        number: the most captions for each run.
-
     Returns:
-        The captions that A is better on, and those that B is better on.
+        At most ``number`` captions that A is better on, and as many that B is better on.
     """
     ranks = [one.ranks.get("caption_to_image", {}) for one in answers]
     depth = min(one.depth for one in answers)
@@ -97,10 +91,10 @@ def _most(gains: Mapping[QueryKey, int], number: int) -> list[QueryKey]:
 
 
 def pairs(tables: tuple[PairTable, PairTable], *, number: int, unseen: bool = False) -> tuple[list[Pair], list[Pair]]:
-    """Return pairs whose rank one run has nearly right and the other far off.
+    """Return pairs whose rank one run has nearly right and the other far off, in the subtasks of both.
 
     Args:
-        tables: the scores of A and of B; subtasks of only one are left out.
+        tables: the scores of A and of B.
         number: the most pairs for each run.
         unseen: return only pairs that neither run was trained on; their ranks are still among all pairs.
 

@@ -42,14 +42,7 @@ class Line(NamedTuple):
 
 
 def gaps(name: str, rows: Sequence[Gap], *, xlabel: str, title: str) -> Drawing:
-    """Draw differences as points with their intervals, from top to bottom.
-
-    Args:
-        name: the prefix of the drawing's ids in the page.
-        rows: one or more differences.
-        xlabel: the label of the x axis.
-        title: the text for screen readers.
-    """
+    """Draw one or more differences as points with their intervals, from top to bottom."""
     series = {
         label: (look, [Span(place, *row[1:4]) for place, row in enumerate(rows) if row.better == better])
         for better, (label, look) in LOOKS.items()
@@ -64,16 +57,7 @@ def gaps(name: str, rows: Sequence[Gap], *, xlabel: str, title: str) -> Drawing:
 
 
 def curves(name: str, lines: Sequence[Line], *, xlabel: str, ylabel: str, title: str, log: bool = False) -> Drawing:
-    """Draw curves of A and B together; several of one run differ by dashes.
-
-    Args:
-        name: the prefix of the drawing's ids in the page.
-        lines: the curves.
-        xlabel: the label of the x axis.
-        ylabel: the label of the y axis.
-        title: the text for screen readers.
-        log: whether the y axis is logarithmic.
-    """
+    """Draw curves of A and B together; several of one run differ by dashes. ``log``: the y axis is logarithmic."""
     with drawing_style(name):
         figure = Figure(figsize=(WIDTH, 2.9), layout="constrained")
         axes = figure.add_subplot()

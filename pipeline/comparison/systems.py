@@ -137,7 +137,7 @@ def compare(
     unknown = [name for name, one in (("A", a), ("B", b)) if any(one.subtasks[key].first_seen is None for key in keys)]
     if unseen and len(unknown) == 2:
         todo = "Judge with training captions."
-        raise SemanticsError("neither table tells which sentences were seen in training", todo=todo)
+        raise SemanticsError("neither table lists training captions", todo=todo)
     rows, parts = [], []
     for key in keys:
         ours, theirs = a.subtasks[key], b.subtasks[key]

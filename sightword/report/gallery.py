@@ -210,8 +210,7 @@ def first_right(rows: pd.DataFrame) -> dict[QueryKey, int]:
 def choose(ranks: Mapping[QueryKey, int], number: int) -> dict[QueryKey, int]:
     """Choose queries deterministically: a third of each outcome, as far as possible.
 
-    Within an outcome a hash of the query sets the order, so that nobody picks; a picture is used once, as long as there
-    are others.
+    Within an outcome a hash of the query sets the order; a picture is used once, as long as there are others.
 
     Args:
         ranks: from :func:`first_right`.
@@ -243,5 +242,5 @@ def outcome(rank: int) -> str:
 
 
 def by_hash(query: QueryKey) -> str:
-    """Return a hash, for an order that nobody chose."""
+    """Return a hash of a query, for an arbitrary order that is always the same."""
     return hashlib.sha256(f"{query[0]}\n{query[1]}".encode()).hexdigest()

@@ -21,10 +21,6 @@ def render(package: str, **values: object) -> str:
     The template is ``page.html`` in ``package``; it extends ``frame.html`` and uses ``macros.html``, which lie here.
     The style is the report's, followed by the ``page.css`` of another package. The page's policy allows one script,
     ``page.js``, which sorts tables.
-
-    Args:
-        package: the package with the template.
-        values: the variables of the template.
     """
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: _read(package if name == "page.html" else _HERE, name)),

@@ -43,13 +43,9 @@ class Written(NamedTuple):
 
 
 def write(files: RunFiles, settings: ReportSettings, path: Path, plots_folder: Path | None = None) -> Written:
-    """Read a run and write its page.
+    """Read a run and write its page at ``path``.
 
-    Args:
-        files: the run's files.
-        settings: the page's settings.
-        path: the page.
-        plots_folder: the folder for the drawings as SVG and PNG files, which is replaced; None writes no files.
+    The folder ``plots_folder`` is replaced by one with the drawings as SVG and PNG files; None writes no files.
 
     Raises:
         FileFormatError: one of the run's files is missing, damaged, or of another form.

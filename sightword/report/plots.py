@@ -69,17 +69,7 @@ def curve(
     title: str,
     marks: Marks = Marks(),
 ) -> Drawing:
-    """Draw one line over steps or epochs; long lines by the mean and the range of segments.
-
-    Args:
-        name: the prefix of the drawing's ids in the page.
-        x: ascending positions.
-        y: the value at each position.
-        xlabel: the label of the x axis.
-        ylabel: the label of the y axis.
-        title: the text for screen readers.
-        marks: the snapshots' steps.
-    """
+    """Draw one line over ascending steps or epochs; long lines by the mean and the range of segments."""
     with drawing_style(name):
         figure, axes = _axes(2.7, xlabel, ylabel)
         middle_x, middle, low, high = segments(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
@@ -100,10 +90,7 @@ def epoch_curves(
     title: str,
     marks: Marks = Marks(),
 ) -> Drawing:
-    """Draw one line for each of at most :data:`LINES` series over the epochs; NaN is left out.
-
-    The arguments are those of :func:`curve`, with the values at the epochs by label.
-    """
+    """Draw one line for each of at most :data:`LINES` series, values by label, over the epochs; NaN is left out."""
     with drawing_style(name):
         figure, axes = _axes(2.5 + 0.2 * -(-len(series) // 3), "epoch", ylabel)
         looks = itertools.product(("-", "--", ":"), zip((BLUE, ORANGE, GREEN), ("o", "s", "^"), strict=True))
@@ -138,11 +125,7 @@ def intervals(name: str, rows: Sequence[Interval], *, title: str) -> Drawing:
 
 
 def systems(rows: Sequence[tuple[str, Mapping[str, Score]]]) -> Drawing:
-    """Draw Figure 3 of Merkx & Frank (2019): Pearson's r of each subtask with its interval, for several systems.
-
-    Args:
-        rows: subtasks from top to bottom, each with the scores of at most four systems.
-    """
+    """Draw Figure 3 of Merkx & Frank (2019): Pearson's r of each subtask with its interval, for up to four systems."""
     names = list(dict.fromkeys(system for _, scores in rows for system in scores))
     series = {}
     for number, (system, look) in enumerate(zip(names, SYSTEMS, strict=False)):

@@ -44,12 +44,9 @@ class Table(NamedTuple):
 def tables(
     retrieval: Mapping[str, Any], captions_each: Mapping[str, Sequence[int]], *, with_published: bool
 ) -> list[Table]:
-    """Return every table of ``metrics/retrieval.json``.
+    """Return every table of ``metrics/retrieval.json`` (split -> protocol -> direction -> scores).
 
-    Args:
-        retrieval: the metrics: split -> protocol -> direction -> scores.
-        captions_each: for each split, the number of captions of each picture, which determines the chance level.
-        with_published: whether to add published rows below this run's.
+    ``captions_each`` has for each split the number of captions of each picture, which determines the chance level.
     """
     found = []
     for split, protocol, directions in _protocols(retrieval):
@@ -86,13 +83,8 @@ def _protocols(retrieval: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping
 def chance(direction: str, captions_each: Sequence[int], depth: int) -> float:
     """Return the expected recall in percent of a random order of the candidates.
 
-    A caption finds its one picture with k / pictures; a picture finds at least one of its m captions among all M with 1
-    - C(M - m, k) / C(M, k).
-
-    Args:
-        direction: ``caption_to_image`` or ``image_to_caption``.
-        captions_each: the number of captions of each picture.
-        depth: k.
+    A caption finds its one picture with k / pictures, where k is ``depth``; a picture finds at least one of its m
+    captions among all M with 1 - C(M - m, k) / C(M, k).
     """
     if direction == "caption_to_image":
         return 100.0 * min(1.0, depth / len(captions_each))

@@ -74,14 +74,9 @@ class SentencePairs(NamedTuple):
 
 
 def read(data: Path, plots: Path, *, points: int, worst: int, with_published: bool) -> SentencePairs:
-    """Read the results of the stage semantics.
+    """Read the results of the stage semantics: ``pairs.parquet`` and ``worst.tsv`` in ``data``, the rest in ``plots``.
 
-    Args:
-        data: the folder of ``pairs.parquet`` and ``worst.tsv``.
-        plots: the folder of ``systems.tsv`` and ``breakdown.tsv``.
-        points: the most points to draw, over all data sets.
-        worst: the number of worst pairs to show.
-        with_published: whether to read published systems.
+    At most ``points`` points, over all data sets, and ``worst`` pairs are shown.
 
     Raises:
         FileFormatError: a file is damaged or of another form.

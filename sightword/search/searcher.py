@@ -111,7 +111,7 @@ class Searcher:
 
     @property
     def notes(self) -> list[str]:
-        """What whoever reads the answers should know."""
+        """Notes for the reader of the answers."""
         found, trained = [], self.encoder.notes.get("features")
         if random_weights(self.attributes):
             found.append(f"The pictures' features are of a network with {DEMONSTRATION}.")

@@ -36,7 +36,7 @@ class Thumbnails(ABC):
         """The sha256 of each picture's file, as far as it is known."""
 
     def get(self, picture: str) -> bytes | None:
-        """Return a WebP file, its longest side at most :data:`SIDE` pixels; None where there is no usable picture."""
+        """Return a WebP file, its longest side at most :data:`SIDE` pixels; None without a usable picture."""
         with self._turn:
             return self._kept(picture)
 

@@ -58,7 +58,7 @@ class UploadedPictures:
         """The reason why features like the collection's cannot be computed; empty where they can."""
         if not self._attributes.get("backbone"):
             origin = str(self._attributes.get("origin") or "of unknown origin")
-            return f"the collection's features were not computed here ({origin}), so those of another picture cannot be"
+            return f"the collection's features were not computed here ({origin}), so another picture's cannot be"
         try:
             _transform(self._attributes.get("transform", ""))
         except (ValueError, TypeError, FeaturesError):
