@@ -218,18 +218,15 @@ def _captions(arguments: argparse.Namespace, searcher: Searcher, device: torch.d
     _print_notes(searcher.notes)
     with tqdm(total=len(catalogue.captions), desc="captions", unit="caption", leave=False, disable=None) as bar:
         searcher.read_captions(bar.update)
-    answer = searcher.captions(vector, arguments.top or _TOP)
+    found = searcher.captions(vector, arguments.top or _TOP)
     picture = None if row is None else catalogue.pictures[row]
     if arguments.json:
-        hits = [
-            {"text": hit.caption.text, "score": hit.score, "pictures": list(hit.caption.pictures)}
-            for hit in answer.hits
-        ]
+        hits = [{"text": one.text, "score": score, "pictures": list(one.pictures)} for one, score in found]
         _print_json(searcher, {"picture": picture or arguments.picture}, {"captions": hits})
         return 0
-    for place, hit in enumerate(answer.hits, start=1):
-        own = "  (its own)" if picture in hit.caption.pictures else ""
-        print(f"{place:4}  {hit.score:8.4f}  {_plain(hit.caption.text)}{own}")
+    for place, (caption, score) in enumerate(found, start=1):
+        own = "  (its own)" if picture in caption.pictures else ""
+        print(f"{place:4}  {score:8.4f}  {_plain(caption.text)}{own}")
     return 0
 
 

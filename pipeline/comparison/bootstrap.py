@@ -30,14 +30,9 @@ class Resampled(NamedTuple):
 
 
 def resamples(count: int, samples: int, seed: int, name: str, *, block: int) -> Iterator[Doubles]:
-    """Yield how often each of ``count`` items is drawn, (rows, count), until there are ``samples`` rows.
+    """Yield how often each of ``count`` items is drawn in ``count`` draws, (rows, count), ``samples`` rows in all.
 
-    Args:
-        count: the number of items, and of draws in a resample.
-        samples: the number of resamples.
-        seed: the seed of the draws.
-        name: other names have other draws from the same seed.
-        block: the numbers in a block, at most.
+    Other names have other draws from the same seed. ``block`` limits the numbers that are held at a time.
     """
     random = np.random.default_rng([seed, zlib.crc32(name.encode())])
     most = max(1, block // count)

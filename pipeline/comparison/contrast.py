@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -42,8 +41,7 @@ class Answers(NamedTuple):
     """All answers."""
 
 
-@dataclass(frozen=True)
-class Contrast:
+class Contrast(NamedTuple):
     """Two runs side by side."""
 
     a: Side
@@ -51,7 +49,6 @@ class Contrast:
     answers: tuple[Answers, Answers] | None
     """The answers of both runs; None if their queries differ, or are not known."""
     recalls: list[Recall]
-    """R@k with tests."""
     pairs: tuple[PairTable, PairTable] | None
     """The tables of both runs; None if one run has no table."""
     semantics: Comparison | None
@@ -62,13 +59,12 @@ class Contrast:
     """The parameters that differ, by full name."""
     difference: Difference | None
     """The causes; None if the two are not revisions of one project."""
-    notes: list[str] = field(default_factory=list)
+    notes: list[str]
     """Each part that was not compared, with the reason."""
-    unseen: bool = False
+    unseen: bool
     """Whether only the sentence pairs were compared that neither run was trained on."""
-    samples: int = SAMPLES
-    """The number of resamples of the bootstraps."""
-    seed: int = SEED
+    samples: int
+    seed: int
 
 
 def contrast(

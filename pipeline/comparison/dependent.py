@@ -27,11 +27,7 @@ def williams(r_a: float, r_b: float, r_ab: float, pairs: int) -> Outcome | None:
 
     It has ``pairs - 3`` degrees of freedom.
 
-    Args:
-        r_a: the correlation of A's scores with the gold scores.
-        r_b: the correlation of B's scores with the gold scores.
-        r_ab: the correlation of A's scores with B's.
-        pairs: the number of pairs.
+    ``r_a`` and ``r_b`` are the correlations of A's and B's scores with the gold scores, ``r_ab`` that of A's with B's.
 
     Returns:
         Statistic and p; 0 and 1 for equal correlations, or for systems that are the same up to rounding. None if there

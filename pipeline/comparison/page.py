@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from markupsafe import Markup
@@ -38,29 +37,8 @@ FOUND = {
 }
 
 
-class Card(NamedTuple):
-    """A headline."""
-
-    value: str
-    what: str
-    beside: str
-    better: Better
-
-
-class Attended(NamedTuple):
-    """A caption with the attention of each encoder; None for an encoder with another pooling."""
-
-    a: attention.Attended | None
-    b: attention.Attended | None
-
-
 def write(contrast: Contrast, path: Path) -> int:
-    """Write the page of two runs, and return its size in bytes.
-
-    Raises:
-        FileFormatError: a file of a run is damaged.
-        OSError: the page cannot be written.
-    """
+    """Write the page of two runs, and return its size in bytes; a damaged file of a run is a FileFormatError."""
     text = render(contrast)
     write_text(path, text)
     return len(text.encode())
@@ -93,21 +71,21 @@ def render(contrast: Contrast) -> str:
     )
 
 
-def _cards(contrast: Contrast) -> list[Card]:
-    """Return the few differences that sum up the comparison."""
+def _cards(contrast: Contrast) -> list[tuple[str, str, str, Better]]:
+    """Return the differences that sum up the comparison: both values, their meaning, the difference, who is better."""
     found = []
     for row in contrast.recalls:
         if row.depth == RANKED:
             interval = "" if row.interval is None else f" [{row.interval[0]:+.1f}, {row.interval[1]:+.1f}]"
             value = f"{row.a:.1f} / {row.b:.1f} %"
-            found.append(Card(value, FOUND[row.direction], f"{row.difference:+.1f}{interval}", row.better))
+            found.append((value, FOUND[row.direction], f"{row.difference:+.1f}{interval}", row.better))
     mean = None if contrast.semantics is None else contrast.semantics.mean
     if mean is not None:
         span = mean.bootstrap
         interval = "" if span is None else f" [{span.low:+.3f}, {span.high:+.3f}]"
         what = f"mean Pearson r over {mean.subtasks} STS subtasks"
         better = who_is_better(mean.difference, None if span is None else span.p)
-        found.append(Card(f"{mean.a:.3f} / {mean.b:.3f}", what, f"{mean.difference:+.3f}{interval}", better))
+        found.append((f"{mean.a:.3f} / {mean.b:.3f}", what, f"{mean.difference:+.3f}{interval}", better))
     return found
 
 
@@ -193,7 +171,7 @@ def _queries(contrast: Contrast) -> tuple[list[disagreements.Query], list[disagr
     return disagreements.queries(contrast.answers, captions, pictures, number=QUERIES)
 
 
-def _attended(contrast: Contrast, texts: Sequence[str]) -> tuple[list[Attended], list[str]]:
+def _attended(contrast: Contrast, texts: Sequence[str]) -> tuple[list[tuple[object, object]], list[str]]:
     """Return the attention of both encoders in some captions, without captions that neither attends to, and notes.
 
     An encoder that cannot be loaded, such as one of an older form, is noted, since the numbers do not need it.
@@ -208,7 +186,7 @@ def _attended(contrast: Contrast, texts: Sequence[str]) -> tuple[list[Attended],
         except (EncoderError, FileFormatError) as error:
             notes.append(f"What {side.label} weighs is not shown: its encoder {error.what}.")
         both.append({one.text: one for one in found or ()})
-    return [Attended(a.get(text), b.get(text)) for a, b in [both] for text in texts if text in {**a, **b}], notes
+    return [(both[0].get(text), both[1].get(text)) for text in texts if text in {**both[0], **both[1]}], notes
 
 
 def _outputs(contrast: Contrast) -> list[tuple[str, str, str, str]]:

@@ -66,11 +66,11 @@ class Recall:
 def compare(
     a: Mapping[str, Ranks], b: Mapping[str, Ranks], *, depth: int, samples: int = SAMPLES, seed: int = SEED
 ) -> list[Recall]:
-    """Compare two systems on the same queries.
+    """Compare two systems by their ranks in each direction, on the same queries.
 
     Args:
         a: the ranks of system A by direction.
-        b: the ranks of system B, on the same queries.
+        b: the ranks of system B.
         depth: the number of kept answers to each query; recalls beyond it are left out.
         samples: the number of resamples, and of random swaps.
         seed: the seed of their draws.

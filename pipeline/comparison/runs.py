@@ -30,14 +30,11 @@ WANTED = (*METRICS, PAIRS, TOP, CAPTIONS, *CURVES, RESIZED, ENCODER)
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two runs."""
+    """One of the two runs: ``A`` or ``B``, the name that the user gave, and a description."""
 
     label: str
-    """``A`` or ``B``."""
     name: str
-    """The name that the user gave."""
     about: str
-    """A description."""
     folder: Path | None
     """The folder with the files at their places in a project; None if only a table of pairs was given."""
     pairs: Path | None
@@ -58,10 +55,7 @@ class Side:
 def opened(a: str, b: str, project: Path | None) -> Iterator[tuple[Side, Side]]:
     """Open both sides; their files stay as long as the context.
 
-    Args:
-        a: an existing path, or else a commit, branch, tag or experiment of the project, or ``workspace``.
-        b: the other side.
-        project: the folder with ``dvc.lock``; None outside of any project.
+    A side is an existing path, or else a commit, branch, tag or experiment of the project, or ``workspace``.
 
     Raises:
         FileFormatError: a folder has nothing to compare, or outside of any project a path does not exist.

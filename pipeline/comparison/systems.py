@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,8 +66,7 @@ class Row:
         return who_is_better(self.difference, self.holm)
 
 
-@dataclass(frozen=True)
-class Mean:
+class Mean(NamedTuple):
     """The mean over the subtasks of the STS tasks with four pairs or more, each counted once."""
 
     subtasks: int
@@ -78,8 +77,7 @@ class Mean:
     """Pairs are resampled within each subtask; the subtasks stay the same."""
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """The comparison of two systems."""
 
     rows: list[Row]
@@ -91,7 +89,6 @@ class Comparison:
     unknown: list[str]
     """With unseen pairs only: the systems whose training captions are not known."""
     samples: int
-    """The number of resamples."""
 
 
 def pairs_file(place: Pathish) -> Path:

@@ -39,10 +39,9 @@ Texts = list[tuple[str, str]]
 
 
 class Source(NamedTuple):
-    """A source of tables."""
+    """A source of tables; ``key`` identifies it within the page."""
 
     key: str
-    """The identifier within the page."""
     name: str
     facts: Texts
     """The parameters; those of training have a table of their own."""
@@ -51,10 +50,9 @@ class Source(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A table or drawing of the page."""
+    """A table or drawing of the page; ``key`` identifies it within the page."""
 
     key: str
-    """The identifier within the page."""
     name: str
     sources: tuple[str, ...]
     """The keys of its sources."""

@@ -77,20 +77,17 @@ def interval_rows(
     labelsize: float = 8.0,
     columns: int = 1,
 ) -> tuple[Figure, Any]:
-    """Draw values with their intervals in rows, within :func:`drawing_style`.
+    """Draw values with their intervals in rows, within :func:`drawing_style`, and return the figure with its axes.
 
     Args:
         series: look and values of each label in the legend; a label without values is left out.
         ticks: the label of each row.
         height: the height of the figure in inches.
-        bottom: the lower end of the y axis, which points down.
-        top: its upper end.
+        bottom: the lower end of the y axis, which points down to it from ``top``.
+        top: the upper end.
         xlabel: the label of the x axis.
         labelsize: the size of the rows' labels in points.
         columns: the columns of the legend; 0 for no legend.
-
-    Returns:
-        The figure and its axes.
     """
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     axes = figure.add_subplot()

@@ -212,12 +212,8 @@ def choose(ranks: Mapping[QueryKey, int], number: int) -> dict[QueryKey, int]:
 
     Within an outcome a hash of the query sets the order; a picture is used once, as long as there are others.
 
-    Args:
-        ranks: from :func:`first_right`.
-        number: the number of queries to choose.
-
     Returns:
-        The chosen queries with their ranks, by outcome.
+        ``number`` of the queries in ``ranks``, or all of fewer, with their ranks, by outcome.
     """
     waiting: dict[str, list[QueryKey]] = {name: [] for name in OUTCOMES}
     again: dict[str, list[QueryKey]] = {name: [] for name in OUTCOMES}

@@ -30,16 +30,12 @@ PLACED = ("sts", "systems", "scatter", "breakdown")
 
 
 class Written(NamedTuple):
-    """The result of :func:`write`."""
+    """The page's size in bytes, the number of thumbnails, the heads of the warnings, and the summary of the run."""
 
     size: int
-    """The page's size in bytes."""
     pictures: int
-    """The number of thumbnails."""
     notes: list[str]
-    """The heads of the warnings."""
     summary: dict[str, float | str]
-    """The few numbers for comparing runs."""
 
 
 def write(files: RunFiles, settings: ReportSettings, path: Path, plots_folder: Path | None = None) -> Written:
@@ -69,15 +65,15 @@ def write(files: RunFiles, settings: ReportSettings, path: Path, plots_folder: P
     remarks = notes.notes(run, shown)
     drawings = _drawings(run, pairs)
     inline = {drawing.name: html_page.inline(drawing) for _, drawing in drawings}
-    left_out = {
-        "retrieval": not run.retrieval,
-        "semantics": not semantics and not accuracies,
-        "systems": not pairs.systems,
-        "pairs": not pairs.panels,
-        "breakdown": not pairs.bins,
-        "worst": not pairs.worst,
-        "gallery": not shown.captions and not shown.pictures,
-        "attention": not attended,
+    contents: dict[str, object] = {
+        "retrieval": run.retrieval,
+        "semantics": semantics or accuracies,
+        "systems": pairs.systems,
+        "pairs": pairs.panels,
+        "breakdown": pairs.bins,
+        "worst": pairs.worst,
+        "gallery": shown.captions or shown.pictures,
+        "attention": attended,
     }
     text = html_page.render(
         "sightword.report",
@@ -103,7 +99,7 @@ def write(files: RunFiles, settings: ReportSettings, path: Path, plots_folder: P
         unit=run.unit,
         facts=story.facts(run),
         sources=chain.sources(files, run),
-        made={one.key: one for one in chain.made(files, run) if not left_out.get(one.key)},
+        made={one.key: one for one in chain.made(files, run) if contents.get(one.key, True)},
     )
     if plots_folder is not None:
         with atomic_folder(plots_folder) as folder:

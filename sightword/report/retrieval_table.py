@@ -25,20 +25,14 @@ class Row(NamedTuple):
     cells: list[tuple[str, str]]
 
 
-class Block(NamedTuple):
-    """A group of rows; ``published`` is the data set of published rows, or empty for this run's rows."""
-
-    published: str
-    rows: list[Row]
-
-
 class Table(NamedTuple):
     """One direction of one protocol on one split."""
 
     split: str
     protocol: str
     heading: str
-    blocks: list[Block]
+    blocks: list[tuple[str, list[Row]]]
+    """Groups of rows: this run's, without a name, then the published ones by data set."""
 
 
 def tables(
@@ -57,7 +51,7 @@ def tables(
             rows = [_ours(scores)]
             if protocol == "full":
                 rows += _chance(scores, direction, captions_each.get(split, ()))
-            blocks = [Block("", rows), *(_published(direction) if with_published else [])]
+            blocks = [("", rows), *(_published(direction) if with_published else [])]
             found.append(Table(split, PROTOCOLS.get(protocol, protocol), heading, blocks))
     return found
 
@@ -121,7 +115,7 @@ def _chance(scores: Mapping[str, Any], direction: str, captions_each: Sequence[i
     return [Row("chance", "Chance", counted(candidates, "candidate"), [*cells, (NONE, "")])]
 
 
-def _published(direction: str) -> list[Block]:
+def _published(direction: str) -> list[tuple[str, list[Row]]]:
     blocks: dict[str, list[Row]] = {}
     for row in published.ROWS:
         scores = row.caption_to_image if direction == "caption_to_image" else row.image_to_caption
@@ -135,4 +129,4 @@ def _published(direction: str) -> list[Block]:
         cells.append(_ranks(scores.median_rank, scores.mean_rank))
         source = "" if row.source == row.system else row.source
         blocks.setdefault(row.data, []).append(Row("published", row.system, source, cells))
-    return [Block(data, rows) for data, rows in blocks.items()]
+    return list(blocks.items())

@@ -31,28 +31,11 @@ class Row(NamedTuple):
     aggregate: bool = False
 
 
-class Group(NamedTuple):
-    """The lines of one data set."""
-
-    name: str
-    rows: list[Row]
-
-
-class Accuracy(NamedTuple):
-    """One task with classes."""
-
-    name: str
-    accuracy: str
-    f1: str
-    examples: str
-    seen: str
-
-
 Scored = tuple[str, str, Mapping[str, Any]]
 """Data set, subtask and scores; the subtask is empty for a set with only one."""
 
 
-def groups(semantics: Mapping[str, Any]) -> list[Group]:
+def groups(semantics: Mapping[str, Any]) -> list[tuple[str, list[Row]]]:
     """Return the lines of ``metrics/semantics.json``, by data set and in order, without entries that hold no scores."""
     found = []
     for name, body in semantics.items():
@@ -61,14 +44,14 @@ def groups(semantics: Mapping[str, Any]) -> list[Group]:
         rows = [_row(key, scores) for _, key, scores in scored({name: body})]
         rows += [_aggregate(key, body[key]) for key in AGGREGATES if key in body and _has_value(body[key])]
         if rows:
-            found.append(Group(name, rows))
+            found.append((name, rows))
     return found
 
 
-def accuracies(semantics: Mapping[str, Any]) -> list[Accuracy]:
-    """Return the tasks with accuracies, in order."""
+def accuracies(semantics: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Return the tasks with classes, in order: name, accuracy, F1, examples, share seen in training."""
     return [
-        Accuracy(
+        (
             name,
             percent(body["accuracy"]) + (f" ± {percent(half)}" if is_number(half := body.get("accuracy_ci95")) else ""),
             percent(body["f1"]) if "f1" in body else NONE,
@@ -82,7 +65,7 @@ def accuracies(semantics: Mapping[str, Any]) -> list[Accuracy]:
 
 def missing(semantics: Mapping[str, Any]) -> list[str]:
     """Return the published and requested data sets without a score in this run."""
-    have = {group.name for group in groups(semantics)} | {row.name for row in accuracies(semantics)}
+    have = {one[0] for one in (*groups(semantics), *accuracies(semantics))}
     return [name for name in dict.fromkeys([*PUBLISHED_SETS, *semantics.get("skipped", ())]) if name not in have]
 
 

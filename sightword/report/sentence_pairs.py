@@ -91,11 +91,8 @@ def read(data: Path, plots: Path, *, points: int, worst: int, with_published: bo
 def panels(table: PairTable, most: int) -> tuple[list[Panel], int]:
     """Return the scatter plots of the first :data:`PANELS` data sets, and the number of other data sets.
 
-    A hash of data set, subtask and index selects the pairs to draw.
-
-    Args:
-        table: every pair.
-        most: the number of points, evenly spread over the data sets; large sets use what small sets leave.
+    A hash of data set, subtask and index selects the pairs to draw: ``most`` in all, evenly spread over the data sets;
+    large sets get the rest of small ones.
     """
     tasks: dict[str, list[tuple[str, ScoredPairs]]] = {}
     for (task, subtask), pairs in table.subtasks.items():

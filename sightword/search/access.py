@@ -65,12 +65,7 @@ class AccessPolicy:
             return False
 
     def is_cross_site(self, headers: Headers, *, top_page: bool) -> bool:
-        """Return whether the page of another site sent the request.
-
-        Args:
-            headers: of the request.
-            top_page: the request is for the page itself, to which other sites may link.
-        """
+        """Return whether the page of another site sent the request; other sites may link to the ``top_page``."""
         site = headers.get("Sec-Fetch-Site", "none")
         if site not in ("none", "same-origin"):
             return not (top_page and headers.get("Sec-Fetch-Mode") == "navigate")

@@ -98,11 +98,7 @@ class Index:
         return found
 
     def best(self, query: Floats, top: int) -> Found:
-        """Find the rows most similar to a vector.
-
-        Args:
-            query: float32 (D,).
-            top: how many rows; all rows where there are fewer.
+        """Find the ``top`` rows, or all of fewer, that are most similar to a vector, float32 (D,).
 
         Raises:
             SearchError: the query's values are not finite.

@@ -32,11 +32,7 @@ class Query:
 
 
 def check_query(text: str, vocabulary: Vocabulary) -> Query:
-    """Return a typed sentence as a query.
-
-    Args:
-        text: from the command line, a terminal or the page.
-        vocabulary: of the encoder.
+    """Return a typed sentence as a query for an encoder with this vocabulary.
 
     Raises:
         SearchError: the text is empty, too long, not UTF-8, or all its characters (or words) are unknown.

@@ -42,13 +42,6 @@ class PictureHit(NamedTuple):
     score: float
 
 
-class CaptionHit(NamedTuple):
-    """A caption that a picture found."""
-
-    caption: Caption
-    score: float
-
-
 class PictureAnswer(NamedTuple):
     """The pictures most like a sentence, best first."""
 
@@ -57,13 +50,11 @@ class PictureAnswer(NamedTuple):
     seconds: float
 
 
-class CaptionAnswer(NamedTuple):
-    """The captions most like a picture, best first."""
+class CaptionHit(NamedTuple):
+    """A caption that a picture found."""
 
-    hits: list[CaptionHit]
-    read: int
-    """Captions with an embedding; fewer than :attr:`of` while captions are still being embedded."""
-    of: int
+    caption: Caption
+    score: float
 
 
 class Searcher:
@@ -190,7 +181,7 @@ class Searcher:
         found: Floats = self.encoder.encode_images(picture[None])[0]
         return found
 
-    def captions(self, vector: Floats, top: int) -> CaptionAnswer:
+    def captions(self, vector: Floats, top: int) -> list[CaptionHit]:
         """Find the captions most similar to a picture, given its :meth:`embedding`.
 
         Raises:
@@ -201,8 +192,7 @@ class Searcher:
             raise SearchError("there are no captions to find", todo="Give --captions data/captions/captions.parquet.")
         with self._turn, devices.threads(self._threads):
             found = self._captions.best(vector, top)
-        hits = [CaptionHit(texts[row], float(score)) for row, score in zip(found.rows, found.scores, strict=True)]
-        return CaptionAnswer(hits, self.captions_read, len(texts))
+        return [CaptionHit(texts[row], float(score)) for row, score in zip(found.rows, found.scores, strict=True)]
 
 
 def _check(encoder: SentenceEncoder, table: FeatureTable, where: Path | None) -> None:

@@ -22,11 +22,7 @@ _WAITING, _LOOK = 20, 5
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take a port before any costly work; clients that connect meanwhile wait.
-
-    Args:
-        host: a name or address of this machine.
-        port: 0 for any free port.
+    """Take a port, 0 for any free one, before any costly work; clients that connect meanwhile wait.
 
     Raises:
         SetupError: the port is in use or not allowed, or the host is not an address of this machine.
@@ -58,13 +54,7 @@ def address(listening: socket.socket) -> str:
 
 
 def serve(app: Flask, listening: socket.socket, ready: Callable[[], object] = int) -> None:
-    """Answer until the process is interrupted.
-
-    Args:
-        app: the application.
-        listening: from :func:`listen`.
-        ready: called just before the first request is answered.
-    """
+    """Answer on the socket of :func:`listen` until the process is interrupted; first call ``ready``."""
     from waitress.server import create_server
 
     # waitress warns of each page with more pictures than threads, and of connections that come and go.

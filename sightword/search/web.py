@@ -11,7 +11,7 @@ from werkzeug.exceptions import HTTPException
 
 from sightword.errors import SightwordError
 from sightword.search.access import HEADERS, AccessPolicy
-from sightword.search.searcher import MOST, CaptionAnswer, PictureAnswer, Searcher
+from sightword.search.searcher import MOST, CaptionHit, PictureAnswer, Searcher
 from sightword.search.thumbnails import Thumbnails
 from sightword.search.uploads import MAX_BYTES, UploadedPictures
 
@@ -137,15 +137,14 @@ def _of_pictures(answer: PictureAnswer, parts: Parts) -> dict[str, Any]:
     }
 
 
-def _of_captions(answer: CaptionAnswer, parts: Parts, row: int | None) -> dict[str, Any]:
-    own = None if row is None else parts.searcher.catalogue.pictures[row]
+def _of_captions(hits: list[CaptionHit], parts: Parts, row: int | None) -> dict[str, Any]:
+    catalogue = parts.searcher.catalogue
+    own = None if row is None else catalogue.pictures[row]
     return {
         "picture": None if row is None else about(parts, row),
-        "read": answer.read,
-        "of": answer.of,
-        "captions": [
-            {"text": hit.caption.text, "score": hit.score, "own": own in hit.caption.pictures} for hit in answer.hits
-        ],
+        "read": parts.searcher.captions_read,  # fewer than "of" while captions are still being embedded
+        "of": len(catalogue.captions),
+        "captions": [{"text": caption.text, "score": score, "own": own in caption.pictures} for caption, score in hits],
     }
 
 
