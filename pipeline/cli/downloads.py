@@ -31,12 +31,12 @@ def add(commands: Commands) -> None:
     """Add ``fetch``."""
     fetch = add_command(commands, "fetch", FETCH, _fetch)
     fetch.add_argument("names", metavar="NAME", nargs="*", help="what to fetch; see --list")
-    fetch.add_argument("--list", action="store_true", help="show what can be fetched, its size, and what is there")
+    fetch.add_argument("--list", action="store_true", help="show the files, their sizes, and which are there")
     fetch.add_argument("--only", metavar="PART", nargs="+", default=[], help="only these parts, as --list names them")
     fetch.add_argument("--dry-run", action="store_true", help="only list what would be fetched, and from where")
     fetch.add_argument("--mirror", metavar="PLACE", help=f"a folder or an address to try first (default: {VARIABLE})")
-    fetch.add_argument("--pin", action="store_true", help="write the sha256 of what is fetched into checksums.txt")
-    fetch.add_argument("--again", action="store_true", help="fetch what is there already")
+    fetch.add_argument("--pin", action="store_true", help="write the sha256 of fetched files into checksums.txt")
+    fetch.add_argument("--again", action="store_true", help="fetch existing files again")
     fetch.add_argument("--keep", action="store_true", help="keep the archives, in the folder downloads")
     to = "instead of the project's data/raw (for weights: of torch's cache)"
     fetch.add_argument("--to", metavar="FOLDER", help=to)
@@ -217,7 +217,7 @@ def _weights(networks: list[str]) -> list[Source]:
     if is_weights_file(settings.weights):
         path = project / settings.inputs / settings.weights
         if not path.is_file():
-            what = "params.yaml names this file of yours, which no address is known for"
+            what = "params.yaml names this file, and no address of it is known"
             raise DownloadError(what, where=path, todo="Put it there.")
         print(f"weights: params.yaml takes {_short(path)}, which is there")
         return []

@@ -18,10 +18,10 @@ WHAT is a metrics file, a key in it (metrics/summary.json:image_r10), any other
 output such as plots/semantics/systems.svg, models/encoder or
 data/features/features.h5, the name of a stage, or a hash of DVC's. For each stage
 it prints the command, parameters, code, data and outputs with their hashes, the
-commit that recorded it, machine and versions of the run, whether what lies here is
-still the same (ok, changed since, missing), and whether a record of a run vouches
-for it. It reads dvc.lock, git, the facts of runs and DVC's run-cache, and works
-without the data; it says what it cannot know. Exits with 1 where a record of a run
+commit that recorded it, machine and versions of the run, whether the current files
+are still the same (ok, changed since, missing), and whether a record of a run
+vouches for it. It reads dvc.lock, git, the facts of runs and DVC's run-cache, works
+without the data, and reports what is not known. Exits with 1 if a record of a run
 contradicts dvc.lock.
 
   sightword audit metrics/retrieval.json:test.full.caption_to_image.r10
@@ -52,7 +52,7 @@ def add(commands: Commands) -> None:
     other.add_argument("--history", metavar="KEY", help="each commit and experiment with the value of FILE:KEY")
     other.add_argument(
         "--diff", metavar=("A", "B"), nargs=2,
-        help="why the results of two commits or experiments differ; `workspace` is what lies here",
+        help="why the results of two commits or experiments differ; `workspace` means the current files",
     )  # fmt: skip
     other.add_argument("--verify", metavar="STAGE", help="run a stage again in a copy and compare bytes")
     parser.add_argument(
