@@ -144,7 +144,7 @@ def _lines(side: Side, path: Path, x: str, names: dict[str, str]) -> list[Line]:
     lines = [
         Line(side.label, label, numbers(columns, x, where=where), numbers(columns, name, where=where))
         for name, label in names.items()
-        if name in columns
+        if columns and (name in columns or x == "step")  # a table of the loss without the loss is an error
     ]
     return [line for line in lines if line.x]
 
