@@ -146,13 +146,13 @@ def test_a_command_without_its_extra_names_the_extra_in_one_line(core, encoder, 
 
 
 def test_a_missing_package_of_the_users_own_module_is_not_taken_for_an_extra(tmp_path, monkeypatch):
-    from pipeline.cli import evaluate, main
+    from pipeline.cli import encoder, main
 
     def raise_it(_: object) -> int:
         exec(compile("import no_such_package", "theirs.py", "exec"), {"__name__": "theirs"})
         return 0
 
-    monkeypatch.setattr(evaluate, "_evaluate", raise_it)
+    monkeypatch.setattr(encoder, "_evaluate", raise_it)
     with pytest.raises(ModuleNotFoundError, match="no_such_package"):
         main(["evaluate", "theirs:f", "--data", str(tmp_path)])
 

@@ -1,7 +1,6 @@
-"""The command ``sightword``, for what a person does beside ``dvc``.
+"""The command ``sightword``, for the tasks of a user that ``dvc`` does not do.
 
-A command imports the packages that it needs when it runs: ``--help`` answers at once, also where the packages of the
-extras are not installed.
+A command imports its packages when it runs, so ``--help`` answers at once, also without the packages of the extras.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 import sightword
-from pipeline.cli import compare, doctor, downloads, encoder, evaluate, lineage, project, search, store, sweeps
+from pipeline.cli import compare, doctor, downloads, encoder, lineage, project, search, store, sweeps
 from sightword.errors import SightwordError
 
 
@@ -20,11 +19,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Args:
-        argv: the arguments after the program's name; default: those of the process.
+        argv: the arguments after the program's name; None takes the arguments of the process.
 
     Returns:
-        The exit code: 0 done, 1 a mistake that the message on standard error
-        explains, 2 wrong arguments, 130 interrupted.
+        The exit code: 0 done, 1 an error with a message on standard error, 2 wrong arguments, 130 interrupted.
     """
     arguments = _parser().parse_args(argv)
     try:
@@ -67,6 +65,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"sightword {sightword.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for room in (project, sweeps, compare, evaluate, encoder, search, store, lineage, downloads, doctor):
+    for room in (project, sweeps, compare, encoder, search, store, lineage, downloads, doctor):
         room.add(commands)
     return parser

@@ -1,8 +1,10 @@
-"""How each command is added to the parser."""
+"""Adds commands and options to the parser, and lays out tables."""
 
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -13,14 +15,14 @@ Run = Callable[[argparse.Namespace], int]
 def add_command(
     commands: Commands, name: str, description: str, run: Run, *, extra: str = "pipeline"
 ) -> argparse.ArgumentParser:
-    """Add a command; the first line of its description stands in the list of commands.
+    """Add a command; the list of commands has the first line of its description.
 
     Args:
         commands: the parser's commands.
-        name: what a person types.
+        name: the command.
         description: the help of the command.
         run: takes the arguments, returns the exit code.
-        extra: the extra of the distribution that brings the packages which the command imports.
+        extra: the extra of the distribution with the packages that the command imports.
     """
     parser = commands.add_parser(
         name,
@@ -32,17 +34,35 @@ def add_command(
     return parser
 
 
+def refuse(arguments: argparse.Namespace, *cases: tuple[object, str]) -> None:
+    """Report wrong arguments by the message of the first case that applies, with exit code 2."""
+    for applies, message in cases:
+        if applies:
+            arguments.parser.error(message)
+
+
 def add_layout(parser: argparse.ArgumentParser, csv: str) -> None:
-    """The options ``--md`` and ``--csv``, of which at most one is given."""
+    """Add the options ``--md`` and ``--csv``, which exclude each other."""
     layout = parser.add_mutually_exclusive_group()
     layout.add_argument("--md", action="store_true", help="a Markdown table")
     layout.add_argument("--csv", action="store_true", help=csv)
 
 
 def laid_out(arguments: argparse.Namespace, lines: Sequence[Sequence[str]]) -> str:
-    """A table as the options of :func:`add_layout` want it."""
-    from pipeline.cli import text_table
+    """Return a table, the header first, in the layout of the options of :func:`add_layout`."""
+    if arguments.csv:
+        out = io.StringIO()
+        csv.writer(out, lineterminator="\n").writerows(lines)
+        return out.getvalue().rstrip("\n")
+    if arguments.md:
+        header, *rows = ["| " + " | ".join(line) + " |" for line in lines]
+        return "\n".join([header, "|" + "---|" * len(lines[0]), *rows])
+    return columns(lines)
 
-    return (text_table.to_csv if arguments.csv else text_table.to_markdown if arguments.md else text_table.to_text)(
-        lines
+
+def columns(lines: Sequence[Sequence[str]]) -> str:
+    """Return a table as text, the header first, its columns side by side."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
     )

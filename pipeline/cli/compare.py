@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.cli.command import Commands, add_command, add_layout, laid_out
+from pipeline.cli.command import Commands, add_command, add_layout, laid_out, refuse
 
 if TYPE_CHECKING:
     from pipeline.comparison.contrast import Contrast
 
 PAGE = Path("report/compare.html")
-"""Where the page of two revisions goes in a project."""
+"""The page of two revisions in a project."""
 
 COMPARE = """\
 Compare two runs: recalls and semantic scores, with tests and intervals.
@@ -52,14 +52,18 @@ def _compare(arguments: argparse.Namespace) -> int:
     _check(arguments)
     if arguments.published is not None:
         return _beside_published(arguments)
+    from pipeline.cli.lineage import facts_folders
     from pipeline.comparison import contrast, runs, systems
-    from pipeline.lineage.facts import RUNS
-    from sightword import machine
+    from pipeline.pipelines import find_project
+    from sightword.errors import SetupError
 
     samples = systems.SAMPLES if arguments.samples is None else arguments.samples
     seed = systems.SEED if arguments.seed is None else arguments.seed
-    project = _project()
-    facts = [] if project is None else [project / RUNS, machine.current().store / RUNS]
+    try:
+        project: Path | None = find_project(Path.cwd())
+    except SetupError:
+        project = None
+    facts = [] if project is None else facts_folders(project)
     with runs.opened(arguments.a, arguments.b, project) as (a, b):
         found = contrast.contrast(
             a, b, project=project, facts=facts, unseen=arguments.unseen, samples=samples, seed=seed
@@ -77,40 +81,28 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """Options that do not go together."""
-    if (arguments.b is None) == (arguments.published is None):
-        arguments.parser.error("compare A with what? Give either B or --published NAME")
-    of_pairs = (arguments.unseen, arguments.samples is not None, arguments.seed is not None)
-    if arguments.published is not None and any(of_pairs):
-        arguments.parser.error("--unseen, --samples and --seed need B: the published pairs are not known")
-    if arguments.published is not None and arguments.html is not None:
-        arguments.parser.error("--html needs B: `dvc repro report` sets a run beside the published systems")
-    if arguments.samples is not None and not 1 <= arguments.samples <= MOST_SAMPLES:
-        arguments.parser.error(f"--samples N must be from 1 to {MOST_SAMPLES}")
-    if arguments.seed is not None and arguments.seed < 0:
-        arguments.parser.error("--seed N cannot be below 0")
-
-
-def _project() -> Path | None:
-    """The project that the user is in; None where there is none."""
-    from pipeline.pipelines import find_project
-    from sightword.errors import SetupError
-
-    try:
-        return find_project(Path.cwd())
-    except SetupError:
-        return None
+    """Refuse options that do not go together."""
+    published = arguments.published is not None
+    of_pairs = arguments.unseen or arguments.samples is not None or arguments.seed is not None
+    samples = 1 if arguments.samples is None else arguments.samples
+    refuse(
+        arguments,
+        ((arguments.b is None) != published, "compare A with what? Give either B or --published NAME"),
+        (published and of_pairs, "--unseen, --samples and --seed need B: the published pairs are not known"),
+        (published and arguments.html, "--html needs B: `dvc repro report` compares a run with published systems"),
+        (not 1 <= samples <= MOST_SAMPLES, f"--samples N must be from 1 to {MOST_SAMPLES}"),
+        (arguments.seed is not None and arguments.seed < 0, "--seed N cannot be below 0"),
+    )
 
 
 def _print_contrast(arguments: argparse.Namespace, found: Contrast) -> None:
-    """Tables and verdicts; as CSV only correlations where there are some, else recalls."""
+    """Print tables and verdicts; as CSV only the correlations if there are any, else the recalls."""
     from pipeline.comparison import table
 
     parts = []
     if found.recalls and not (arguments.csv and found.semantics):
-        parts.append(
-            (table.recall_lines(found.recalls, exact=arguments.csv), table.recall_verdict(found.recalls, found.samples))
-        )
+        below = table.recall_verdict(found.recalls, found.samples)
+        parts.append((table.recall_lines(found.recalls, exact=arguments.csv), below))
     if found.semantics is not None:
         below = table.verdict(found.semantics)
         if arguments.unseen:
@@ -130,7 +122,7 @@ def _print_contrast(arguments: argparse.Namespace, found: Contrast) -> None:
     if found.semantics is not None:
         for name in found.semantics.unknown:
             print(f"{name} does not list its training captions: all its pairs count as unseen", file=sys.stderr)
-        _report_left_out(found.semantics.left_out)
+        _print_left_out(found.semantics.left_out)
 
 
 def _beside_published(arguments: argparse.Namespace) -> int:
@@ -143,14 +135,14 @@ def _beside_published(arguments: argparse.Namespace) -> int:
     head = [f"A: {path}", f"B: {published.SYSTEMS[arguments.published]}, {published.SOURCE}"]
     lines = table.published_lines(beside, exact=arguments.csv)
     _print(arguments, head, [(lines, [table.published_verdict(beside, arguments.published)])], [])
-    _report_left_out(beside.left_out)
+    _print_left_out(beside.left_out)
     return 0
 
 
 def _print(
     arguments: argparse.Namespace, head: list[str], parts: list[tuple[list[list[str]], list[str]]], tail: list[str]
 ) -> None:
-    """Tables, each with its sentences below; as CSV nothing else."""
+    """Print tables, each with its sentences below; as CSV nothing else."""
     tables = [laid_out(arguments, lines) for lines, _ in parts]
     if arguments.csv:
         print(*tables, sep="\n\n")
@@ -162,6 +154,6 @@ def _print(
     print(*texts, *tail, sep="\n\n")
 
 
-def _report_left_out(names: list[str]) -> None:
+def _print_left_out(names: list[str]) -> None:
     if names:
         print(f"left out: {', '.join(names)}", file=sys.stderr)

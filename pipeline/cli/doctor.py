@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from pipeline.cli.command import Commands, add_command
-
-if TYPE_CHECKING:
-    from pipeline.doctor.findings import Finding
+from pipeline.cli.command import Commands, add_command, refuse
 
 DOCTOR = """\
 Check machine and project: packages, torch, device, data, remote, git, disk.
@@ -31,22 +27,33 @@ def add(commands: Commands) -> None:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
+    from dataclasses import asdict, replace
+
     from pipeline.pipelines import find_project
     from sightword.errors import SetupError
 
-    if arguments.quick and arguments.lock:
-        arguments.parser.error("--quick and --lock cannot be combined")
+    refuse(arguments, (arguments.quick and arguments.lock, "--quick and --lock cannot be combined"))
     try:
         project = find_project(Path.cwd())
     except SetupError:
         if arguments.lock:
             raise
         project = None
-    found = _check_lock(project) if project is not None and arguments.lock else _check_all(project, arguments.quick)
+    if project is not None and arguments.lock:  # few packages are enough for this branch
+        from pipeline.cli.lineage import facts_folders
+        from pipeline.doctor import lockfile
+
+        found = [replace(finding, check="lock") for finding in lockfile.check_lock(project, facts_folders(project))]
+    else:
+        from pipeline.doctor.checks import CHECKS
+        from pipeline.doctor.context import Context
+        from pipeline.doctor.findings import examine
+
+        with Context(Path.cwd(), project, quick=arguments.quick) as context:
+            found = list(examine(CHECKS, context))
     counts = {state: sum(finding.state == state for finding in found) for state in _MARKS}
     if arguments.json:
         import json
-        from dataclasses import asdict
 
         print(json.dumps([asdict(finding) for finding in found], indent=2, ensure_ascii=False))
     else:
@@ -58,21 +65,3 @@ def _doctor(arguments: argparse.Namespace) -> int:
             where = project or "this machine (there is no project here)"
             print(f"\n{where}: {counts['problem']} problems, {counts['warning']} warnings, {counts['ok']} ok")
     return 1 if counts["problem"] else 0
-
-
-def _check_all(project: Path | None, quick: bool) -> list[Finding]:
-    from pipeline.doctor.checks import CHECKS
-    from pipeline.doctor.context import Context
-    from pipeline.doctor.findings import examine
-
-    with Context(Path.cwd(), project, quick=quick) as context:
-        return list(examine(CHECKS, context))
-
-
-def _check_lock(project: Path) -> list[Finding]:
-    from dataclasses import replace
-
-    from pipeline.cli.lineage import facts_folders
-    from pipeline.doctor import lockfile
-
-    return [replace(finding, check="lock") for finding in lockfile.check_lock(project, facts_folders(project))]

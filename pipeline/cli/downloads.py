@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.cli.command import Commands, add_command
+from pipeline.cli.command import Commands, add_command, columns, refuse
 from sightword.errors import DownloadError, SetupError
 
 if TYPE_CHECKING:
@@ -30,34 +31,29 @@ def add(commands: Commands) -> None:
     """Add ``fetch``."""
     fetch = add_command(commands, "fetch", FETCH, _fetch)
     fetch.add_argument("names", metavar="NAME", nargs="*", help="what to fetch; see --list")
-    fetch.add_argument("--list", action="store_true", help="show what can be fetched, its size, and what is there")
+    fetch.add_argument("--list", action="store_true", help="show the files, their sizes, and which are there")
     fetch.add_argument("--only", metavar="PART", nargs="+", default=[], help="only these parts, as --list names them")
     fetch.add_argument("--dry-run", action="store_true", help="only list what would be fetched, and from where")
     fetch.add_argument("--mirror", metavar="PLACE", help=f"a folder or an address to try first (default: {VARIABLE})")
-    fetch.add_argument("--pin", action="store_true", help="write the sha256 of what is fetched into checksums.txt")
-    fetch.add_argument("--again", action="store_true", help="fetch what is there already")
+    fetch.add_argument("--pin", action="store_true", help="write the sha256 of fetched files into checksums.txt")
+    fetch.add_argument("--again", action="store_true", help="fetch existing files again")
     fetch.add_argument("--keep", action="store_true", help="keep the archives, in the folder downloads")
-    fetch.add_argument(
-        "--to", metavar="FOLDER", help="instead of the project's data/raw (for weights: of torch's cache)"
-    )
+    to = "instead of the project's data/raw (for weights: of torch's cache)"
+    fetch.add_argument("--to", metavar="FOLDER", help=to)
 
 
 def _fetch(arguments: argparse.Namespace) -> int:
     if arguments.list:
         return _list(arguments)
-    if not arguments.names:
-        arguments.parser.error("fetch what? Give a NAME, or see them with --list")
-    if arguments.only and len(set(arguments.names)) > 1:
-        arguments.parser.error("--only needs a single NAME")
-    wanted = _wanted(arguments)
-    complete = True
-    for data_set, sources in wanted:
-        complete &= _fetch_set(arguments, data_set, sources)
-    return 0 if complete else 1
+    only_of_several = arguments.only and len(set(arguments.names)) > 1
+    no_name = "fetch what? Give a NAME, or see them with --list"
+    refuse(arguments, (not arguments.names, no_name), (only_of_several, "--only needs a single NAME"))
+    complete = [_fetch_set(arguments, *one) for one in _wanted(arguments)]
+    return 0 if all(complete) else 1
 
 
 def _wanted(arguments: argparse.Namespace) -> list[tuple[DataSet, list[Source]]]:
-    """Each data set with the files to fetch."""
+    """Return each data set with the files to fetch."""
     from pipeline.downloads.sources import WEIGHTS, find
 
     names = list(dict.fromkeys(arguments.names))
@@ -69,7 +65,7 @@ def _wanted(arguments: argparse.Namespace) -> list[tuple[DataSet, list[Source]]]
 
 
 def _fetch_set(arguments: argparse.Namespace, data_set: DataSet, sources: list[Source]) -> bool:
-    """Fetch one data set, telling about it; whether all is there in the end."""
+    """Fetch one data set and report; return whether all files are there in the end."""
     from pipeline.downloads import fetching, pins
 
     if not sources:
@@ -80,49 +76,48 @@ def _fetch_set(arguments: argparse.Namespace, data_set: DataSet, sources: list[S
     if arguments.dry_run:
         possible = [_foresee(source, order) for source in sources]
         return all(possible)
-    failed, fresh, found = [], False, {}
+    failed, fresh, found = 0, False, {}
     for source in sources:
         try:
             outcome = fetching.fetch(source, order)
         except DownloadError as error:
             print(f"  {source.part}: failed", flush=True)
             print(f"sightword: {error}", file=sys.stderr)
-            failed.append(source)
+            failed += 1
             continue
         fresh |= outcome.state == "fetched"
-        _tell(source, order, outcome, pinning=arguments.pin)
-        if outcome.state == "to ask for":
-            failed.append(source)
-        elif outcome.sha256:
+        failed += outcome.state == "to ask for"
+        print(*_outcome(source, order, outcome, pinning=arguments.pin), sep="\n", flush=True)
+        if outcome.sha256:
             found[f"{data_set.name}/{source.file}"] = outcome.sha256
     if arguments.pin:
         _pin(checksums, found)
     _warn_of_tokens(data_set, order)
     if failed:
-        print(f"{data_set.name}: {len(failed)} of {len(sources)} files are not there yet")
+        print(f"{data_set.name}: {failed} of {len(sources)} files are not there yet")
     elif fresh and data_set.folder:
         print(f"Next: dvc add {_short(order.target)}")
     return not failed
 
 
-def _tell(source: Source, order: Order, outcome: Outcome, *, pinning: bool) -> None:
+def _outcome(source: Source, order: Order, outcome: Outcome, *, pinning: bool) -> Iterator[str]:
+    """Yield the lines on one file."""
     if outcome.state == "to ask for":
-        print(f"  {source.part}: {source.file} must be asked for. {source.request}")
-        print(f"    Put it at {_short(order.working / source.file)} and run this again.")
+        yield f"  {source.part}: {source.file} must be asked for. {source.request}"
+        yield f"    Put it at {_short(order.working / source.file)} and run this again."
     elif outcome.state == "there":
-        print(f"  {source.part}: {source.what}: there already")
+        yield f"  {source.part}: {source.what}: there already"
         if pinning and not outcome.sha256:
-            print(f"    {source.file} is not at hand and cannot be pinned; --again fetches it once more")
+            yield f"    {source.file} is not at hand and cannot be pinned; --again fetches it once more"
     else:
-        print(f"  {source.part}: {source.what}: in {_short(order.target)}, from {outcome.address}")
+        yield f"  {source.part}: {source.what}: in {_short(order.target)}, from {outcome.address}"
         if not outcome.checked and not pinning:
-            print(f"    {source.file} has the sha256 {outcome.sha256}; no other was known to compare it with,")
-            print("    and --pin holds later downloads to this one")
-    sys.stdout.flush()
+            yield f"    {source.file} has the sha256 {outcome.sha256}; no other was known to compare it with,"
+            yield "    and --pin holds later downloads to this one"
 
 
 def _foresee(source: Source, order: Order) -> bool:
-    """Say what would be done; whether it could be."""
+    """Print where a file would come from; return whether it could be fetched."""
     if not order.again and not source.missing(order.target):
         print(f"  {source.part}: {source.file}: there already")
         return True
@@ -137,15 +132,13 @@ def _pin(checksums: Path | None, found: dict[str, str]) -> None:
     from pipeline.downloads import pins
 
     if checksums is None:
-        raise SetupError(
-            "there is no project to pin hashes in", where=Path.cwd(), todo="Go to a project, or name --to."
-        )
+        todo = "Go to a project, or name --to."
+        raise SetupError("there is no project to pin hashes in", where=Path.cwd(), todo=todo)
     new = pins.add_pins(checksums, found)
     print(f"{_short(checksums)}: {len(new)} pinned" + (f" ({', '.join(new)})" if new else ", nothing new"))
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from pipeline.cli import text_table
     from pipeline.downloads.sources import WEIGHTS, data_sets, find
 
     if arguments.only or arguments.dry_run or arguments.pin:
@@ -154,13 +147,13 @@ def _list(arguments: argparse.Namespace) -> int:
     for data_set in [find(name) for name in arguments.names] or data_sets().values():
         order = _order(arguments, data_set, {})
         for source in data_set.sources:
-            state = source.state(order.target)
-            only_named = source.optional or data_set.name == WEIGHTS
-            hint = ", to be asked for" if source.request else ", fetched where named" if only_named else ""
-            lines.append(
-                [data_set.name, source.part, source.what, _size(source), state + ("" if state == "there" else hint)]
-            )
-    print(text_table.to_text(lines))
+            state: str = source.state(order.target)
+            if state != "there" and source.request:
+                state += ", to be asked for"
+            elif state != "there" and (source.optional or data_set.name == WEIGHTS):
+                state += ", fetched where named"
+            lines.append([data_set.name, source.part, source.what, _size(source), state])
+    print(columns(lines))
     return 0
 
 
@@ -190,7 +183,7 @@ def _raw(arguments: argparse.Namespace) -> Path:
 
 
 def _checksums(arguments: argparse.Namespace) -> Path | None:
-    """The file of pinned hashes; none for weights outside a project."""
+    """Return the file of pinned hashes; None for weights outside a project."""
     from pipeline.downloads import pins
 
     try:
@@ -200,7 +193,7 @@ def _checksums(arguments: argparse.Namespace) -> Path | None:
 
 
 def torch_checkpoints() -> Path:
-    """Where torch.hub keeps published weights; without a torch, which takes seconds to import."""
+    """Return the folder of torch.hub's published weights, without an import of torch, which takes seconds."""
     caches = os.environ.get("XDG_CACHE_HOME", "~/.cache")
     home = os.environ.get("TORCH_HOME", os.path.join(caches, "torch"))  # noqa: PTH118 - as torch joins them
     return Path(home).expanduser().absolute() / "hub" / "checkpoints"
@@ -208,7 +201,8 @@ def torch_checkpoints() -> Path:
 
 def _weights(networks: list[str]) -> list[Source]:
     if networks:
-        return [_published(*_named(network)) for network in networks]
+        named = [network.partition(":") for network in networks]
+        return [_published(backbone, weights or "IMAGENET1K_V1") for backbone, _, weights in named]
     from pipeline.params import params_file
     from pipeline.pipelines import find_project
     from sightword.features.settings import RANDOM, FeaturesSettings, is_weights_file
@@ -223,21 +217,15 @@ def _weights(networks: list[str]) -> list[Source]:
     if is_weights_file(settings.weights):
         path = project / settings.inputs / settings.weights
         if not path.is_file():
-            raise DownloadError(
-                "params.yaml names this file of yours, which no address is known for", where=path, todo="Put it there."
-            )
+            what = "params.yaml names this file, and no address of it is known"
+            raise DownloadError(what, where=path, todo="Put it there.")
         print(f"weights: params.yaml takes {_short(path)}, which is there")
         return []
     return [_published(settings.backbone, settings.weights)]
 
 
-def _named(network: str) -> tuple[str, str]:
-    backbone, _, weights = network.partition(":")
-    return backbone, weights or "IMAGENET1K_V1"
-
-
 def _published(backbone: str, weights: str) -> Source:
-    """From the table, or from what torchvision itself publishes."""
+    """Return the source in the table, or the one that torchvision publishes."""
     from pipeline.downloads.sources import WEIGHTS, Source, find
 
     for source in find(WEIGHTS).sources:
@@ -249,9 +237,8 @@ def _published(backbone: str, weights: str) -> Source:
         raise DownloadError("torchvision has no such image network", where=backbone)
     entries = {entry.name: entry.url for entry in vision.models.get_model_weights(backbone)}
     if weights not in entries:
-        raise DownloadError(
-            f"torchvision publishes no such weights for {backbone}", where=weights, expected=" or ".join(entries)
-        )
+        what = f"torchvision publishes no such weights for {backbone}"
+        raise DownloadError(what, where=weights, expected=" or ".join(entries))
     url: str = entries[weights]
     return Source(part=backbone, what=weights, file=url.rpartition("/")[2], urls=[url])
 
@@ -270,12 +257,12 @@ def _warn_of_tokens(data_set: DataSet, order: Order) -> None:
 def _size(source: Source) -> str:
     from tqdm import tqdm
 
-    if source.size is None:
-        return "" if source.about is None else f"about {tqdm.format_sizeof(source.about, 'B')}"
-    return tqdm.format_sizeof(source.size, "B")
+    if source.size is not None:
+        return tqdm.format_sizeof(source.size, "B")
+    return "" if source.about is None else f"about {tqdm.format_sizeof(source.about, 'B')}"
 
 
 def _short(path: Path) -> str:
-    """Relative to where the user is, where that is shorter."""
+    """Return a path below the current folder as a relative one."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative

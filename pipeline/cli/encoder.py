@@ -1,11 +1,25 @@
-"""The command that exports an encoder."""
+"""The commands that evaluate a sentence encoder on SentEval's tasks, and export one."""
 
 from __future__ import annotations
 
 import argparse
+import errno
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from pipeline.cli.command import Commands, add_command
+from pipeline.cli.command import Commands, add_command, columns, refuse
+
+EVALUATE = """\
+Evaluate any sentence encoder on SentEval's tasks.
+
+ENCODER is the folder of an encoder (models/encoder), a file of word vectors in
+GloVe's format (.txt, .vec, .gz), or module:name: an encoding function or an object
+with a method encode, from an installed module or one in this folder; module:name()
+calls the name first. The command prints a table; --out writes the scores in the
+format of metrics/semantics.json."""
 
 EXPORT = """\
 Write an encoder as ONNX, for programs without PyTorch.
@@ -16,11 +30,161 @@ the id of each character. ONNX Runtime runs both graphs once, and must give the
 embeddings of the encoder. Needs the extra: pip install 'sightword[export]'."""
 
 
+_HEADER = ("task", "subtask", "pairs", "pearson", "95 % interval", "spearman")
+_SEEN_HEADER = ("seen", "pearson, unseen")
+_AGGREGATES = {"mean": "mean", "weighted_mean": "mean, by pairs", "all": "all pairs together"}
+
+
 def add(commands: Commands) -> None:
-    """Add ``export``."""
+    """Add ``evaluate`` and ``export``."""
+    evaluate = add_command(commands, "evaluate", EVALUATE, _evaluate)
+    evaluate.add_argument("encoder", metavar="ENCODER", help="a folder, a file of word vectors, or module:name")
+    evaluate.add_argument("--data", metavar="FOLDER", required=True, help="the folder that holds SentEval's downstream")
+    tasks = "which tasks (default: STS12 to STS16, STSBenchmark, SICKRelatedness)"
+    evaluate.add_argument("--tasks", metavar="NAME", nargs="+", help=tasks)
+    evaluate.add_argument("--missing", choices=("error", "skip"), default="error", help="tasks without files")
+    evaluate.add_argument(
+        "--training-captions", metavar="FILE", help="captions.parquet, or a text file, one caption a line"
+    )
+    evaluate.add_argument("--no-trained-head", action="store_true", help="score by the cosine alone, which is quicker")
+    regressions = "which of SentEval's regressions scores the classification tasks (%(default)s)"
+    evaluate.add_argument("--classifier", choices=("pytorch", "sklearn"), default="pytorch", help=regressions)
+    evaluate.add_argument("--kfold", metavar="N", type=int, default=5, help="folds in classification (%(default)s)")
+    evaluate.add_argument("--batch-size", metavar="N", type=int, help="sentences encoded together")
+    evaluate.add_argument("--lower-case", action="store_true", help="look up word vectors in lower case")
+    evaluate.add_argument("--out", metavar="FILE", help="write the scores as JSON")
+    evaluate.add_argument("--pairs", metavar="FILE", help="write the score of each pair as Parquet")
     export = add_command(commands, "export", EXPORT, _export, extra="export")
     export.add_argument("encoder", metavar="ENCODER", help="the folder of an encoder, such as models/encoder")
     export.add_argument("out", metavar="OUT", help="a new folder, or one with an earlier export")
+
+
+def _evaluate(arguments: argparse.Namespace) -> int:
+    from sightword.encoder.by_name import open_encoder
+    from sightword.files import write_json
+    from sightword.semantics.evaluation import judge
+    from sightword.semantics.pair_table import write_pairs
+    from sightword.semantics.settings import TASKS
+
+    data, tasks = Path(arguments.data), arguments.tasks or list(TASKS)
+    out, pairs = (None if name is None else Path(name) for name in (arguments.out, arguments.pairs))
+    same = out is not None and pairs is not None and out.resolve() == pairs.resolve()
+    refuse(
+        arguments,
+        (arguments.batch_size is not None and arguments.batch_size < 1, "--batch-size N must be at least 1"),
+        (arguments.kfold < 2, "--kfold N must be at least 2"),
+        (same, "--out and --pairs are the same file"),
+    )
+    _check(data, tasks, skip=arguments.missing == "skip", outputs=[path for path in (out, pairs) if path])
+    captions = arguments.training_captions
+    training = None if captions is None else _read_training_captions(Path(captions))
+    encode = open_encoder(arguments.encoder, batch_size=arguments.batch_size, lower_case=arguments.lower_case)
+    found = judge(
+        encode,
+        tasks,
+        data,
+        training,
+        trained_head=not arguments.no_trained_head,
+        classifier=arguments.classifier,
+        kfold=arguments.kfold,
+        missing=arguments.missing,
+        progress=True,
+    )
+    if out is not None:
+        write_json(out, found.metrics)
+    if pairs is not None:
+        write_pairs(pairs, found.judged)
+    print(columns(_score_table(found.metrics)))
+    for row in found.judged:
+        if "undefined" in row.entry:
+            print(f"{row.task} {row.subtask} is undefined: {row.entry['undefined']}", file=sys.stderr)
+    for task, reason in found.metrics.get("skipped", {}).items():
+        print(f"left out: {task} ({reason})", file=sys.stderr)
+    return 0
+
+
+def _read_training_captions(path: Path) -> list[str]:
+    """Read the captions of a text file, one a line; or the captions of the split ``train`` in a ``captions.parquet``.
+
+    Raises:
+        FileFormatError: the file is missing, cannot be read, or has no caption.
+    """
+    from sightword.errors import FileFormatError
+    from sightword.files import read_table, read_text
+
+    if path.suffix == ".parquet":
+        rows = read_table(path, ["text", "split"]).to_pylist()
+        captions = [row["text"] for row in rows if row["split"] == "train"]
+    else:
+        captions = [line for line in read_text(path).splitlines() if line.strip()]
+    if not captions:
+        raise FileFormatError("has no training caption", where=path)
+    return captions
+
+
+def _check(data: Path, tasks: Sequence[str], *, skip: bool, outputs: Iterable[Path]) -> None:
+    """Check before the costly work that the tasks' files exist and that the outputs can be written.
+
+    Raises:
+        SemanticsError: there is no such task, or ``skip`` is off and a file is missing.
+        OSError: an output cannot be written.
+    """
+    from sightword.errors import SemanticsError
+    from sightword.semantics.datasets import missing_file
+
+    for name in tasks:
+        gone = missing_file(name, data)
+        if gone is not None and not skip:
+            todo = "Get the data set, or name other tasks with --tasks, or add --missing skip."
+            raise SemanticsError(f"task {name}: does not exist", where=data / gone, todo=todo)
+    for path in outputs:
+        folder = next(parent for parent in path.parents if parent.exists())
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "is a folder, not a file", str(path))
+        if path.exists() and not path.is_file():
+            raise FileExistsError(errno.EEXIST, "is not a plain file, and is not replaced", str(path))
+        if not folder.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, "is not a folder", str(folder))
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+
+
+def _score_table(metrics: Mapping[str, Any]) -> list[list[str]]:
+    """Return the scores as lines of cells, the header first: a line for each subtask, aggregate and classification.
+
+    Args:
+        metrics: the scores that :func:`sightword.evaluate` returns.
+    """
+    lines = []
+    for task, entries in metrics.items():
+        if "accuracy" in entries:
+            half = entries.get("accuracy_ci95")
+            accuracy = f"accuracy {entries['accuracy']:.2f}" + ("" if half is None else f" ± {half:.2f}")
+            lines.append([task, accuracy, str(entries.get("test", "")), "", "", "", _percent(entries), ""])
+        elif task != "skipped":
+            lines += [_line(task, name, entry) for name, entry in entries.items()]
+    known = any(line[len(_HEADER)] for line in lines)  # the training captions
+    width = len(_HEADER) + (len(_SEEN_HEADER) if known else 0)
+    return [line[:width] for line in ([*_HEADER, *_SEEN_HEADER], *lines)]
+
+
+def _line(task: str, name: str, entry: Mapping[str, Any]) -> list[str]:
+    interval = entry.get("pearson_ci95")
+    return [
+        *(task, _AGGREGATES.get(name, name), str(entry.get("pairs", "")), _fraction(entry["pearson"])),
+        "" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}",
+        *(_fraction(entry["spearman"]), _percent(entry)),
+        _fraction(entry["unseen"]["pearson"]) if "unseen" in entry else "",
+    ]
+
+
+def _fraction(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.4f}"
+
+
+def _percent(entry: Mapping[str, Any]) -> str:
+    seen = entry.get("seen_in_training")
+    return "" if seen is None else f"{seen:.1%}"
 
 
 def _export(arguments: argparse.Namespace) -> int:

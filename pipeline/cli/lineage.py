@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pipeline.cli.command import Commands, add_command
+from pipeline.cli.command import Commands, add_command, refuse
 
 AUDIT = """\
 Show how a number, figure, model or feature file was made, back to raw data.
@@ -18,10 +18,10 @@ WHAT is a metrics file, a key in it (metrics/summary.json:image_r10), any other
 output such as plots/semantics/systems.svg, models/encoder or
 data/features/features.h5, the name of a stage, or a hash of DVC's. For each stage
 it prints the command, parameters, code, data and outputs with their hashes, the
-commit that recorded it, machine and versions of the run, whether what lies here is
-still the same (ok, changed since, missing), and whether a record of a run vouches
-for it. It reads dvc.lock, git, the facts of runs and DVC's run-cache, and works
-without the data; it says what it cannot know. Exits with 1 where a record of a run
+commit that recorded it, machine and versions of the run, whether the current files
+are still the same (ok, changed since, missing), and whether a record of a run
+vouches for it. It reads dvc.lock, git, the facts of runs and DVC's run-cache, works
+without the data, and reports what is not known. Exits with 1 if a record of a run
 contradicts dvc.lock.
 
   sightword audit metrics/retrieval.json:test.full.caption_to_image.r10
@@ -52,7 +52,7 @@ def add(commands: Commands) -> None:
     other.add_argument("--history", metavar="KEY", help="each commit and experiment with the value of FILE:KEY")
     other.add_argument(
         "--diff", metavar=("A", "B"), nargs=2,
-        help="why the results of two commits or experiments differ; `workspace` is what lies here",
+        help="why the results of two commits or experiments differ; `workspace` means the current files",
     )  # fmt: skip
     other.add_argument("--verify", metavar="STAGE", help="run a stage again in a copy and compare bytes")
     parser.add_argument(
@@ -128,7 +128,7 @@ def _merge(arguments: argparse.Namespace) -> int:
 
 
 def facts_folders(project: Path) -> list[Path]:
-    """Where the facts of runs are: in the project, and in the store that a lab shares."""
+    """Return the folders with the facts of runs: in the project, and in the store that a lab shares."""
     from pipeline.lineage.facts import RUNS
     from sightword import machine
 
@@ -136,25 +136,21 @@ def facts_folders(project: Path) -> list[Path]:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """Options that do not go together."""
-    parser = arguments.parser
-    another = arguments.history or arguments.diff or arguments.verify
-    if not arguments.what and not another:
-        parser.error("of what? Give WHAT, or --history, --diff or --verify")
-    if arguments.what and (arguments.history or arguments.verify):
-        parser.error("WHAT goes with --diff, or alone")
-    if arguments.html and another:
-        parser.error("--html is for WHAT alone")
-    if arguments.rev and (arguments.history or arguments.diff):
-        parser.error("--rev goes with WHAT or --verify")
-    if (arguments.warm or arguments.keep) and not arguments.verify:
-        parser.error("--warm and --keep go with --verify")
-    if arguments.all and not arguments.history:
-        parser.error("--all goes with --history")
+    """Refuse options that do not go together."""
+    what, history, diff, verify = arguments.what, arguments.history, arguments.diff, arguments.verify
+    refuse(
+        arguments,
+        (not (what or history or diff or verify), "of what? Give WHAT, or --history, --diff or --verify"),
+        (what and (history or verify), "WHAT goes with --diff, or alone"),
+        (arguments.html and (history or diff or verify), "--html is for WHAT alone"),
+        (arguments.rev and (history or diff), "--rev goes with WHAT or --verify"),
+        ((arguments.warm or arguments.keep) and not verify, "--warm and --keep go with --verify"),
+        (arguments.all and not history, "--all goes with --history"),
+    )
 
 
 def _project() -> Path:
-    """The project around the current folder, or a bare repository."""
+    """Return the project around the current folder, or a bare repository."""
     from pipeline.pipelines import find_project
 
     here = Path.cwd()
@@ -167,7 +163,7 @@ def _is_bare(folder: Path) -> bool:
 
 @contextmanager
 def _bar() -> Iterator[Callable[[int], object]]:
-    """A bar for the bytes that are hashed, once it takes a while."""
+    """Show a bar for the bytes that are hashed, after a second."""
     from tqdm import tqdm
 
     with tqdm(desc="comparing", unit="B", unit_scale=True, delay=1, leave=False, disable=None) as bar:
@@ -191,15 +187,8 @@ def _verify(arguments: argparse.Namespace, project: Path, facts: list[Path]) -> 
     else:
         place = tempfile.TemporaryDirectory(prefix="sightword-verify-")
     with place as folder, _bar() as report:
-        found = verify(
-            arguments.verify,
-            project,
-            Path(folder),
-            revision=arguments.rev,
-            facts=facts,
-            warm=arguments.warm,
-            report=report,
-        )
+        options: dict[str, Any] = {"revision": arguments.rev, "facts": facts, "warm": arguments.warm}
+        found = verify(arguments.verify, project, Path(folder), report=report, **options)
     values = records.of_verification(found)
     _print_json(values) if arguments.json else text.print_verification(values)
     return 0 if found.same else 1

@@ -1,4 +1,4 @@
-"""Audits, histories, differences and reruns as texts; the values are those of :mod:`pipeline.lineage.records`."""
+"""Prints audits, histories, differences and reruns; the values are those of :mod:`pipeline.lineage.records`."""
 
 from __future__ import annotations
 

@@ -84,10 +84,10 @@ def _recipe(arguments: argparse.Namespace) -> int:
         arguments.parser.error("which recipe? Give its NAME, or see them with --list")
     recipe = recipes.find(arguments.name, project)
     path = Path(arguments.params) if arguments.params else _short(recipes.target(recipe, project))
-    written = recipes.write(recipe, path, project, force=arguments.force)
+    changed = recipes.write(recipe, path, project, force=arguments.force)
     about = f" ({recipe.summary})" if recipe.summary else ""
-    print(f"{path} {'is now' if written.changed else 'already was'} the recipe {recipe.name}{about}")
-    if written.changed:
+    print(f"{path} {'is now' if changed else 'already was'} the recipe {recipe.name}{about}")
+    if changed:
         folder = params_file.pipeline_of(recipe.path).folder
         print(f"Next: dvc repro{f' {folder}/dvc.yaml' if folder else ''}")
     return 0
@@ -179,13 +179,13 @@ def _exp_show(name: str | None) -> Any:
 
 
 def _params_paths(arguments: argparse.Namespace) -> list[Path]:
-    """The file named by ``--params``, else those of all pipelines of the project, spelt briefly."""
+    """Return the file named by ``--params``, or else the files of all pipelines, relative to the current folder."""
     from pipeline.pipelines import by_stage, find_project, pipelines
 
     if arguments.params is not None:
         return [Path(arguments.params)]
     project = find_project(Path.cwd())
-    by_stage(project)  # a stage name that stands twice is reported first
+    by_stage(project)  # a repeated stage name is reported first
     return [_short(project / pipeline.params) for pipeline in pipelines(project)]
 
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.cli.command import Commands, add_command
+from pipeline.cli.command import Commands, add_command, refuse
 
 if TYPE_CHECKING:
     import torch
 
-    from sightword.search.searcher import CaptionAnswer, Searcher
+    from sightword.search.searcher import Searcher
     from sightword.search.thumbnails import Thumbnails
     from sightword.search.uploads import UploadedPictures
 
@@ -85,67 +85,52 @@ def _let_query_come_last(parser: argparse.ArgumentParser) -> None:
 
 
 def _search(arguments: argparse.Namespace) -> int:
+    from sightword import devices, machine
+    from sightword.errors import SearchError
+    from sightword.search.query import check_text
+
     _check(arguments)
+    if arguments.query is not None:
+        check_text(arguments.query)  # before the encoder is loaded
     if arguments.serve:
         return _serve(arguments)
-    from sightword.errors import SearchError
-
-    if arguments.query is not None:
-        _refuse_bad(arguments.query)
-    device = _device()
-    if arguments.picture is not None:
-        return _captions(arguments, device)
+    device = devices.use(machine.current(), deterministic=False)
     searcher = _searcher(arguments, device)
+    if arguments.picture is not None:
+        return _captions(arguments, searcher, device)
     _print_notes(searcher.notes)
-    top = arguments.top or _TOP
-    if arguments.query is not None:
-        _print_pictures(searcher, arguments.query, top, as_json=arguments.json)
-        return 0
     failed = 0
-    for line in _lines():
+    for line in _lines() if arguments.query is None else [arguments.query]:
         try:
-            text = line.decode() if isinstance(line, bytes) else line
-            _print_pictures(searcher, text, top, as_json=arguments.json)
-        except UnicodeDecodeError as error:
+            _print_pictures(searcher, line.decode() if isinstance(line, bytes) else line, arguments)
+        except (UnicodeDecodeError, SearchError) as error:
+            if arguments.query is not None:
+                raise
             failed += 1
-            print(f"sightword: the query is not valid UTF-8 (byte {error.start + 1})", file=sys.stderr)
-        except SearchError as error:
-            failed += 1
-            print(f"sightword: {error}", file=sys.stderr)
+            bad = (
+                f"the query is not valid UTF-8 (byte {error.start + 1})"
+                if isinstance(error, UnicodeDecodeError)
+                else ""
+            )
+            print(f"sightword: {bad or error}", file=sys.stderr)
         sys.stdout.flush()
     return 1 if failed and not sys.stdin.isatty() else 0
 
 
 def _check(arguments: argparse.Namespace) -> None:
     """Refuse options that exclude each other or have no effect."""
-    parser = arguments.parser
-    if arguments.top is not None and not 1 <= arguments.top <= 1000:
-        parser.error("--top N must be from 1 to 1000")
-    if arguments.serve and (arguments.query is not None or arguments.picture is not None or arguments.json):
-        parser.error("--serve takes its queries from the page: leave QUERY, --picture and --json out")
-    if arguments.query is not None and arguments.picture is not None:
-        parser.error("either QUERY or --picture")
-    if not arguments.serve:
-        for name in ("port", "host", "pictures"):
-            if getattr(arguments, name) is not None:
-                parser.error(f"--{name} goes with --serve")
-        if arguments.weights is not None and arguments.picture is None:
-            parser.error("--weights goes with --picture or --serve")
-    if arguments.port is not None and not 0 <= arguments.port <= 65535:
-        parser.error("--port N must be from 0 to 65535")
-
-
-def _refuse_bad(query: str) -> None:
-    """Refuse a bad query before the encoder is loaded."""
-    from sightword.search.query import check_text
-
-    check_text(query)
-
-
-def _device() -> torch.device:
-    from sightword import devices, machine
-
-    return devices.use(machine.current(), deterministic=False)
+    with_query, with_picture = arguments.query is not None, arguments.picture is not None
+    from_page = "--serve takes its queries from the page: leave QUERY, --picture and --json out"
+    of_page = [name for name in ("port", "host", "pictures") if getattr(arguments, name) is not None]
+    refuse(
+        arguments,
+        (not 1 <= (arguments.top or 1) <= 1000 or arguments.top == 0, "--top N must be from 1 to 1000"),
+        (arguments.serve and (with_query or with_picture or arguments.json), from_page),
+        (with_query and with_picture, "either QUERY or --picture"),
+        (of_page and not arguments.serve, f"--{''.join(of_page[:1])} goes with --serve"),
+        (arguments.weights and not with_picture and not arguments.serve, "--weights goes with --picture or --serve"),
+        (not 0 <= (arguments.port or 0) <= 65535, "--port N must be from 0 to 65535"),
+    )
 
 
 def _searcher(arguments: argparse.Namespace, device: torch.device) -> Searcher:
@@ -179,9 +164,7 @@ def _uploads(arguments: argparse.Namespace, searcher: Searcher, device: torch.de
 def _lines() -> Iterator[str | bytes]:
     """Yield queries from standard input: with a prompt on a terminal, else the lines that are not empty."""
     if not sys.stdin.isatty():
-        for line in sys.stdin.buffer:
-            if line.strip():
-                yield line.rstrip(b"\r\n")
+        yield from (line.rstrip(b"\r\n") for line in sys.stdin.buffer if line.strip())
         return
     import readline  # noqa: F401 - lets the terminal's line be edited, and earlier ones come back
 
@@ -200,100 +183,74 @@ def _lines() -> Iterator[str | bytes]:
         yield line
 
 
-def _print_pictures(searcher: Searcher, text: str, top: int, *, as_json: bool) -> None:
-    answer = searcher.pictures(text, top)
+def _print_pictures(searcher: Searcher, text: str, arguments: argparse.Namespace) -> None:
+    answer = searcher.pictures(text, arguments.top or _TOP)
     own = searcher.catalogue.captions_of
-    if as_json:
-        _print_json(
-            {
-                "query": answer.query.text,
-                "unknown": list(answer.query.unknown),
-                "similarity": searcher.encoder.similarity_name,
-                "pictures": [
-                    {"id": hit.picture, "score": hit.score, "captions": own.get(hit.picture, [])} for hit in answer.hits
-                ],
-            }
-        )
+    if arguments.json:
+        hits = [{"id": hit.picture, "score": hit.score, "captions": own.get(hit.picture, [])} for hit in answer.hits]
+        _print_json(searcher, {"query": answer.query.text, "unknown": list(answer.query.unknown)}, {"pictures": hits})
         return
     _print_notes([answer.query.note])
-    width = max((len(_plain(hit.picture)) for hit in answer.hits), default=0)
-    for place, hit in enumerate(answer.hits, start=1):
+    names = [_plain(hit.picture) for hit in answer.hits]
+    width = max(map(len, names), default=0)
+    for place, (name, hit) in enumerate(zip(names, answer.hits, strict=True), start=1):
         first = _plain(own.get(hit.picture, [""])[0])
         shown = first if len(first) <= _WIDE else f"{first[: _WIDE - 1]}…"
-        print(f"{place:4}  {hit.score:8.4f}  {_plain(hit.picture):{width}}  {shown}".rstrip())
+        print(f"{place:4}  {hit.score:8.4f}  {name:{width}}  {shown}".rstrip())
 
 
-def _captions(arguments: argparse.Namespace, device: torch.device) -> int:
+def _captions(arguments: argparse.Namespace, searcher: Searcher, device: torch.device) -> int:
     """Print the captions that a picture finds."""
-    searcher = _searcher(arguments, device)
-    row = searcher.catalogue.row(arguments.picture)
-    if row is None:
+    from tqdm import tqdm
+
+    catalogue = searcher.catalogue
+    row = catalogue.row(arguments.picture)
+    if row is not None:
+        vector = searcher.embedding(row)
+    else:
         path = Path(arguments.picture)
         if not path.is_file():
-            searcher.catalogue.find(arguments.picture)  # says that there is none, and which are near
+            catalogue.find(arguments.picture)  # reports the unknown id, with ids like it
         uploads = _uploads(arguments, searcher, device)
         data = uploads.read(path)
         row = uploads.row(data)
         vector = searcher.embedding(uploads.features(data) if row is None else row)
-    else:
-        vector = searcher.embedding(row)
     _print_notes(searcher.notes)
-    _read_captions(searcher)
-    answer = searcher.captions(vector, arguments.top or _TOP)
-    _print_captions(searcher, answer, None if row is None else searcher.catalogue.pictures[row], arguments)
-    return 0
-
-
-def _read_captions(searcher: Searcher) -> None:
-    from tqdm import tqdm
-
-    with tqdm(
-        total=len(searcher.catalogue.captions), desc="captions", unit="caption", leave=False, disable=None
-    ) as bar:
+    with tqdm(total=len(catalogue.captions), desc="captions", unit="caption", leave=False, disable=None) as bar:
         searcher.read_captions(bar.update)
-
-
-def _print_captions(
-    searcher: Searcher, answer: CaptionAnswer, picture: str | None, arguments: argparse.Namespace
-) -> None:
+    found = searcher.captions(vector, arguments.top or _TOP)
+    picture = None if row is None else catalogue.pictures[row]
     if arguments.json:
-        _print_json(
-            {
-                "picture": picture or arguments.picture,
-                "similarity": searcher.encoder.similarity_name,
-                "captions": [
-                    {"text": hit.caption.text, "score": hit.score, "pictures": list(hit.caption.pictures)}
-                    for hit in answer.hits
-                ],
-            }
-        )
-        return
-    for place, hit in enumerate(answer.hits, start=1):
-        own = "  (its own)" if picture in hit.caption.pictures else ""
-        print(f"{place:4}  {hit.score:8.4f}  {_plain(hit.caption.text)}{own}")
+        hits = [{"text": one.text, "score": score, "pictures": list(one.pictures)} for one, score in found]
+        _print_json(searcher, {"picture": picture or arguments.picture}, {"captions": hits})
+        return 0
+    for place, (caption, score) in enumerate(found, start=1):
+        own = "  (its own)" if picture in caption.pictures else ""
+        print(f"{place:4}  {score:8.4f}  {_plain(caption.text)}{own}")
+    return 0
 
 
 def _serve(arguments: argparse.Namespace) -> int:
     import threading
 
+    from sightword import devices, machine
     from sightword.search import serving
     from sightword.search.access import is_loopback
     from sightword.search.web import Parts, create_app
 
     host = arguments.host or _HOST
     with serving.listen(host, PORT if arguments.port is None else arguments.port) as listening:
-        device = _device()
+        device = devices.use(machine.current(), deterministic=False)
         searcher = _searcher(arguments, device)
         thumbnails, notes = _thumbnails(arguments, searcher)
         notes = [*searcher.notes, *notes]
-        _print_notes(notes)
         top = {} if arguments.top is None else {"top": arguments.top}
         parts = Parts(searcher, thumbnails, _uploads(arguments, searcher, device), notes, **top)
         app = create_app(parts, host=host)
+        _print_notes(notes)
         if not is_loopback(host):
-            _print_notes(
-                [f"--host {host}: whoever reaches this machine sees the pictures and captions; no password is asked."]
-            )
+            open_to = "whoever reaches this machine sees the pictures and captions; no password is asked."
+            _print_notes([f"--host {host}: {open_to}"])
         stop = threading.Event()
         reader = threading.Thread(target=searcher.keep_reading, args=[stop], daemon=True)
 
@@ -317,10 +274,8 @@ def _thumbnails(arguments: argparse.Namespace, searcher: Searcher) -> tuple[Thum
     folder = arguments.pictures or PICTURES
     if arguments.pictures is None and not folder.is_dir():
         return None, [f"There is no {folder}, so captions stand for the pictures (--pictures FOLDER)."]
-    found = open_pictures(folder)
-    ids = searcher.catalogue.pictures
+    found, ids, notes = open_pictures(folder), searcher.catalogue.pictures, []
     count = sum(picture in found for picture in ids)
-    notes = []
     if not count:
         notes.append(f"{folder} holds none of these pictures: captions stand for them.")
     elif count < len(ids):
@@ -336,8 +291,8 @@ def _print_notes(notes: list[str]) -> None:
         print(f"note: {note}", file=sys.stderr)
 
 
-def _print_json(value: dict[str, Any]) -> None:
-    print(json.dumps(value, ensure_ascii=False))
+def _print_json(searcher: Searcher, first: dict[str, Any], last: dict[str, Any]) -> None:
+    print(json.dumps({**first, "similarity": searcher.encoder.similarity_name, **last}, ensure_ascii=False))
 
 
 def _plain(text: str) -> str:

@@ -20,8 +20,7 @@ Look after the store of computed features: stats, verify, prune.
 The store remembers each feature that was ever computed, for all projects and
 machines that share the folder; SIGHTWORD_STORE names it."""
 
-STATS = """\
-Show the kinds of features in the store: how many, how large, last used."""
+STATS = "Show the kinds of features in the store: how many, how large, last used."
 
 VERIFY = """\
 Read every feature of the store and compare its checksum.
@@ -30,13 +29,13 @@ Exits with 1 when something is damaged. Runs leave damaged features out and
 compute them again; prune takes them away."""
 
 PRUNE = """\
-Remove what is not wanted from the store, and put the rest in order.
+Remove unwanted features from the store, and put the rest in order.
 
 Without options it removes damaged features and what killed processes left a day
 ago or more, and merges small files into large ones. With --remove or --unused
-it also removes whole kinds of features. Others may use the store meanwhile: what
-they miss they compute anew. What other users made stays as it is: they prune it
-themselves, or root does. Exits with 1 when a kind that --remove names had to stay."""
+it also removes whole kinds of features. Others may use the store meanwhile: they
+compute missing features again. Files of other users stay: their owners, or root,
+can prune them. Exits with 1 when a kind that --remove names had to stay."""
 
 
 def add(commands: Commands) -> None:
@@ -89,18 +88,15 @@ def _prune(arguments: argparse.Namespace) -> int:
     store = _open_store(arguments)
     if arguments.unused is not None and arguments.unused < 0:
         arguments.parser.error("--unused DAYS cannot be below 0")
+    dry = arguments.dry_run
     done = maintenance.prune(
-        store,
-        remove=arguments.remove,
-        unused_days=arguments.unused,
-        dry_run=arguments.dry_run,
-        others=arguments.others,
+        store, remove=arguments.remove, unused_days=arguments.unused, dry_run=dry, others=arguments.others
     )
-    print(
-        f"{store.folder}: {'would remove' if arguments.dry_run else 'removed'} {done.kinds} kinds and "
-        f"{done.leftovers} leftovers, {'would merge' if arguments.dry_run else 'merged'} {done.segments} segments"
-        + ("" if arguments.dry_run else f"; {size(done.bytes)} freed")
+    remove, merge, freed = (
+        ("would remove", "would merge", "") if dry else ("removed", "merged", f"; {size(done.bytes)} freed")
     )
+    print(f"{store.folder}: {remove} {done.kinds} kinds and {done.leftovers} leftovers, "
+          f"{merge} {done.segments} segments{freed}")  # fmt: skip
     if done.others:
         print(f"{done.others} files of other users stay as they are; they can prune them, and so can root")
     return 1 if arguments.remove and not done.kinds else 0
@@ -110,10 +106,10 @@ def _open_store(arguments: argparse.Namespace) -> Store:
     from sightword import machine
     from sightword.features.store import Store
 
-    folder = Path(arguments.store) if arguments.store else machine.current().store
-    store = Store(folder)
+    store = Store(Path(arguments.store) if arguments.store else machine.current().store)
     if not store.kinds.is_dir():
-        raise StoreError("there is no store here", where=folder, todo="The stage features makes it at its first run.")
+        todo = "The stage features makes it at its first run."
+        raise StoreError("there is no store here", where=store.folder, todo=todo)
     return store
 
 

@@ -1,16 +1,15 @@
-"""All that can be compared of two runs: recalls, correlations, other numbers, and what made them differ."""
+"""Two runs compared: recalls, correlations, other numbers, and the causes of their difference."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline.comparison import recall
 from pipeline.comparison.recall import Ranks, Recall
 from pipeline.comparison.runs import METRICS, TOP, Side
-from pipeline.comparison.systems import SAMPLES, SEED, Comparison, compare
+from pipeline.comparison.systems import PAIRS, SAMPLES, SEED, Comparison, compare
 from pipeline.lineage.difference import Difference, Pair, difference
 from pipeline.lineage.history import changed_params
 from sightword.errors import FileFormatError, ScoringError, SemanticsError
@@ -25,62 +24,47 @@ if TYPE_CHECKING:
     import pandas as pd
 
 UNTESTED = ("r1", "r5", "r10", "median_rank", "mean_rank", "pearson", "accuracy", "ensemble_r10")
-"""Scores in metrics files; there they are means over queries or pairs, which no test can start from."""
-
+"""Scores in metrics files: means over queries or pairs, on which no test is possible."""
 ROUNDING = 1e-6
-"""Percent."""
+"""The largest difference, in percent, of recalls that are the same."""
 
 
-@dataclass(frozen=True)
-class Answers:
-    """What a run answered to the queries of a split.
-
-    Attributes:
-        split: the split.
-        depth: how many answers were kept of each query.
-        ranks: by direction.
-        table: all answers.
-    """
+class Answers(NamedTuple):
+    """A run's answers to the queries of a split."""
 
     split: str
     depth: int
+    """The number of kept answers to each query."""
     ranks: Mapping[str, Ranks]
+    """The ranks by direction."""
     table: pd.DataFrame
+    """All answers."""
 
 
-@dataclass(frozen=True)
-class Contrast:
-    """Two runs side by side.
-
-    Attributes:
-        a: the first.
-        b: the second.
-        answers: of both; None where they were not asked the same, or it is not known.
-        recalls: R@k with tests.
-        pairs: the tables of both; None where one has none.
-        semantics: correlations with tests; None where they cannot be compared.
-        numbers: scores that are known of both only as such: name, A's, B's.
-        params: parameters that differ, by full name.
-        difference: what made them differ; None where they are not two revisions of one project.
-        notes: what was not compared, and why.
-        unseen: whether of the sentence pairs only those that neither was trained on were compared.
-        samples: resamples of the bootstrap.
-        seed: of it.
-    """
+class Contrast(NamedTuple):
+    """Two runs side by side."""
 
     a: Side
     b: Side
     answers: tuple[Answers, Answers] | None
+    """The answers of both runs; None if their queries differ, or are not known."""
     recalls: list[Recall]
     pairs: tuple[PairTable, PairTable] | None
+    """The tables of both runs; None if one run has no table."""
     semantics: Comparison | None
+    """The correlations with tests; None if they cannot be compared."""
     numbers: list[tuple[str, float, float]]
+    """Scores without tests: name, A's, B's."""
     params: Mapping[str, Pair]
+    """The parameters that differ, by full name."""
     difference: Difference | None
-    notes: list[str] = field(default_factory=list)
-    unseen: bool = False
-    samples: int = SAMPLES
-    seed: int = SEED
+    """The causes; None if the two are not revisions of one project."""
+    notes: list[str]
+    """Each part that was not compared, with the reason."""
+    unseen: bool
+    """Whether only the sentence pairs were compared that neither run was trained on."""
+    samples: int
+    seed: int
 
 
 def contrast(
@@ -93,30 +77,29 @@ def contrast(
     samples: int = SAMPLES,
     seed: int = SEED,
 ) -> Contrast:
-    """Compare two runs as far as both have what it takes.
+    """Compare two runs as far as their files allow.
 
     Args:
-        a: the first.
-        b: the second.
-        project: whose revisions they are, if they are.
+        a: the first run.
+        b: the second run.
+        project: the project of both, if the runs are its revisions.
         facts: folders with facts of runs.
-        unseen: of sentence pairs, only those of which neither sentence is a training caption of A or B.
-        samples: resamples of the bootstraps.
-        seed: of their draws.
+        unseen: compare only sentence pairs of which neither sentence is a training caption of A or B.
+        samples: the number of resamples of the bootstraps.
+        seed: the seed of their draws.
 
     Raises:
-        SemanticsError: the tables of pairs are of other pairs.
-        FileFormatError: a file is damaged, or the two have nothing in common.
+        SemanticsError: the tables are of other pairs.
+        FileFormatError: a file is damaged, or the runs have nothing in common.
     """
     notes: list[str] = []
-    pairs, semantics = _semantics(a, b, notes, unseen=unseen, samples=samples, seed=seed)
-    answers, recalls = _retrieval(a, b, notes, samples=samples, seed=seed)
-    tested = {f"{row.direction}.r{row.depth}" for row in recalls}
-    numbers = _numbers(a, b, tested=tested, judged=semantics is not None)
+    draws = {"samples": samples, "seed": seed}
+    pairs, semantics = _semantics(a, b, notes, unseen=unseen, **draws)
+    answers, recalls = _retrieval(a, b, notes, **draws)
+    numbers = _numbers(a, b, recalls, with_pearson=semantics is None)
     if semantics is None and not recalls and not numbers:
-        raise FileFormatError(
-            f"nothing can be compared: {' '.join(notes).removesuffix('.')}", where=f"{a.name} and {b.name}"
-        )
+        what = f"nothing can be compared: {' '.join(notes).removesuffix('.')}"
+        raise FileFormatError(what, where=f"{a.name} and {b.name}")
     found = None
     if project is not None and a.revision and b.revision:
         found = difference(a.revision, b.revision, project, facts=facts)
@@ -127,18 +110,20 @@ def contrast(
 def _semantics(
     a: Side, b: Side, notes: list[str], *, unseen: bool, samples: int, seed: int
 ) -> tuple[tuple[PairTable, PairTable] | None, Comparison | None]:
-    absent = [side for side in (a, b) if side.pairs is None]
     if a.pairs is None or b.pairs is None:
-        notes.append(f"Sentence similarity is not tested: {_lacking(absent, 'data/semantics/pairs.parquet')}.")
+        notes.append(
+            f"Sentence similarity is not tested: {_lacking([one for one in (a, b) if one.pairs is None], PAIRS)}."
+        )
         return None, None
     tables = read_pairs(a.pairs), read_pairs(b.pairs)
-    if a.folder is not None and b.folder is not None and not tables[0].subtasks.keys() & tables[1].subtasks.keys():
+    two_runs = a.folder is not None and b.folder is not None
+    if two_runs and not tables[0].subtasks.keys() & tables[1].subtasks.keys():
         notes.append("Sentence similarity is not compared: the two were judged on other data sets.")
         return None, None
     try:
         return tables, compare(*tables, unseen=unseen, samples=samples, seed=seed)
     except SemanticsError as error:
-        if a.folder is None or b.folder is None or unseen:
+        if not two_runs or unseen:
             raise
         notes.append(f"Sentence similarity is not compared: {error}")
         return None, None
@@ -148,12 +133,12 @@ def _retrieval(
     a: Side, b: Side, notes: list[str], *, samples: int, seed: int
 ) -> tuple[tuple[Answers, Answers] | None, list[Recall]]:
     if a.folder is None or b.folder is None:
-        return None, []  # a table of pairs was given: no one asked for more
-    absent = [side for side in (a, b) if side.file(TOP) is None]
-    if absent:
-        notes.append(f"Retrieval is not tested: {_lacking(absent, TOP.as_posix())}.")
+        return None, []  # a table of pairs was given: no note, since nobody expects recalls
+    files = a.file(TOP), b.file(TOP)
+    if files[0] is None or files[1] is None:
+        notes.append(f"Retrieval is not tested: {_lacking([one for one in (a, b) if one.file(TOP) is None], TOP)}.")
         return None, []
-    ours, theirs = (_answers(side) for side in (a, b))
+    ours, theirs = _answers(files[0]), _answers(files[1])
     if ours.split != theirs.split:
         notes.append(f"Retrieval is not tested: A was judged on {ours.split}, B on {theirs.split}.")
         return None, []
@@ -168,7 +153,7 @@ def _retrieval(
 
 
 def _unlike_metrics(side: Side, split: str, rows: Sequence[Recall]) -> str | None:
-    """Whether the lists of answers give other recalls than the metrics, and why."""
+    """Return a note with the reason if the lists of answers give other recalls than the metrics."""
     metrics = _flat(side.file(METRICS[0]))
     gaps = []
     for row in rows:
@@ -187,9 +172,7 @@ def _unlike_metrics(side: Side, split: str, rows: Sequence[Recall]) -> str | Non
     )
 
 
-def _answers(side: Side) -> Answers:
-    path = side.file(TOP)
-    assert path is not None
+def _answers(path: Path) -> Answers:
     table = read_top(path)
     split = headline_split(set(table["split"]))
     here = table[table["split"] == split]
@@ -197,38 +180,31 @@ def _answers(side: Side) -> Answers:
     return Answers(split, int(here["position"].max()) if len(here) else 0, ranks, here)
 
 
-def _lacking(sides: Sequence[Side], path: str) -> str:
-    """What to do about a file that some sides do not have."""
+def _lacking(sides: Sequence[Side], path: Path) -> str:
+    """Name the sides without a file, each with the remedy."""
     found = []
     for side in sides:
         text = f"{side.label} has no {path}"
-        if side.lock is not None and side.lock.producer(path) is not None and side.revision:
+        if side.lock is not None and side.lock.producer(path.as_posix()) is not None and side.revision:
             text += f" in DVC's cache (`dvc fetch --all-commits` brings what was pushed; else run {side.name} again)"
         found.append(text)
     return ", ".join(found)
 
 
-def _numbers(a: Side, b: Side, *, tested: Collection[str], judged: bool) -> list[tuple[str, float, float]]:
-    """Scores in the metrics of both that were not compared otherwise.
-
-    Args:
-        a: the first.
-        b: the second.
-        tested: recalls that were, such as ``caption_to_image.r1``.
-        judged: whether correlations were.
-    """
+def _numbers(a: Side, b: Side, recalls: Sequence[Recall], *, with_pearson: bool) -> list[tuple[str, float, float]]:
+    """Return the scores in the metrics of both that were not compared otherwise."""
+    tested = {f"{row.direction}.r{row.depth}" for row in recalls}
     found = []
     for path in METRICS:
-        values = [_flat(side.file(path)) for side in (a, b)]
-        for name, ours in values[0].items():
-            last, theirs = name.rpartition(".")[2], values[1].get(name)
-            if last not in UNTESTED or not is_number(ours) or not is_number(theirs):
+        ours, theirs = _flat(a.file(path)), _flat(b.file(path))
+        for name, value in ours.items():
+            last, other = name.rpartition(".")[2], theirs.get(name)
+            if last not in UNTESTED or name.partition(".full.")[2] in tested:
                 continue
-            if name.partition(".full.")[2] in tested:
+            if path.stem == "semantics" and last == "pearson" and not with_pearson:
                 continue
-            if judged and path.stem == "semantics" and last == "pearson":
-                continue
-            found.append((f"{path.stem} {name}", float(ours), float(theirs)))
+            if is_number(value) and is_number(other):
+                found.append((f"{path.stem} {name}", float(value), float(other)))
     return found
 
 

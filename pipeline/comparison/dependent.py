@@ -1,46 +1,40 @@
-"""Is the difference of two correlations more than chance, when both are with the same gold scores on the same pairs?
+"""Tests of the difference of two correlations with the same gold scores on the same pairs.
 
-Two systems judged on the same pairs succeed and fail together. Tests that take their correlations for independent
-miss most differences; these take the correlation between the systems into account.
+Two systems succeed and fail on the same pairs. Tests that take the correlations for independent miss most differences;
+these tests take the correlation between the systems into account.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from scipy.special import stdtr
 
 _SAME = 1e-12
-"""Two correlations, or a correlation and 1, that are closer than this differ by rounding: ``1 - r_ab`` would have four
-digits or fewer."""
+"""Correlations that are closer than this differ by rounding: ``1 - r_ab`` would have four digits or fewer."""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """A test's statistic, above 0 where A is higher, and its two-sided p."""
+class Outcome(NamedTuple):
+    """A test's statistic, above 0 if A is higher, and its two-sided p."""
 
     statistic: float
     p: float
 
 
 def williams(r_a: float, r_b: float, r_ab: float, pairs: int) -> Outcome | None:
-    """Williams' t for two correlations that share a variable (Williams 1959; Steiger 1980, equation 7).
+    """Return Williams' t for two correlations that share a variable (Williams 1959; Steiger 1980, equation 7).
 
     It has ``pairs - 3`` degrees of freedom.
 
-    Args:
-        r_a: the correlation of A's scores with the gold scores.
-        r_b: that of B's.
-        r_ab: that of A's scores with B's.
-        pairs: how many pairs all three are from.
+    ``r_a`` and ``r_b`` are the correlations of A's and B's scores with the gold scores, ``r_ab`` that of A's with B's.
 
     Returns:
-        The result. Equal correlations, or systems that are the same up to rounding, have statistic 0 and p 1. None
-        where there is no test: three pairs or fewer, or correlations of 1 and -1.
+        Statistic and p; 0 and 1 for equal correlations, or for systems that are the same up to rounding. None if there
+        is no test: three pairs or fewer, or correlations of 1 and -1.
 
     Raises:
-        ValueError: no correlations, or three that no data can have together.
+        ValueError: the values are not correlations, or no data can have all three.
     """
     determinant = _determinant(r_a, r_b, r_ab)
     if pairs <= 3:
@@ -56,21 +50,11 @@ def williams(r_a: float, r_b: float, r_ab: float, pairs: int) -> Outcome | None:
 
 
 def steiger(r_a: float, r_b: float, r_ab: float, pairs: int) -> Outcome | None:
-    """Steiger's Z for two correlations that share a variable: Fisher's z with the covariance of the two at their mean.
+    """Return Steiger's Z for two correlations that share a variable: Fisher's z with the covariance at their mean.
 
     Steiger 1980, equations 10 and 14, with the mean of ``r_a`` and ``r_b`` in place of each in the covariance.
-
-    Args:
-        r_a: the correlation of A's scores with the gold scores.
-        r_b: that of B's.
-        r_ab: that of A's scores with B's.
-        pairs: how many pairs all three are from.
-
-    Returns:
-        As :func:`williams`; None also where one correlation is perfect, which has no Fisher z.
-
-    Raises:
-        ValueError: as :func:`williams`.
+    Arguments, result and errors are those of :func:`williams`; there is also no test if one correlation is perfect,
+    which has no Fisher z.
     """
     _determinant(r_a, r_b, r_ab)
     if pairs <= 3:
@@ -93,7 +77,7 @@ def _same(r_a: float, r_b: float, r_ab: float) -> bool:
 
 
 def _determinant(r_a: float, r_b: float, r_ab: float) -> float:
-    """Of the matrix of the three correlations; never below 0 for those of real data."""
+    """Return the determinant of the three correlations' matrix, which real data never have below 0."""
     if not all(-1 <= r <= 1 for r in (r_a, r_b, r_ab)):
         raise ValueError(f"{r_a}, {r_b} and {r_ab} are not all correlations")
     determinant = 1 - r_a**2 - r_b**2 - r_ab**2 + 2 * r_a * r_b * r_ab

@@ -1,50 +1,39 @@
-"""Where two runs differ: queries that only one of them answers, and sentence pairs that one is far better on."""
+"""Where two runs differ most: captions and sentence pairs that one run has right and the other has not."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from pipeline.comparison.contrast import Answers
 from pipeline.comparison.systems import unseen_pairs
-from sightword.report.gallery import Captions, Tile, by_hash
-from sightword.report.thumbnails import thumbnails
+from sightword.report.gallery import Captions, QueryKey, Tile, answers_of, by_hash, thumbnails
 from sightword.semantics.breakdown import TRAINED
 from sightword.semantics.pair_table import PairTable
 from sightword.statistics import mean_ranks
 
 TILES = 5
-"""Answers that are shown of each run."""
+"""The number of shown answers of each run."""
 THUMBNAIL = 112
-"""Pixels of a picture's longest side."""
+"""The longest side of a picture in pixels."""
 
 
-@dataclass(frozen=True)
-class Query:
-    """A caption with what each run found.
-
-    Attributes:
-        text: the caption.
-        a_rank: the position of its picture with A, 0 where it is not among those kept.
-        b_rank: the same of B.
-        a: A's first answers.
-        b: B's.
-        truth: its picture, where neither's first answers show it.
-    """
+class Query(NamedTuple):
+    """A caption with the pictures that each run found."""
 
     text: str
-    a_rank: int
-    b_rank: int
-    a: list[Tile]
-    b: list[Tile]
+    ranks: list[int]
+    """The position of its picture with A and with B; 0 if it is not among the kept answers."""
+    answers: list[list[Tile]]
+    """The first answers of A and of B."""
     truth: Tile | None
+    """Its picture, if neither run's first answers show it."""
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """A sentence pair; ranks within the subtask from 0 (furthest apart in meaning) to 100."""
 
     subtask: str
@@ -58,82 +47,59 @@ class Pair:
 def queries(
     answers: tuple[Answers, Answers], captions: Captions, pictures: Path | None, *, number: int
 ) -> tuple[list[Query], list[Query]]:
-    """Captions whose picture comes first with one run and is not among the kept answers of the other.
+    """Return captions whose picture comes first with one run and is not among the kept answers of the other.
 
-    Where there are too few, those follow whose ranks lie furthest apart. Among equals a hash decides: nobody picks.
-
-    Args:
-        answers: of A and B.
-        captions: their texts.
-        pictures: the folder of resized pictures; None without.
-        number: how many, at most, for each run.
+    If there are too few, captions with the largest difference of ranks follow. Among equals a hash decides.
 
     Returns:
-        Those that A is better on, and those that B is.
+        At most ``number`` captions that A is better on, and as many that B is better on.
     """
     ranks = [one.ranks.get("caption_to_image", {}) for one in answers]
     depth = min(one.depth for one in answers)
-    gains = {
-        query: _place(ranks[1][query], depth) - _place(rank, depth)
-        for query, rank in ranks[0].items()
-        if query in ranks[1]
-    }
-    chosen = [_most({query: sign * gain for query, gain in gains.items()}, number) for sign in (1, -1)]
-    tables = [_first_answers(one, {query for part in chosen for query in part}) for one in answers]
-    images = {answer for table in tables for found in table.values() for answer, _ in found}
-    images |= {image for part in chosen for image, _ in part}
+    places = [{key: rank if 0 < rank <= depth else depth + 1 for key, rank in one.items()} for one in ranks]
+    gains = {key: places[1][key] - place for key, place in places[0].items() if key in places[1]}
+    chosen = [_most(gains, number), _most({key: -gain for key, gain in gains.items()}, number)]
+    keys = [key for part in chosen for key in part]
+    tables = []
+    for one in answers:
+        first = one.table[(one.table["direction"] == "caption_to_image") & (one.table["position"] <= TILES)]
+        tables.append(answers_of(first, keys))
+    images = {answer[0] for table in tables for found in table.values() for answer in found} | {key[0] for key in keys}
     shown = {} if pictures is None else thumbnails(pictures, dict.fromkeys(sorted(images), THUMBNAIL))
 
-    def tile(image_id: str, position: int, *, right: bool) -> Tile:
-        return Tile(image_id, captions.first.get(image_id, ""), shown.get(image_id), position, right)
-
-    def query(key: tuple[str, int]) -> Query:
+    def query(key: QueryKey) -> Query:
         rows = [
-            [tile(image, place, right=right) for place, (image, right) in enumerate(table[key], start=1)]
+            [
+                captions.picture(image, shown, place, right=right)
+                for place, (image, _, _, right) in enumerate(table[key], start=1)
+            ]
             for table in tables
         ]
-        seen = any(one.right for row in rows for one in row)
-        text = captions.texts.get(key, f"{key[0]}, caption {key[1]}")
-        truth = None if seen else tile(key[0], 0, right=True)
-        return Query(text, ranks[0][key], ranks[1][key], rows[0], rows[1], truth)
+        truth = None if any(one.right for row in rows for one in row) else captions.picture(key[0], shown)
+        return Query(captions.text(key), [one[key] for one in ranks], rows, truth)
 
     better, worse = ([query(key) for key in part] for part in chosen)
     return better, worse
 
 
-def _place(rank: int, depth: int) -> int:
-    return rank if 0 < rank <= depth else depth + 1
-
-
-def _most(gains: Mapping[tuple[str, int], int], number: int) -> list[tuple[str, int]]:
-    """The queries with the largest gains; a picture is asked about once."""
-    found: dict[str, tuple[str, int]] = {}
+def _most(gains: Mapping[QueryKey, int], number: int) -> list[QueryKey]:
+    """Return the queries with the largest gains, one for each picture."""
+    found: dict[str, QueryKey] = {}
     for key in sorted((key for key, gain in gains.items() if gain > 0), key=lambda key: (-gains[key], by_hash(key))):
         found.setdefault(key[0], key)
     return list(found.values())[:number]
 
 
-def _first_answers(answers: Answers, keys: set[tuple[str, int]]) -> dict[tuple[str, int], list[tuple[str, bool]]]:
-    table = answers.table
-    table = table[(table["direction"] == "caption_to_image") & (table["position"] <= TILES)]
-    found: dict[tuple[str, int], list[tuple[str, bool]]] = {key: [] for key in keys}
-    columns = (table[name].tolist() for name in ("query_image", "query_caption", "image_id", "right"))
-    for image, caption, answer, right in zip(*columns, strict=True):
-        if (image, caption) in found:
-            found[image, caption].append((answer, bool(right)))
-    return found
-
-
 def pairs(tables: tuple[PairTable, PairTable], *, number: int, unseen: bool = False) -> tuple[list[Pair], list[Pair]]:
-    """Pairs whose rank one run has nearly right and the other far off.
+    """Return pairs whose rank one run has nearly right and the other far off, in the subtasks of both.
 
     Args:
-        tables: the scores of A and of B; subtasks that only one has are left out.
-        number: how many, at most, for each run.
-        unseen: only pairs that neither was trained on; their ranks are still those among all.
+        tables: the scores of A and of B.
+        number: the most pairs for each run.
+        unseen: return only pairs that neither run was trained on; their ranks are still among all pairs.
 
     Returns:
-        Those that A is better on, and those that B is.
+        The pairs that A is better on, and those that B is better on.
     """
     gains: list[tuple[float, str, Pair]] = []
     for key, ours in tables[0].subtasks.items():
@@ -145,15 +111,12 @@ def pairs(tables: tuple[PairTable, PairTable], *, number: int, unseen: bool = Fa
         if unseen:
             better[~unseen_pairs(ours, theirs)] = 0.0
         name = " ".join(key)
-        for place in np.unique(np.concatenate([_ends(better, number), _ends(-better, number)])):
-            texts = ours.first[place], ours.second[place]
+        ends = [np.argsort(-sign * better, kind="stable")[:number] for sign in (1, -1)]
+        for place in np.unique(np.concatenate(ends)):
             ranks = [round(100 * float(value[place])) for value in (gold, a, b)]
-            gains.append((float(better[place]), by_hash((name, int(place))), Pair(name, *texts, *ranks)))
+            pair = Pair(name, ours.first[place], ours.second[place], *ranks)
+            gains.append((float(better[place]), by_hash((name, int(place))), pair))
     return _best(gains, 1, number), _best(gains, -1, number)
-
-
-def _ends(values: np.ndarray, number: int) -> np.ndarray:
-    return np.argsort(-values, kind="stable")[:number]
 
 
 def _best(gains: Sequence[tuple[float, str, Pair]], sign: int, number: int) -> list[Pair]:

@@ -1,15 +1,10 @@
-"""The report of two runs side by side: one HTML file that needs no network and no other file."""
+"""The page of two runs side by side: one HTML file that needs no network and no other file."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
 
-import jinja2
 import numpy as np
 from markupsafe import Markup
 
@@ -18,259 +13,193 @@ from pipeline.comparison.contrast import Contrast
 from pipeline.comparison.drawings import Gap, Line
 from pipeline.comparison.recall import Recall
 from pipeline.comparison.runs import CAPTIONS, CURVES, ENCODER, RESIZED, Side
-from pipeline.comparison.systems import Better, who_is_better
-from pipeline.lineage.lock import Lock
+from pipeline.comparison.systems import Better, Row, who_is_better
 from sightword.errors import EncoderError, FileFormatError
 from sightword.files import write_text
-from sightword.report import attention, gallery, number_formats
-from sightword.report.drawing import Drawing
+from sightword.report import attention, gallery, html_page
 from sightword.report.inputs import numbers, read_tsv
+from sightword.report.number_formats import plain
 from sightword.report.plots import segments
 
 QUERIES = 4
-"""Captions that only one run answers, for each run."""
+"""The number of captions that one run answers better, for each run."""
 PAIRS = 6
-"""Sentence pairs that one run is far better on, for each run."""
+"""The number of sentence pairs that one run ranks better, for each run."""
 ATTENDED = 3
-"""Captions with the attention of both."""
+"""The number of captions with the attention of both."""
 RANKED = 10
+"""The k of the headlines."""
 FAR = 10
-"""Losses of two runs whose largest values are this many times apart are of other kinds."""
-
-
-@dataclass(frozen=True)
-class Card:
-    """A headline."""
-
-    value: str
-    what: str
-    beside: str
-    better: Better
-
-
-@dataclass(frozen=True)
-class Output:
-    """An output of a stage, and DVC's hash of it in either run; empty where a run does not have it."""
-
-    stage: str
-    path: str
-    a: str
-    b: str
-
-
-@dataclass(frozen=True)
-class Attended:
-    """A caption with what either encoder weighs in it; None for one that pools in another way."""
-
-    text: str
-    a: attention.Attended | None
-    b: attention.Attended | None
+"""Losses of two runs whose largest values differ by this factor are of different kinds."""
+FOUND = {
+    "caption_to_image": "of captions find their picture among ten",
+    "image_to_caption": "of pictures find a caption of theirs among ten",
+}
 
 
 def write(contrast: Contrast, path: Path) -> int:
-    """Write the page of two runs.
-
-    Args:
-        contrast: the two.
-        path: of the page.
-
-    Returns:
-        Its size in bytes.
-
-    Raises:
-        FileFormatError: a file of a run is damaged.
-        OSError: what the file system says.
-    """
+    """Write the page of two runs, and return its size in bytes; a damaged file of a run is a FileFormatError."""
     text = render(contrast)
     write_text(path, text)
     return len(text.encode())
 
 
 def render(contrast: Contrast) -> str:
-    """The page's text."""
-    ours, report = resources.files("pipeline.comparison"), resources.files("sightword.report")
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {"n": number_formats.count, "plain": number_formats.plain}
-    script = report.joinpath("page.js").read_text("utf-8")
-    style = report.joinpath("page.css").read_text("utf-8") + ours.joinpath("page.css").read_text("utf-8")
-    captions = _captions(contrast)
-    better, worse = _queries(contrast, captions)
-    notes = list(contrast.notes)
-    return environment.from_string(ours.joinpath("page.html").read_text("utf-8")).render(
+    """Return the text of the page of two runs."""
+    semantics, answers = contrast.semantics, contrast.answers
+    better, worse = _queries(contrast)
+    attended, unreadable = _attended(contrast, [one.text for one in (*better, *worse)])
+    with_pairs = contrast.pairs if semantics else None
+    return html_page.render(
+        "pipeline.comparison",
         contrast=contrast,
-        style=Markup(style),  # noqa: S704 - our own files
-        script=Markup(script),  # noqa: S704 - our own file
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),
         cards=_cards(contrast),
         recalls=_cells(table.recall_lines(contrast.recalls)),
         recall_verdict=table.recall_verdict(contrast.recalls, contrast.samples),
-        recall_drawing=_markup(_recall_gaps(contrast.recalls)),
-        semantics=_cells(table.lines(contrast.semantics)) if contrast.semantics else None,
-        semantics_verdict=table.verdict(contrast.semantics) if contrast.semantics else [],
-        semantics_drawing=_markup(_semantic_gaps(contrast)),
-        numbers=[
-            (name, number_formats.plain(a), number_formats.plain(b), f"{a - b:+.6g}" if a != b else "0")
-            for name, a, b in contrast.numbers
-        ],
-        pairs=disagreements.pairs(contrast.pairs, number=PAIRS, unseen=contrast.unseen)
-        if contrast.pairs and contrast.semantics
-        else ([], []),
-        curves=[(caption, _markup(drawing)) for caption, drawing in _curves(contrast)],
+        recall_drawing=_recall_gaps(contrast.recalls),
+        semantics=_cells(table.lines(semantics)) if semantics else None,
+        semantics_verdict=table.verdict(semantics) if semantics else [],
+        semantics_drawing=_semantic_gaps(semantics.rows if semantics else ()),
+        numbers=[(name, plain(a), plain(b), f"{a - b:+.6g}" if a != b else "0") for name, a, b in contrast.numbers],
+        pairs=disagreements.pairs(with_pairs, number=PAIRS, unseen=contrast.unseen) if with_pairs else ([], []),
+        curves=_curves(contrast),
         queries=[("A", better), ("B", worse)],
-        depth=min(one.depth for one in contrast.answers) if contrast.answers else 0,
-        attended=_attended(contrast, [one.text for one in (*better, *worse)], notes),
-        notes=notes,
-        outputs=_outputs(contrast.a.lock, contrast.b.lock),
+        depth=min(one.depth for one in answers) if answers else 0,
+        attended=attended,
+        notes=[*contrast.notes, *unreadable],
+        outputs=_outputs(contrast),
     )
 
 
-def _cards(contrast: Contrast) -> list[Card]:
-    """The few differences that sum it up."""
+def _cards(contrast: Contrast) -> list[tuple[str, str, str, Better]]:
+    """Return the differences that sum up the comparison: both values, their meaning, the difference, who is better."""
     found = []
-    what = {
-        "caption_to_image": "of captions find their picture among ten",
-        "image_to_caption": "of pictures find a caption of theirs among ten",
-    }
     for row in contrast.recalls:
         if row.depth == RANKED:
             interval = "" if row.interval is None else f" [{row.interval[0]:+.1f}, {row.interval[1]:+.1f}]"
             value = f"{row.a:.1f} / {row.b:.1f} %"
-            found.append(Card(value, what[row.direction], f"{row.difference:+.1f}{interval}", row.better))
+            found.append((value, FOUND[row.direction], f"{row.difference:+.1f}{interval}", row.better))
     mean = None if contrast.semantics is None else contrast.semantics.mean
     if mean is not None:
-        better = who_is_better(mean.difference, None if mean.bootstrap is None else mean.bootstrap.p)
-        interval = "" if mean.bootstrap is None else f" [{mean.bootstrap.low:+.3f}, {mean.bootstrap.high:+.3f}]"
-        said = f"mean Pearson r over {mean.subtasks} STS subtasks"
-        found.append(Card(f"{mean.a:.3f} / {mean.b:.3f}", said, f"{mean.difference:+.3f}{interval}", better))
+        span = mean.bootstrap
+        interval = "" if span is None else f" [{span.low:+.3f}, {span.high:+.3f}]"
+        what = f"mean Pearson r over {mean.subtasks} STS subtasks"
+        better = who_is_better(mean.difference, None if span is None else span.p)
+        found.append((f"{mean.a:.3f} / {mean.b:.3f}", what, f"{mean.difference:+.3f}{interval}", better))
     return found
 
 
-def _recall_gaps(rows: Sequence[Recall]) -> Drawing | None:
+def _recall_gaps(rows: Sequence[Recall]) -> Markup:
     known = [
         Gap(f"{table.QUERIES[row.direction]}, R@{row.depth}", row.difference, *row.interval, row.better)
         for row in rows
         if row.interval is not None
     ]
-    if not known:
-        return None
     title = "Differences of recalls in percent: " + ", ".join(f"{gap.label} {gap.value:+.1f}" for gap in known)
-    return drawings.gaps("recall_gaps", known, xlabel="A - B in percent, with its 95 % interval", title=title)
+    return _gaps("recall_gaps", known, "A - B in percent", title)
 
 
-def _semantic_gaps(contrast: Contrast) -> Drawing | None:
-    rows = [] if contrast.semantics is None else contrast.semantics.rows
+def _semantic_gaps(rows: Sequence[Row]) -> Markup:
     known = [
         Gap(f"{row.task} {row.subtask}", row.difference, row.bootstrap.low, row.bootstrap.high, row.better)
         for row in rows
         if row.bootstrap is not None and row.difference is not None
     ]
-    if not known:
-        return None
     title = f"Differences of Pearson's r on {len(known)} sets of sentence pairs; the numbers are in the table"
-    return drawings.gaps("semantic_gaps", known, xlabel="A - B of Pearson's r, with its 95 % interval", title=title)
+    return _gaps("semantic_gaps", known, "A - B of Pearson's r", title)
 
 
-def _curves(contrast: Contrast) -> list[tuple[str, Drawing]]:
-    """The loss, and recall@10 on dev, of both; nothing where neither has them."""
-    loss: list[tuple[str, Line]] = []
-    recall: list[tuple[str, Line]] = []
-    for side in (contrast.a, contrast.b):
-        for path, found in zip(CURVES, (loss, recall), strict=True):
-            file = side.file(path)
-            columns = read_tsv(file) if file else {}
-            where = f"{path} of {side.name}"
-            if found is loss and columns:
-                x, y, _, _ = segments(*(np.array(numbers(columns, name, where=where)) for name in ("step", "loss")))
-                found.append((side.label, Line("", x.tolist(), y.tolist())))
-            names = {"caption_to_image_r10": "to picture", "image_to_caption_r10": "to caption"}
-            for name, words in names.items() if found is recall else ():
-                if name in columns:
-                    x, y = (np.array(numbers(columns, column, where=where)) for column in ("epoch", name))
-                    found.append((side.label, Line(words, x.tolist(), y.tolist())))
+def _gaps(name: str, known: list[Gap], what: str, title: str) -> Markup:
+    if not known:
+        return Markup("")
+    return html_page.inline(drawings.gaps(name, known, xlabel=f"{what}, with its 95 % interval", title=title))
+
+
+def _curves(contrast: Contrast) -> list[tuple[str, Markup]]:
+    """Return the drawings of the loss, and of recall@10 on dev, of both runs, as far as there are curves."""
+    sides = (contrast.a, contrast.b)
     drawn = []
-    for name, caption, lines, xlabel in (
-        ("loss_both", "Loss", loss, "step"),
-        ("recall_both", "Recall@10 on dev", recall, "epoch"),
-    ):
-        lines = [(side, line) for side, line in lines if len(line.x)]
-        if lines:
-            last = ", ".join(f"{side} {line.label} {line.y[-1]:.3g}".replace("  ", " ") for side, line in lines)
-            title = f"{caption} of both runs, at the end {last}"
-            ylabel = "loss" if name == "loss_both" else "percent"
-            log = name == "loss_both" and _far_apart([line.y for _, line in lines])
-            if log:
-                caption = "Loss, logarithmic: the two are on other scales, so only their courses compare"
-            drawn.append((caption, drawings.curves(name, lines, xlabel=xlabel, ylabel=ylabel, title=title, log=log)))
+    losses = [line for side in sides for line in _lines(side, CURVES[0], "step", {"loss": ""})]
+    if losses:
+        losses = [Line(side, label, *(ends.tolist() for ends in segments(np.array(x), np.array(y))[:2]))
+                  for side, label, x, y in losses]  # fmt: skip
+        log = _far_apart([line.y for line in losses])
+        caption = "Loss, logarithmic: the two are on other scales, so only their courses compare" if log else "Loss"
+        title = f"Loss of both runs, at the end {_last(losses)}"
+        drawing = drawings.curves("loss_both", losses, xlabel="step", ylabel="loss", title=title, log=log)
+        drawn.append((caption, html_page.inline(drawing)))
+    names = {"caption_to_image_r10": "to picture", "image_to_caption_r10": "to caption"}
+    recalls = [line for side in sides for line in _lines(side, CURVES[1], "epoch", names)]
+    if recalls:
+        title = f"Recall@10 on dev of both runs, at the end {_last(recalls)}"
+        drawing = drawings.curves("recall_both", recalls, xlabel="epoch", ylabel="percent", title=title)
+        drawn.append(("Recall@10 on dev", html_page.inline(drawing)))
     return drawn
 
 
+def _lines(side: Side, path: Path, x: str, names: dict[str, str]) -> list[Line]:
+    """Return the columns of a run's table as curves over the column ``x``; the labels are by the columns' names."""
+    file = side.file(path)
+    columns, where = read_tsv(file) if file else {}, f"{path} of {side.name}"
+    lines = [
+        Line(side.label, label, numbers(columns, x, where=where), numbers(columns, name, where=where))
+        for name, label in names.items()
+        if columns and (name in columns or x == "step")  # a table of the loss without the loss is an error
+    ]
+    return [line for line in lines if line.x]
+
+
+def _last(lines: Sequence[Line]) -> str:
+    return ", ".join(f"{line.side} {line.label} {line.y[-1]:.3g}".replace("  ", " ") for line in lines)
+
+
 def _far_apart(series: Sequence[Sequence[float]]) -> bool:
-    """Whether one of some positive series would be flat at the bottom beside the others."""
+    """Return whether one of some positive series would be flat at the bottom beside the others."""
     most = [max(values) for values in series]
     return max(most) > FAR * min(most) and min(min(values) for values in series) > 0
 
 
-def _captions(contrast: Contrast) -> gallery.Captions:
-    """The captions that were asked, as the first run that has them writes them."""
-    answers = contrast.answers
-    for side in (contrast.a, contrast.b):
-        if answers is not None and (file := side.file(CAPTIONS)) is not None:
-            return gallery.read_captions(file, [answers[0].split])
-    return gallery.Captions({}, {}, {})
-
-
-def _queries(
-    contrast: Contrast, captions: gallery.Captions
-) -> tuple[list[disagreements.Query], list[disagreements.Query]]:
+def _queries(contrast: Contrast) -> tuple[list[disagreements.Query], list[disagreements.Query]]:
+    """Return the captions that one run answers better; texts and pictures are those of the first run that has them."""
     if contrast.answers is None:
         return [], []
-    pictures = next((file for side in (contrast.a, contrast.b) if (file := side.file(RESIZED)) is not None), None)
+    texts, pictures = (
+        next((file for side in (contrast.a, contrast.b) if (file := side.file(path)) is not None), None)
+        for path in (CAPTIONS, RESIZED)
+    )
+    captions = gallery.read_captions(texts, [contrast.answers[0].split]) if texts else gallery.Captions()
     return disagreements.queries(contrast.answers, captions, pictures, number=QUERIES)
 
 
-def _attended(contrast: Contrast, texts: Sequence[str], notes: list[str]) -> list[Attended]:
-    """What either encoder weighs, on a CPU; nothing where neither pools by attention.
+def _attended(contrast: Contrast, texts: Sequence[str]) -> tuple[list[tuple[object, object]], list[str]]:
+    """Return the attention of both encoders in some captions, without captions that neither attends to, and notes.
 
-    An encoder that this code cannot load, as one of an older form, is noted: the numbers stand without it.
+    An encoder that cannot be loaded, such as one of an older form, is noted, since the numbers do not need it.
     """
     texts = list(dict.fromkeys(texts))[:ATTENDED]
-    both = []
+    both: list[dict[str, attention.Attended]] = []
+    notes = []
     for side in (contrast.a, contrast.b):
+        folder, found = side.file(ENCODER), None
         try:
-            both.append(_one_attended(side, texts))
+            found = attention.attend_with(folder, texts) if folder is not None else None
         except (EncoderError, FileFormatError) as error:
-            both.append({})
             notes.append(f"What {side.label} weighs is not shown: its encoder {error.what}.")
-    found = [Attended(text, both[0].get(text), both[1].get(text)) for text in texts]
-    return [one for one in found if one.a or one.b]
+        both.append({one.text: one for one in found or ()})
+    return [(both[0].get(text), both[1].get(text)) for text in texts if text in {**both[0], **both[1]}], notes
 
 
-def _one_attended(side: Side, texts: Sequence[str]) -> dict[str, attention.Attended]:
-    folder = side.file(ENCODER)
-    if folder is None or not texts:
-        return {}
-    from sightword.encoder.sentence_encoder import SentenceEncoder
-
-    found = attention.attend(SentenceEncoder.load(folder, device="cpu"), texts) or []
-    return {one.text: one for one in found}
-
-
-def _outputs(a: Lock | None, b: Lock | None) -> list[Output]:
-    """The outputs of all stages of both."""
-    found: dict[tuple[str, str], Output] = {}
-    for lock, side in ((a, "a"), (b, "b")):
-        for entry in lock.entries.values() if lock else ():
-            for out in entry.outs:
-                key = (entry.name, out.path)
-                before = found.get(key, Output(entry.name, out.path, "", ""))
-                found[key] = replace(before, a=out.md5) if side == "a" else replace(before, b=out.md5)
-    return list(found.values())
+def _outputs(contrast: Contrast) -> list[tuple[str, str, str, str]]:
+    """Return stage, path, and DVC's hash in A and in B of all outputs; empty in a run without the output."""
+    hashes: list[dict[tuple[str, str], str]] = []
+    for lock in (contrast.a.lock, contrast.b.lock):
+        entries = lock.entries.values() if lock else ()
+        hashes.append({(entry.name, out.path): out.md5 for entry in entries for out in entry.outs})
+    return [(*key, hashes[0].get(key, ""), hashes[1].get(key, "")) for key in {**hashes[0], **hashes[1]}]
 
 
 def _cells(lines: list[list[str]]) -> dict[str, list[list[tuple[str, str]]] | list[str]]:
-    """A table's header and rows; a cell's interval stands below its number."""
+    """Return a table's header and rows; each cell is a number, and its interval for the line below."""
     header, *rows = lines
     return {"header": header, "rows": [[_split(cell) for cell in row] for row in rows]}
 
@@ -278,7 +207,3 @@ def _cells(lines: list[list[str]]) -> dict[str, list[list[tuple[str, str]]] | li
 def _split(cell: str) -> tuple[str, str]:
     number, bracket, rest = cell.partition(" [")
     return (number, f"[{rest}") if bracket and rest.endswith("]") else (cell, "")
-
-
-def _markup(drawing: Drawing | None) -> Markup:
-    return Markup("" if drawing is None else drawing.in_page())  # noqa: S704 - escaped by its maker

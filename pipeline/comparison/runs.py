@@ -1,10 +1,10 @@
-"""What is compared: two runs of this project at some revision, of other projects, or tables of pairs alone."""
+"""The two sides of a comparison: runs of this project at some revision, other projects, or tables of pairs."""
 
 from __future__ import annotations
 
 import tempfile
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,71 +25,59 @@ ENCODER = Path("models/encoder")
 METRICS = tuple(Path("metrics") / f"{name}.json" for name in ("retrieval", "semantics", "select", "train"))
 CURVES = tuple(Path("plots/train") / f"{name}.tsv" for name in ("loss", "recall"))
 WANTED = (*METRICS, PAIRS, TOP, CAPTIONS, *CURVES, RESIZED, ENCODER)
-"""What a run has that can be set beside another's."""
+"""The files and folders of a run that can be compared."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two.
-
-    Attributes:
-        label: ``A`` or ``B``.
-        name: as the user called it.
-        about: what it is, in words.
-        folder: with its files at their places in a project; None where only a table of pairs was given.
-        pairs: the table of pairs; None where there is none.
-        missing: of :data:`WANTED`, what it does not have.
-        revision: the commit, or ``workspace``; empty for other projects and files.
-        lock: what DVC recorded of it, where that is known.
-    """
+    """One of the two runs: ``A`` or ``B``, the name that the user gave, and a description."""
 
     label: str
     name: str
     about: str
     folder: Path | None
+    """The folder with the files at their places in a project; None if only a table of pairs was given."""
     pairs: Path | None
+    """The table of pairs; None if there is none."""
     missing: list[str]
+    """The paths of :data:`WANTED` that the run does not have."""
     revision: str = ""
+    """The commit, or ``workspace``; empty for other projects and files."""
     lock: Lock | None = None
+    """DVC's record of the run, if there is one."""
 
     def file(self, path: Path) -> Path | None:
-        """One of :data:`WANTED`; None where it is not there."""
+        """Return the place of one of :data:`WANTED`; None if it is missing."""
         return None if self.folder is None or path.as_posix() in self.missing else self.folder / path
 
 
 @contextmanager
 def opened(a: str, b: str, project: Path | None) -> Iterator[tuple[Side, Side]]:
-    """Both sides, with files that stay as long as the context.
+    """Open both sides; their files stay as long as the context.
 
-    Args:
-        a: a path that exists, else a commit, branch, tag or experiment of the project, or ``workspace``.
-        b: the same.
-        project: the folder with ``dvc.lock``; None where the user is in no project.
+    A side is an existing path, or else a commit, branch, tag or experiment of the project, or ``workspace``.
 
     Raises:
-        FileFormatError: a folder without anything to compare, or a path that does not exist, outside of any project.
-        LineageError: there is no such revision, it was never run, or an object of DVC's cache is damaged.
+        FileFormatError: a folder has nothing to compare, or outside of any project a path does not exist.
+        LineageError: there is no such revision, it was never run, or an object in DVC's cache is damaged.
     """
     with tempfile.TemporaryDirectory(prefix="sightword-compare-") as folder:
-        places = {"A": Path(folder) / "a", "B": Path(folder) / "b"}
-        sides = [_side(label, name, project, places[label]) for label, name in (("A", a), ("B", b))]
+        names = {"A": a, "B": b}
+        sides = [_side(label, name, project, Path(folder) / label) for label, name in names.items()]
         try:
             yield sides[0], sides[1]
         except SightwordError as error:
-            raise _told(error, {places[side.label]: side.name for side in sides}) from None
-
-
-def _told(error: SightwordError, names: Mapping[Path, str]) -> SightwordError:
-    """An error about a file that was taken out, with the revision in the place of a folder that is soon gone."""
-    for folder, name in names.items():
-        if error.where is not None and error.where.startswith(f"{folder}/"):
-            where = f"{name}:{error.where.removeprefix(f'{folder}/')}"
-            return type(error)(error.what, where=where, expected=error.expected, todo=error.todo)
-    return error
+            # A file that was taken out lies in a folder that is soon gone: the message names the revision instead.
+            for label, name in names.items():
+                place = f"{Path(folder) / label}/"
+                if error.where is not None and error.where.startswith(place):
+                    where = f"{name}:{error.where.removeprefix(place)}"
+                    raise type(error)(error.what, where=where, expected=error.expected, todo=error.todo) from None
+            raise
 
 
 def is_revision(*names: str) -> bool:
-    """Whether a user means a revision by one of them: what lies there is always taken for a path."""
+    """Return whether the user means a revision by one of the names: an existing path is always a path."""
     return any(not name or not Path(name).exists() for name in names)
 
 
@@ -97,16 +85,22 @@ def _side(label: str, name: str, project: Path | None, folder: Path) -> Side:
     if not is_revision(name):
         path = Path(name)
         here = project is not None and path.resolve() == project.resolve()
-        return _of_folder(label, name, path, WORKSPACE if here else "") if path.is_dir() else _of_file(label, name)
+        if path.is_dir():
+            return _of_folder(label, name, path, WORKSPACE if here else "")
+        return Side(label, name, name, None, path, [wanted.as_posix() for wanted in WANTED])
     if project is None or not name:
         raise FileFormatError("does not exist", where=name or repr(name))
     if name == WORKSPACE:
         return _of_folder(label, name, project, WORKSPACE)
-    with _repository(name, project) as repository:
+    try:
+        repository = Repository(project)
+    except LineageError as error:
+        raise _neither(name, error) from None
+    with repository:
         try:
             commit = repository.commit(name)
         except LineageError as error:
-            raise LineageError(f"is not a file or folder, and {error.what}", where=name, todo=error.todo) from None
+            raise _neither(name, error) from None
         lock = lock_at(repository, commit)
         missing = take_out(
             [path.as_posix() for path in WANTED],
@@ -115,8 +109,11 @@ def _side(label: str, name: str, project: Path | None, folder: Path) -> Side:
     if len(missing) == len(WANTED):
         raise LineageError("has no results", where=f"{name} ({commit.name})", todo="Was `dvc repro` run there?")
     pairs = None if PAIRS.as_posix() in missing else folder / PAIRS
-    about = _about(commit)
-    return Side(label, name, about, folder, pairs, missing, commit.sha, lock)
+    return Side(label, name, _about(commit), folder, pairs, missing, commit.sha, lock)
+
+
+def _neither(name: str, error: LineageError) -> LineageError:
+    return LineageError(f"is not a file or folder, and {error.what}", where=name, todo=error.todo)
 
 
 def _about(commit: Commit) -> str:
@@ -125,31 +122,17 @@ def _about(commit: Commit) -> str:
     return f"{commit.name}, {commit.date[:10]}: {textwrap.shorten(commit.subject, 72, placeholder=' ...')}"
 
 
-def _repository(name: str, project: Path) -> Repository:
-    try:
-        return Repository(project)
-    except LineageError as error:
-        raise LineageError(f"is not a file or folder, and {error.what}", where=name, todo=error.todo) from None
-
-
 def _of_folder(label: str, name: str, path: Path, revision: str) -> Side:
     missing = [wanted.as_posix() for wanted in WANTED if not (path / wanted).exists()]
     if len(missing) == len(WANTED):
         try:
             table = pairs_file(path)
         except FileFormatError as error:
-            todo = f"{error.todo} What exists is taken for a path: a branch of this name is refs/heads/{name}."
+            todo = f"{error.todo} An existing path is always a path: a branch of this name is refs/heads/{name}."
             raise FileFormatError("is a folder without results", where=path, todo=todo) from None
         return Side(label, name, str(table), None, table, missing)
     pairs = None if PAIRS.as_posix() in missing else path / PAIRS
     only_pairs = len(missing) == len(WANTED) - 1 and pairs is not None
-    about = "what lies here" if revision else str(pairs if only_pairs else path)
-    return Side(label, name, about, path, pairs, missing, revision, _lock(path))
-
-
-def _of_file(label: str, name: str) -> Side:
-    return Side(label, name, name, None, Path(name), [path.as_posix() for path in WANTED])
-
-
-def _lock(path: Path) -> Lock | None:
-    return lock_here(path) if (path / LOCK).exists() else None
+    about = "the current files" if revision else str(pairs if only_pairs else path)
+    lock = lock_here(path) if (path / LOCK).exists() else None
+    return Side(label, name, about, path, pairs, missing, revision, lock)

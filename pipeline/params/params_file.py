@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-import types
 import typing
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,11 +31,9 @@ def settings_class(section: str) -> type[Settings]:
         ParamsError: no module in ``stages/`` has this name.
     """
     name = f"stages.{section}"
-    if importlib.util.find_spec("stages") is None:  # the program `sightword` lies elsewhere, and Python looks beside it
-        sys.path += [
-            str(pipelines.project_of(Path.cwd())),
-            str(Path(__file__).parents[2]),
-        ]  # or the clone with this code
+    if importlib.util.find_spec("stages") is None:
+        # The program `sightword` lies elsewhere, so stages/ is in the project, or in the clone with this code.
+        sys.path += [str(pipelines.project_of(Path.cwd())), str(Path(__file__).parents[2])]
     try:
         found: type[Settings] = importlib.import_module(name).SETTINGS
     except ModuleNotFoundError as error:
@@ -56,15 +53,14 @@ def load(path: Pathish = "params.yaml") -> dict[str, Settings]:
         The typed sections by name.
 
     Raises:
-        ParamsError: all that is wrong with the file, one line each, with key, value
-            and what is accepted.
+        ParamsError: the file has errors; each has a line with key, value and accepted values.
     """
     values = _read(path)
     return check(values, where=path, sections=list(pipeline_of(path, values).stages))
 
 
 def section(path: Pathish, name: str) -> Settings:
-    """Check the whole file, return one section."""
+    """Check the whole file, and return one section."""
     found = load(path)
     if name not in found:
         raise ParamsError("has no such section", where=f"{path}: {name}", expected=", ".join(found))
@@ -75,8 +71,8 @@ def pipeline_of(path: Pathish, values: dict[str, Any] | None = None) -> pipeline
     """Return the pipeline that a parameter file belongs to.
 
     Args:
-        path: of the file.
-        values: the file's; default: the file is read.
+        path: the file.
+        values: its values; None reads the file.
 
     Raises:
         ParamsError: the file cannot be read.
@@ -94,9 +90,9 @@ def check(
     """Check plain values as :func:`load` does.
 
     Args:
-        values: by section.
+        values: the values by section.
         where: the file, for messages.
-        sections: that must be there; default: the stages of the pipeline that the values fit best.
+        sections: the required sections; None means the stages of the pipeline that the values fit best.
     """
     if sections is None:
         sections = list(pipelines.of_sections(values, pipelines.project_of(Path.cwd())).stages)
@@ -118,11 +114,8 @@ def check(
     problems += _across({name: settings.model_dump() for name, settings in found.items()})
     if problems:
         count = "1 entry is" if len(problems) == 1 else f"{len(problems)} entries are"
-        raise ParamsError(
-            f"{count} wrong:\n  " + "\n  ".join(problems),
-            where=where,
-            todo="\nFix the file, or write it anew from a recipe with `sightword recipe NAME`.",
-        )
+        todo = "\nFix the file, or write it anew from a recipe with `sightword recipe NAME`."
+        raise ParamsError("\n  ".join([f"{count} wrong:", *problems]), where=where, todo=todo)
     return found
 
 
@@ -134,10 +127,8 @@ def _across(values: dict[str, dict[str, Any]]) -> list[str]:
         every = train["snapshots"] == "epoch" and values["select"]["candidates"] == "all"
         kept = train["epochs"] if every else train["epochs"] // train["cycle"]
         if members > kept:
-            problems.append(
-                f"select.members = {members}: there are {kept} to choose from "
-                "(train.epochs, train.cycle, train.snapshots, select.candidates)"
-            )
+            causes = "train.epochs, train.cycle, train.snapshots, select.candidates"
+            problems.append(f"select.members = {members}: there are {kept} to choose from ({causes})")
     if "resize" in values and "features" in values and values["features"]["source"] == "extract":
         side, crop = values["resize"]["side"], values["features"]["crop"]
         if crop > side:
@@ -161,30 +152,21 @@ def _unknown(key: str, accepted: Sequence[str], kind: str) -> str:
 
 
 def _missing(wanted: type[BaseModel], values: dict[str, Any], prefix: str) -> list[str]:
-    """Keys that the file lacks, with the default each would have had."""
+    """Return a line for each key that the file lacks, with its published value."""
     problems = []
     for name, field in wanted.model_fields.items():
         if name not in values:
             hint = "" if field.is_required() else f"; its published value is {field.get_default()!r}"
             problems.append(f"{prefix}.{name}: the key is missing{hint}")
-            continue
-        nested = _nested(field.annotation)
-        if nested is not None and isinstance(values[name], dict):
+        elif (nested := _nested(field.annotation)) and isinstance(values[name], dict):
             problems += _missing(nested, values[name], f"{prefix}.{name}")
     return problems
 
 
 def _nested(annotation: Any) -> type[BaseModel] | None:
-    """The settings class in an annotation such as ``Weights`` or ``Weights | None``."""
-    options = (
-        typing.get_args(annotation)
-        if typing.get_origin(annotation) in (typing.Union, types.UnionType)
-        else (annotation,)
-    )
-    for option in options:
-        if isinstance(option, type) and issubclass(option, BaseModel):
-            return option
-    return None
+    """Return the settings class in an annotation such as ``Weights`` or ``Weights | None``."""
+    options = typing.get_args(annotation) or (annotation,)
+    return next((one for one in options if isinstance(one, type) and issubclass(one, BaseModel)), None)
 
 
 def _explain(wanted: type[Settings], name: str, item: Any) -> str:
@@ -198,6 +180,4 @@ def _explain(wanted: type[Settings], name: str, item: Any) -> str:
         return _unknown(key, list(model.model_fields), "key")
     message = str(item["msg"]).removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
-    if not place:
-        return f"{key}: {message}"
-    return f"{key} = {shown(item['input'])}: {message}"
+    return f"{key} = {shown(item['input'])}: {message}" if place else f"{key}: {message}"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipeline import pipelines
 from pipeline.lineage.repository import git
@@ -20,8 +19,7 @@ SHOWN = 20
 """Hand-edited entries that a message names."""
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(NamedTuple):
     """One recipe: its name, its file, and the comment in its first line."""
 
     name: str
@@ -29,16 +27,8 @@ class Recipe:
     summary: str
 
 
-@dataclass(frozen=True)
-class Written:
-    """What :func:`write` did; ``changed`` is false where the file was that recipe already."""
-
-    path: Path
-    changed: bool
-
-
 def list_recipes(project: Path) -> list[Recipe]:
-    """The recipes of a project, by name; the grids of sweeps that lie beside them are none."""
+    """Return the recipes of a project, by name, without the grids of sweeps in the same folder."""
     return [_describe(path) for path in sorted((project / "recipes").glob("*.yaml")) if not is_grid(path)]
 
 
@@ -48,33 +38,27 @@ def is_grid(path: Path) -> bool:
 
 
 def find(name: str, project: Path) -> Recipe:
-    """A recipe by its name, or by the path of a file.
+    """Return a recipe by its name, or by the path of a file.
 
     Args:
-        name: a name in ``recipes/``, or a path: whatever has a slash or ends in ``.yaml``.
+        name: a name in ``recipes/``, or a path, which has a slash or ends in ``.yaml``.
         project: the folder with ``recipes/``.
 
     Raises:
         ParamsError: no such recipe; the message has near names.
     """
-    if os.sep in name or name.endswith((".yaml", ".yml")):
-        path = Path(name)
-        if not path.is_file():
-            raise ParamsError("no such recipe file", where=path)
+    is_path = os.sep in name or name.endswith((".yaml", ".yml"))
+    path = Path(name) if is_path else project / "recipes" / f"{name}.yaml"
+    if path.is_file():
         if is_grid(path):
-            raise _no_recipe(path)
+            todo = f"Run it with `sightword sweep {path}`."
+            raise ParamsError("is the grid of a sweep, not a recipe", where=path, todo=todo)
         return _describe(path)
-    known = {recipe.name: recipe for recipe in list_recipes(project)}
-    if name not in known:
-        grid = project / "recipes" / f"{name}.yaml"
-        if grid.is_file():
-            raise _no_recipe(grid)
-        raise ParamsError(
-            f"no such recipe{guess(name, known)}",
-            where=name,
-            expected=", ".join(known) or f"a file in {project / 'recipes'}",
-        )
-    return known[name]
+    if is_path:
+        raise ParamsError("no such recipe file", where=path)
+    known = [recipe.name for recipe in list_recipes(project)]
+    expected = ", ".join(known) or f"a file in {project / 'recipes'}"
+    raise ParamsError(f"no such recipe{guess(name, known)}", where=name, expected=expected)
 
 
 def target(recipe: Recipe, project: Path) -> Path:
@@ -87,38 +71,33 @@ def target(recipe: Recipe, project: Path) -> Path:
     return project / pipelines.of_sections(values if isinstance(values, dict) else (), project).params
 
 
-def write(recipe: Recipe, path: Path, project: Path, *, force: bool = False) -> Written:
+def write(recipe: Recipe, path: Path, project: Path, *, force: bool = False) -> bool:
     """Write a parameter file whole from a recipe, with its comments.
 
-    A file that is a recipe unchanged, or that git has as it stands, is replaced:
-    nothing is lost. Another one holds somebody's edits and is kept.
+    A file that is an unchanged recipe, or that git's last commit has, is replaced. Another file has edits and is kept.
 
     Args:
-        recipe: what to write.
+        recipe: the recipe.
         path: the parameter file.
         project: the folder with ``recipes/``.
         force: replace a file with edits too.
 
+    Returns:
+        Whether the file changed.
+
     Raises:
-        ParamsError: the recipe is wrong (then nothing is written), or the file has
-            edits, which the message names.
+        ParamsError: the recipe is wrong, or the file has edits, which the message names; then nothing is written.
     """
     params_file.load(recipe.path)
     new = recipe.path.read_bytes()
     if path.exists():
         if path.read_bytes() == new:
-            return Written(path, changed=False)
+            return False
         if not force:
             _refuse_to_lose(path, recipe, project)
     with atomic_file(path) as temporary:
         temporary.write_bytes(new)
-    return Written(path, changed=True)
-
-
-def _no_recipe(grid: Path) -> ParamsError:
-    return ParamsError(
-        "is the grid of a sweep, not a recipe", where=grid, todo=f"Run it with `sightword sweep {grid}`."
-    )
+    return True
 
 
 def _describe(path: Path) -> Recipe:
@@ -132,15 +111,12 @@ def _refuse_to_lose(path: Path, recipe: Recipe, project: Path) -> None:
     data = path.read_bytes()
     if any(other.path.read_bytes() == data for other in others) or _is_committed(path):
         return
-    raise ParamsError(
-        f"has edits that neither a recipe nor git has, and would be lost:\n  {_edits(path, recipe, others)}",
-        where=path,
-        todo="\nCommit the file, or replace it with --force.",
-    )
+    edits = f"has edits that neither a recipe nor git has, and would be lost:\n  {_edits(path, recipe, others)}"
+    raise ParamsError(edits, where=path, todo="\nCommit the file, or replace it with --force.")
 
 
 def _is_committed(path: Path) -> bool:
-    """Whether git's last commit has the file as it stands."""
+    """Return whether git's last commit has the file as it is."""
     try:
         kept = git(path.absolute().parent, "show", f"HEAD:./{path.name}", errors="surrogateescape")
     except LineageError:
@@ -149,7 +125,7 @@ def _is_committed(path: Path) -> bool:
 
 
 def _edits(path: Path, recipe: Recipe, others: list[Recipe]) -> str:
-    """The entries that differ from the nearest recipe."""
+    """Return the entries that differ from the nearest recipe, as text."""
     try:
         mine = _entries(path)
     except (ParamsError, FileFormatError) as error:
@@ -176,7 +152,7 @@ def _entries(path: Path) -> dict[str, str]:
 
 
 def spelt(value: Any) -> str:
-    """A value on one line, as YAML writes it."""
+    """Return a value on one line, as YAML writes it."""
     if value is None:
         return "null"
     if isinstance(value, bool):

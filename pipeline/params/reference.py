@@ -1,4 +1,4 @@
-"""Every parameter with its type, its published value and what it means, read from the typed settings themselves."""
+"""Every parameter with its type, its published value and its meaning, read from the typed settings."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import json
 import types
 import typing
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from annotated_types import Ge, Gt, Le, Lt, MinLen
+from annotated_types import MinLen
 from pydantic import BaseModel
 
 from pipeline import pipelines
@@ -19,29 +18,32 @@ from pipeline.params.params_file import settings_class
 from sightword.errors import ParamsError
 from sightword.text import did_you_mean
 
+INTRODUCTION = """\
+# Parameters
 
-@dataclass(frozen=True)
-class Parameter:
+Every entry of `params.yaml`, section by section: accepted values, published value, meaning. The file must have all
+entries; `sightword recipe NAME` writes it whole. `sightword params --explain train.margin` prints one entry.
+`make docs` makes this page from the typed settings."""
+
+
+class Parameter(NamedTuple):
     """One entry of ``params.yaml``."""
 
     name: str
-    """In full, such as ``train.margin``."""
+    """The full name, such as ``train.margin``."""
     accepted: str
-    """What it may be, in words."""
+    """The accepted values, in words."""
     default: Any
-    """Its published value."""
+    """The published value."""
     text: str
-    """What it means, in Markdown."""
+    """The meaning, in Markdown."""
 
 
-@dataclass(frozen=True)
-class Section:
-    """One section of ``params.yaml``."""
+class Section(NamedTuple):
+    """One section of ``params.yaml``, with the name of its stage and its purpose."""
 
     name: str
-    """That of its stage."""
     text: str
-    """What it decides."""
     parameters: list[Parameter]
 
 
@@ -59,50 +61,33 @@ def sections() -> list[Section]:
 
 
 def page() -> str:
-    """The reference as a page of Markdown."""
-    lines = [
-        "# Parameters",
-        "",
-        "Every entry of `params.yaml`, section by section: what it may be, its published value, what it means. All",
-        "must stand in the file; `sightword recipe NAME` writes it whole. `sightword params --explain train.margin`",
-        "prints one of these entries.",
-        "This page is made from the typed settings by `make docs`.",
-    ]
+    """Return the reference as a page of Markdown."""
+    parts = [INTRODUCTION]
     for section in sections():
-        lines += ["", f"## {section.name}", "", section.text]
+        parts += [f"## {section.name}", section.text]
         for one in section.parameters:
-            lines += [
-                "",
-                f"### `{one.name}`",
-                "",
-                f"{one.accepted.capitalize()}; published value `{spelt(one.default)}`.",
-                "",
-                one.text,
-            ]
-    return "\n".join(lines) + "\n"
+            accepted = f"{one.accepted.capitalize()}; published value `{spelt(one.default)}`."
+            parts += [f"### `{one.name}`", accepted, one.text]
+    return "\n\n".join(parts) + "\n"
 
 
 def spelt(value: Any) -> str:
-    """A value as it stands in the file."""
+    """Return a value as the file has it."""
     return value if isinstance(value, str) and value else json.dumps(value)
 
 
 def explain(wanted: str) -> list[Parameter]:
-    """One parameter, or all of a section.
-
-    Args:
-        wanted: a name such as ``train.margin`` or ``train``, or the last part of one.
+    """Return one parameter, or all of a section, by a name such as ``train.margin`` or ``train``, or its last part.
 
     Raises:
-        ParamsError: there is none of this name.
+        ParamsError: no parameter has this name.
     """
     every = [parameter for section in sections() for parameter in section.parameters]
     found = [one for one in every if one.name == wanted or one.name.startswith(f"{wanted}.")]
     found = found or [one for one in every if one.name.endswith(f".{wanted}")]
     if not found:
-        raise ParamsError(
-            "no parameter has this name", where=wanted, todo=did_you_mean(wanted, [one.name for one in every])
-        )
+        todo = did_you_mean(wanted, [one.name for one in every])
+        raise ParamsError("no parameter has this name", where=wanted, todo=todo)
     return found
 
 
@@ -114,9 +99,8 @@ def _parameters(settings: type[BaseModel], prefix: str) -> Iterator[Parameter]:
             yield from _parameters(nested, full)
             continue
         accepted = ", ".join([_type(field.annotation), *_limits(field.metadata)])
-        yield Parameter(
-            full, accepted, field.get_default(call_default_factory=True), _markdown(field.description or "")
-        )
+        default = field.get_default(call_default_factory=True)
+        yield Parameter(full, accepted, default, _markdown(field.description or ""))
 
 
 def _type(annotation: Any) -> str:
@@ -133,18 +117,11 @@ def _type(annotation: Any) -> str:
 
 
 def _limits(metadata: list[Any]) -> Iterator[str]:
+    words = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
     for limit in metadata:
-        match limit:
-            case Ge():
-                yield f"at least {limit.ge}"
-            case Gt():
-                yield f"above {limit.gt}"
-            case Le():
-                yield f"at most {limit.le}"
-            case Lt():
-                yield f"below {limit.lt}"
-            case MinLen() if limit.min_length == 1:
-                yield "not empty"
+        yield from (f"{word} {getattr(limit, name)}" for name, word in words.items() if hasattr(limit, name))
+        if isinstance(limit, MinLen) and limit.min_length == 1:
+            yield "not empty"
 
 
 def _markdown(text: str) -> str:

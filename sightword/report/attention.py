@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,19 +24,14 @@ NAMED = 3
 """The number of words to name, those with the highest weights."""
 
 
-@dataclass(frozen=True)
-class Attended:
-    """A caption with the attention weights of its tokens.
-
-    Attributes:
-        text: the caption.
-        pieces: the tokens with their levels; neighbours of one level are joined.
-        words: the words with the highest weights, each with its share in percent.
-    """
+class Attended(NamedTuple):
+    """A caption with the attention weights of its tokens."""
 
     text: str
     pieces: list[tuple[str, int]]
+    """The tokens with their levels; neighbours of one level are joined."""
     words: list[tuple[str, int]]
+    """The words with the highest weights, each with its share in percent."""
 
 
 def attend(encoder: SentenceEncoder, texts: Sequence[str]) -> list[Attended] | None:
@@ -60,16 +56,21 @@ def attend(encoder: SentenceEncoder, texts: Sequence[str]) -> list[Attended] | N
     return found
 
 
-def feature_weights(captions: CaptionEncoder, ids: Sequence[int]) -> NDArray[np.float64]:
-    """Return the softmax over the tokens of one caption, for each feature.
+def attend_with(folder: Path, texts: Sequence[str]) -> list[Attended] | None:
+    """Return :func:`attend` of the encoder in a folder, on a CPU, so that every machine draws the same.
 
-    Args:
-        captions: an encoder that pools by attention.
-        ids: T ids, at least one.
-
-    Returns:
-        (T, width); each column adds up to 1.
+    Raises:
+        EncoderError: the encoder is damaged.
     """
+    if not texts:
+        return []
+    from sightword.encoder.sentence_encoder import SentenceEncoder
+
+    return attend(SentenceEncoder.load(folder, device="cpu"), texts)
+
+
+def feature_weights(captions: CaptionEncoder, ids: Sequence[int]) -> NDArray[np.float64]:
+    """Return the softmax over the T tokens of one caption, for each feature, (T, width); each column adds up to 1."""
     import torch
 
     from sightword.model.attention import Attention
@@ -93,15 +94,12 @@ def _pieces(tokens: Sequence[str], weights: NDArray[np.float64], vocabulary: Voc
 
 def _words(tokens: Sequence[str], weights: NDArray[np.float64]) -> list[tuple[str, int]]:
     """Return the words with the highest weights; white space separates words of characters."""
-    shares: dict[tuple[int, str], float] = {}
-    word, total, start = "", 0.0, 0
     whole = any(len(token) > 1 for token in tokens)
-    for place, (token, weight) in enumerate(zip([*tokens, " "], [*weights.tolist(), 0.0], strict=True)):
-        if token.isspace() or whole:
-            if word:
-                shares[start, word] = total
-            word, total, start = "", 0.0, place
-        if not token.isspace():
-            word, total = word + token, total + weight
-    best = sorted(shares, key=lambda key: (-round(shares[key], 4), key))[:NAMED]
-    return [(word, round(100 * shares[start, word])) for start, word in best]
+    shares = []
+    places = itertools.groupby(range(len(tokens)), key=lambda place: place if whole else tokens[place].isspace())
+    for run in (list(run) for _, run in places):
+        word = "".join(tokens[place] for place in run)
+        if not word.isspace():
+            shares.append((math.fsum(weights[run]), word))
+    best = sorted(shares, key=lambda one: -round(one[0], 4))[:NAMED]
+    return [(word, round(100 * share)) for share, word in best]

@@ -6,15 +6,13 @@ The page's own inputs are the only source, so that the same run gives the same t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sightword.files import canonical_json, sha256_file
 from sightword.report.inputs import Run, RunFiles
 from sightword.report.number_formats import is_number, plain
 
-SELECTED = ("criterion", "chosen_epochs", "members")
 ORDER = ("features", "captions", "training", "encoder")
 """The sources of tables; each depends on the ones before it."""
 TABLES = (
@@ -32,47 +30,38 @@ TABLES = (
     ("attention", "Attention", "encoder", "models/encoder/encoder.json"),
 )
 """Key, name, last source in :data:`ORDER`, and file of each table and drawing."""
+SELECTED = ("criterion", "chosen_epochs", "members")
 FEATURES = ("backbone", "feature_point", "weights", "transform", "precision", "origin", "rows")
+FEATURE_HASHES = {"features.h5 (the checksum in its first bytes)": "checksum", "weights": "weights_sha256"}
 
-_FEATURE_HASHES = {"features.h5 (the checksum in its first bytes)": "checksum", "weights": "weights_sha256"}
+Texts = list[tuple[str, str]]
+"""(name, value)."""
 
 
-@dataclass(frozen=True)
-class Source:
-    """A source of tables.
-
-    Attributes:
-        key: the identifier within the page.
-        name: the title.
-        facts: (name, value) texts; the training parameters have a table of their own.
-        hashes: (what, sha256) of its files or content.
-    """
+class Source(NamedTuple):
+    """A source of tables; ``key`` identifies it within the page."""
 
     key: str
     name: str
-    facts: list[tuple[str, str]]
-    hashes: list[tuple[str, str]]
+    facts: Texts
+    """The parameters; those of training have a table of their own."""
+    hashes: Texts
+    """(what, sha256) of its files or content."""
 
 
-@dataclass(frozen=True)
-class Made:
-    """A table or drawing of the page.
-
-    Attributes:
-        key: the identifier within the page.
-        name: the title.
-        sources: the keys of its sources.
-        facts: its own parameters, as far as the files name them.
-        file: (path, sha256) of the displayed file.
-        command: the command for the full history.
-    """
+class Made(NamedTuple):
+    """A table or drawing of the page; ``key`` identifies it within the page."""
 
     key: str
     name: str
-    sources: list[str]
-    facts: list[tuple[str, str]]
+    sources: tuple[str, ...]
+    """The keys of its sources."""
+    facts: Texts
+    """Its own parameters, as far as the files name them."""
     file: tuple[str, str]
+    """(path, sha256) of the displayed file."""
     command: str
+    """The command for the full history."""
 
 
 def sources(files: RunFiles, run: Run) -> list[Source]:
@@ -81,26 +70,31 @@ def sources(files: RunFiles, run: Run) -> list[Source]:
     Raises:
         FileFormatError: a file cannot be read.
     """
-    features = run.features
-    hashes = [(name, str(features[key])) for name, key in _FEATURE_HASHES.items() if features.get(key)]
-    facts = [(key, _written(features[key])) for key in FEATURES if features.get(key) not in ("", None, {})]
-    captions = [
-        ("data/captions/captions.parquet", sha256_file(files.captions)),
-        ("models/encoder/vocabulary.json", sha256_file(files.encoder / "vocabulary.json")),
-    ]
-    names = run.description.get("members")
+    features, names = run.features, run.description.get("members")
     members = [Path(str(name)).name for name in names] if isinstance(names, list) else []
-    encoder = [
-        (f"models/encoder/{name}", sha256_file(files.encoder / name))
-        for name in ("encoder.json", *members)
-        if (files.encoder / name).exists()
-    ]
-    chosen = [(key, plain(run.select[key])) for key in SELECTED if key in run.select]
+    parts = [files.encoder / name for name in ("encoder.json", *members)]
+    captions = {"data/captions/captions.parquet": files.captions}
+    captions["models/encoder/vocabulary.json"] = files.encoder / "vocabulary.json"
     return [
-        Source("features", "Features of the pictures", facts, hashes),
-        Source("captions", "Captions", [("unit", run.unit), ("tokens", plain(run.vocabulary))], captions),
+        Source(
+            "features",
+            "Features of the pictures",
+            [(key, _written(features[key])) for key in FEATURES if features.get(key) not in ("", None, {})],
+            [(name, str(features[key])) for name, key in FEATURE_HASHES.items() if features.get(key)],
+        ),
+        Source(
+            "captions",
+            "Captions",
+            [("unit", run.unit), ("tokens", plain(run.vocabulary))],
+            [(name, sha256_file(path)) for name, path in captions.items()],
+        ),
         Source("training", "Training", [], []),
-        Source("encoder", "Encoder", chosen, encoder),
+        Source(
+            "encoder",
+            "Encoder",
+            [(key, plain(run.select[key])) for key in SELECTED if key in run.select],
+            [(f"models/encoder/{path.name}", sha256_file(path)) for path in parts if path.exists()],
+        ),
     ]
 
 
@@ -110,15 +104,23 @@ def made(files: RunFiles, run: Run) -> list[Made]:
     Raises:
         FileFormatError: a file cannot be read.
     """
-    facts = {"retrieval": _protocols(run), "semantics": _tasks(run)}
+    protocols = [
+        f"{split}: {', '.join(name for name in body if name != 'skipped')}"
+        for split, body in run.retrieval.items()
+        if isinstance(body, dict)
+    ]
+    tasks = [name for name, body in run.semantics.items() if isinstance(body, dict) and name != "skipped"]
+    facts = {
+        "retrieval": [("protocols", "; ".join(protocols))] if protocols else [],
+        "semantics": [("tasks", ", ".join(tasks))] if tasks else [],
+    }
     entries = {"retrieval": _key(run.retrieval, "r10"), "semantics": _key(run.semantics, "pearson", "accuracy")}
     found = []
     for key, name, reached, shown in TABLES:
         path = _path(files, shown)
         if path.exists():
-            entry = entries.get(key)
-            command = f"sightword audit {shown}:{entry}" if entry else f"sightword audit {shown}"
-            used = list(ORDER[: ORDER.index(reached) + 1])
+            used = ORDER[: ORDER.index(reached) + 1]
+            command = f"sightword audit {shown}" + (f":{entries[key]}" if entries.get(key) else "")
             found.append(Made(key, name, used, facts.get(key, []), (shown, sha256_file(path)), command))
     return found
 
@@ -132,24 +134,8 @@ def _path(files: RunFiles, shown: str) -> Path:
     return {"metrics": files.metrics, "plots": files.plots, "models": files.encoder.parent}[top] / below / name
 
 
-def _protocols(run: Run) -> list[tuple[str, str]]:
-    names = [
-        f"{split}: {', '.join(name for name in body if name != 'skipped')}"
-        for split, body in run.retrieval.items()
-        if isinstance(body, dict)
-    ]
-    return [("protocols", "; ".join(names))] if names else []
-
-
-def _tasks(run: Run) -> list[tuple[str, str]]:
-    names = [name for name, body in run.semantics.items() if isinstance(body, dict) and name != "skipped"]
-    return [("tasks", ", ".join(names))] if names else []
-
-
 def _key(values: Mapping[str, Any], *last: str) -> str:
-    """Return the first entry of a metrics file with one of these names, as keys joined by dots; empty without such an
-    entry.
-    """
+    """Return the first entry with one of these names, as keys joined by dots; empty without such an entry."""
     for key, value in values.items():
         if key in last and is_number(value):
             return key

@@ -11,9 +11,14 @@ from sightword.report.number_formats import is_number, percent
 from sightword.report.plots import Marks
 
 DIRECTIONS = {"caption_to_image": "from caption to picture", "image_to_caption": "from picture to captions"}
-
 FIGURE_4 = "Figure 4: "
 """The label of drawings over all kept epochs, which correspond to Figure 4 of Merkx & Frank (2019)."""
+EPOCHS = {
+    "caption_to_image_r10": "R@10 to picture",
+    "image_to_caption_r10": "R@10 to caption",
+    "semantics": "semantics",
+}
+"""The labels of the scores that are drawn together; each other column of the table is a task."""
 
 
 def draw(run: Run) -> list[tuple[str, Drawing]]:
@@ -21,9 +26,7 @@ def draw(run: Run) -> list[tuple[str, Drawing]]:
     found = []
     marks = snapshots(run)
     for name, label in (("loss", "Loss"), ("learning_rate", "Learning rate")):
-        columns = run.curves.get(name)
-        if columns is None:
-            continue
+        columns = run.curves.get(name, {"step": [], name: []})
         where = f"plots/train/{name}.tsv"
         steps, values = numbers(columns, "step", where=where), numbers(columns, name, where=where)
         if steps:
@@ -61,18 +64,11 @@ def _recall(columns: Columns, marks: Marks) -> list[tuple[str, Drawing]]:
     for direction, words in DIRECTIONS.items():
         names = {f"R@{k}": f"{direction}_r{k}" for k in (1, 5, 10)}
         recalls = {label: numbers(columns, name, where=where) for label, name in names.items() if name in columns}
-        if not epochs or not recalls:
-            continue
-        last = ", ".join(f"{label} {series[-1]:.1f}" for label, series in recalls.items())
-        drawing = plots.epoch_curves(
-            f"recall_{direction}",
-            epochs,
-            recalls,
-            ylabel="recall on dev (%)",
-            title=f"Recall {words} at the last epoch: {last}",
-            marks=marks,
-        )
-        found.append((f"Recall {words}, on dev", drawing))
+        if epochs and recalls:
+            last = ", ".join(f"{label} {series[-1]:.1f}" for label, series in recalls.items())
+            title, name = f"Recall {words} at the last epoch: {last}", f"recall_{direction}"
+            drawing = plots.epoch_curves(name, epochs, recalls, ylabel="recall on dev (%)", title=title, marks=marks)
+            found.append((f"Recall {words}, on dev", drawing))
     return found
 
 
@@ -80,24 +76,17 @@ def _epochs(columns: Columns, marks: Marks) -> list[tuple[str, Drawing]]:
     """Draw the scores of each kept epoch's encoder: recall with sentence similarity, then each task."""
     where = "plots/epochs/epochs.tsv"
     epochs = numbers(columns, "epoch", where=where)
-    fixed = {
-        "caption_to_image_r10": "R@10 to picture",
-        "image_to_caption_r10": "R@10 to caption",
-        "semantics": "semantics",
-    }
-    together = {label: numbers(columns, name, where=where, blanks=True) for name, label in fixed.items()}
-    tasks = [name for name in columns if name not in ("epoch", *fixed)]
-    drawings = [("epochs", "Recall@10 on dev and the mean of 100 r over the tasks", "percent, 100 r", together)]
+    tasks = [name for name in columns if name not in ("epoch", *EPOCHS)]
+    parts = [("epochs", "Recall@10 on dev and the mean of 100 r over the tasks", "percent, 100 r", EPOCHS)]
     for start in range(0, len(tasks), plots.LINES):
-        part = {name: numbers(columns, name, where=where, blanks=True) for name in tasks[start : start + plots.LINES]}
-        drawings.append((f"tasks{start}", "100 times Pearson's r of each task", "100 r", part))
+        names = {name: name for name in tasks[start : start + plots.LINES]}
+        parts.append((f"tasks{start}", "100 times Pearson's r of each task", "100 r", names))
     found = []
-    for name, what, ylabel, series in drawings:
+    for name, what, ylabel, labels in parts:
+        series = {label: numbers(columns, key, where=where, blanks=True) for key, label in labels.items()}
         known = {label: values for label, values in series.items() if not all(map(math.isnan, values))}
         if known:
-            last = ", ".join(
-                f"{label} {percent(None if math.isnan(values[-1]) else values[-1])}" for label, values in known.items()
-            )
+            last = ", ".join(f"{label} {percent(values[-1])}" for label, values in known.items())
             title = f"{what} at the last kept epoch: {last}"
             drawing = plots.epoch_curves(name, epochs, known, ylabel=ylabel, title=title, marks=marks)
             found.append((f"{FIGURE_4}{what}, for each kept epoch's encoder alone", drawing))

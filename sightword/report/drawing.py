@@ -10,10 +10,10 @@ from __future__ import annotations
 import html
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib import style
@@ -53,9 +53,12 @@ STYLE = {
 }
 
 
-@dataclass(frozen=True)
-class Spanned:
-    """A value with its interval, in one row of the drawing."""
+Look = tuple[str, str, float]
+"""Colour, marker, and size of the marker in points."""
+
+
+class Span(NamedTuple):
+    """A value with its interval, in one row of a drawing."""
 
     row: float
     value: float
@@ -63,47 +66,63 @@ class Spanned:
     high: float
 
 
-def draw_spanned(axes: Any, points: Sequence[Spanned], look: tuple[str, str, float], *, label: str) -> None:
-    """Draw values with their intervals, one above the other.
+def interval_rows(
+    series: Mapping[str, tuple[Look, Sequence[Span]]],
+    ticks: Mapping[float, str],
+    *,
+    height: float,
+    bottom: float,
+    top: float,
+    xlabel: str,
+    labelsize: float = 8.0,
+    columns: int = 1,
+) -> tuple[Figure, Any]:
+    """Draw values with their intervals in rows, within :func:`drawing_style`, and return the figure with its axes.
 
     Args:
-        axes: the axes of the drawing.
-        points: the values; an empty list draws nothing.
-        look: colour, marker and marker size in points.
-        label: the label in the legend.
+        series: look and values of each label in the legend; a label without values is left out.
+        ticks: the label of each row.
+        height: the height of the figure in inches.
+        bottom: the lower end of the y axis, which points down to it from ``top``.
+        top: the upper end.
+        xlabel: the label of the x axis.
+        labelsize: the size of the rows' labels in points.
+        columns: the columns of the legend; 0 for no legend.
     """
-    if points:
-        colour, marker, size = look
-        spans = np.array([(one.value - one.low, one.high - one.value) for one in points]).T
-        axes.errorbar(
-            [one.value for one in points], [one.row for one in points], xerr=np.maximum(spans, 0),
-            fmt=marker, color=colour, markersize=size, elinewidth=1.3, label=label,
-        )  # fmt: skip
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    axes = figure.add_subplot()
+    for label, ((colour, marker, size), spans) in series.items():
+        if spans:
+            rows, values, lows, highs = np.array(spans).T
+            errors = np.maximum([values - lows, highs - values], 0)
+            axes.errorbar(
+                values, rows, xerr=errors, fmt=marker, color=colour, markersize=size, elinewidth=1.3, label=label
+            )
+    axes.set_yticks(list(ticks), list(ticks.values()))
+    axes.tick_params(axis="y", length=0, labelsize=labelsize)
+    axes.set_ylim(bottom, top)
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel(xlabel)
+    if columns:
+        figure.legend(loc="outside upper center", ncols=columns, fontsize=8)
+    return figure, axes
 
 
 @contextmanager
 def drawing_style(name: str) -> Iterator[None]:
-    """Apply Matplotlib's defaults with :data:`STYLE`, whatever the user's own settings are.
-
-    Args:
-        name: the name of the drawing, on which its ids depend.
-    """
+    """Apply Matplotlib's defaults with :data:`STYLE`, and ids that depend on a drawing's name, for any user."""
     with style.context(["default", {**STYLE, "svg.hashsalt": f"sightword {name}"}]):
         yield
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A finished drawing.
-
-    Attributes:
-        name: the prefix of its ids in the page, and the name of its files.
-        title: the text for screen readers.
-        figure: a figure drawn within :func:`drawing_style`.
-    """
+    """A finished drawing, drawn within :func:`drawing_style`."""
 
     name: str
+    """The prefix of its ids in the page, and the name of its files."""
     title: str
+    """The text for screen readers."""
     figure: Figure
 
     def in_page(self) -> str:
@@ -111,15 +130,13 @@ class Drawing:
         text = self._saved(transparent=True)
         text = text[text.index("<svg") :].strip()
         text = re.sub(r"\s*<(metadata|style)\b.*?</\1>", "", text, flags=re.DOTALL)
-        text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
-        text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
+        for size in ("width", "height"):
+            text = re.sub(rf'(<svg[^>]*?) {size}="[^"]*"', r"\1", text, count=1)
         text = re.sub(r'\bid="', f'id="{self.name}-', text)
         text = re.sub(r'(href="#|url\(#)', rf"\1{self.name}-", text)
         text = text.replace(INK, "currentColor")
-        for colour, variable in (
-            (BLUE, "--plot-blue"), (ORANGE, "--plot-orange"), (GREEN, "--plot-green"), (GREY, "--plot-grey")
-        ):  # fmt: skip
-            text = text.replace(colour, f"var({variable}, {colour})")
+        for name, colour in {"blue": BLUE, "orange": ORANGE, "green": GREEN, "grey": GREY}.items():
+            text = text.replace(colour, f"var(--plot-{name}, {colour})")
         text = re.sub(r"'DejaVu Sans'", "inherit", text)
         return text.replace("<svg", f'<svg role="img" aria-label="{html.escape(self.title)}"', 1)
 

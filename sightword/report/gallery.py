@@ -2,110 +2,91 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+import io
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from PIL import Image
 
 from sightword.files import read_table
+from sightword.images.shards import find_pictures
+from sightword.report.inputs import TODO
 from sightword.report.summary import headline_split
-from sightword.report.thumbnails import thumbnails
 
 if TYPE_CHECKING:
     import pandas as pd
 
-TODO = "`dvc repro` makes it."
 OUTCOMES = ("first", "found", "missed")
 """The right answer came first, later in the list, or not in the list."""
 SHOWN = 5
 """The number of captions to show for a picture; right captions further down are shown too."""
 
+QUALITY = 80
+"""The WebP quality of a thumbnail."""
 
-@dataclass(frozen=True)
-class Tile:
-    """A picture in the gallery.
+QueryKey = tuple[str, int]
+"""The picture and the number of a caption; -1 for the picture itself."""
 
-    Attributes:
-        image_id: its id.
-        text: its first caption, shown in place of a missing picture.
-        thumbnail: a data URI, or None without a resized picture.
-        position: 1 for the best answer; 0 for a picture that is not an answer.
-        right: whether it is the right answer.
-    """
+
+class Tile(NamedTuple):
+    """A picture or a caption in the gallery."""
 
     image_id: str
     text: str
-    thumbnail: str | None
+    """The caption; the first one of a picture, shown in place of a missing picture."""
     position: int
+    """1 for the best answer; 0 for a query, or for a right answer beyond the list."""
     right: bool
+    thumbnail: str | None = None
+    """A data URI; None for a caption, or without a resized picture."""
 
 
-@dataclass(frozen=True)
-class CaptionQuery:
-    """A caption with its retrieved pictures; ``truth`` is its own picture, if not among them."""
+class Query(NamedTuple):
+    """A caption with its retrieved pictures, or a picture with its retrieved captions."""
 
-    text: str
+    asked: Tile
     outcome: str
     rank: int
     answers: list[Tile]
     truth: Tile | None
+    """A right answer, if none is among the answers."""
 
 
-@dataclass(frozen=True)
-class Answer:
-    """A caption in the gallery; ``position`` is 0 for a caption that is not an answer."""
-
-    text: str
-    position: int
-    right: bool
-
-
-@dataclass(frozen=True)
-class PictureQuery:
-    """A picture with its retrieved captions; ``truth`` is one of its own captions, if none is among them."""
-
-    picture: Tile
-    outcome: str
-    rank: int
-    answers: list[Answer]
-    truth: Answer | None
-
-
-@dataclass(frozen=True)
-class Gallery:
-    """All queries of the gallery.
-
-    Attributes:
-        split: the split of the queries.
-        depth: the number of known answers to each query.
-        captions: the captions used as queries.
-        pictures: the pictures used as queries.
-        with_thumbnails: the number of pictures with a thumbnail.
-        without_thumbnails: the number of pictures without a thumbnail.
-    """
+class Gallery(NamedTuple):
+    """All queries of the gallery."""
 
     split: str
     depth: int
-    captions: list[CaptionQuery]
-    pictures: list[PictureQuery]
+    """The number of known answers to each query."""
+    captions: list[Query]
+    pictures: list[Query]
     with_thumbnails: int
+    """The number of pictures with a thumbnail."""
     without_thumbnails: int
 
 
 @dataclass(frozen=True)
 class Captions:
-    """The captions of the scored splits.
+    """The captions of the scored splits."""
 
-    Attributes:
-        texts: (image_id, caption) -> text.
-        first: image_id -> its first caption.
-        each: for each split, the number of captions of each picture.
-    """
+    texts: Mapping[QueryKey, str] = field(default_factory=dict)
+    """(image_id, caption) -> text."""
+    first: Mapping[str, str] = field(default_factory=dict)
+    """image_id -> its first caption."""
+    each: Mapping[str, list[int]] = field(default_factory=dict)
+    """For each split, the number of captions of each picture."""
 
-    texts: Mapping[tuple[str, int], str]
-    first: Mapping[str, str]
-    each: Mapping[str, list[int]]
+    def text(self, key: QueryKey) -> str:
+        """Return a caption's text, or a description of an unknown caption."""
+        return self.texts.get(key, f"{key[0]}, caption {key[1]}")
+
+    def picture(self, image_id: str, thumbnails: Mapping[str, str], position: int = 0, *, right: bool = True) -> Tile:
+        """Return the tile of a picture."""
+        return Tile(image_id, self.first.get(image_id, ""), position, right, thumbnails.get(image_id))
 
 
 def read_captions(path: Path, splits: list[str]) -> Captions:
@@ -149,66 +130,75 @@ def build(top: pd.DataFrame, captions: Captions, resized: Path, *, number: int, 
         number: how many captions, and how many pictures, to show.
         thumbnail: the longest side of an answer's picture in pixels; a query's picture is twice as large.
     """
-    splits = sorted(set(top["split"]))
-    split = headline_split(splits)
+    split = headline_split(set(top["split"]))
     here = top[top["split"] == split]
-    to_picture = here[here["direction"] == "caption_to_image"]
-    to_caption = here[here["direction"] == "image_to_caption"]
     depth = int(here["position"].max()) if len(here) else 0
-    asked_captions = choose(first_right(to_picture), number)
-    asked_pictures = choose(first_right(to_caption), number)
-
-    found = {key: rows for key, rows in to_picture.groupby(["query_image", "query_caption"]) if key in asked_captions}
-    sizes = dict.fromkeys((image for rows in found.values() for image in rows["image_id"]), thumbnail)
-    sizes |= dict.fromkeys((image for image, _ in asked_captions), thumbnail)
-    sizes |= dict.fromkeys((image for image, _ in asked_pictures), 2 * thumbnail)
+    asked, answers = [], []
+    for direction in ("caption_to_image", "image_to_caption"):
+        rows = here[here["direction"] == direction]
+        asked.append(choose(first_right(rows), number))
+        answers.append(answers_of(rows, asked[-1]))
+    sizes = {image: thumbnail for rows in answers[0].values() for image, *_ in rows}
+    sizes |= dict.fromkeys((image for image, _ in asked[0]), thumbnail)
+    sizes |= dict.fromkeys((image for image, _ in asked[1]), 2 * thumbnail)
     shown = thumbnails(resized, sizes)
 
-    def tile(image_id: str, position: int, *, right: bool) -> Tile:
-        return Tile(image_id, captions.first.get(image_id, ""), shown.get(image_id), position, right)
-
-    caption_queries = []
-    for (image_id, caption), rank in asked_captions.items():
-        rows = found[image_id, caption]
-        answers = [
-            tile(answer, int(position), right=bool(right))
-            for answer, position, right in zip(rows["image_id"], rows["position"], rows["right"], strict=True)
-        ]
-        truth = None if rank else tile(image_id, 0, right=True)
-        text = captions.texts.get((image_id, caption), f"{image_id}, caption {caption}")
-        caption_queries.append(CaptionQuery(text, outcome(rank), rank, answers, truth))
-
-    picture_queries = []
-    wanted = to_caption[to_caption["query_image"].isin([image for image, _ in asked_pictures])]
-    by_picture = {str(key): rows for key, rows in wanted.groupby("query_image")}
-    for (image_id, _), rank in asked_pictures.items():
-        rows = by_picture[image_id]
-        lines = [
-            Answer(
-                captions.texts.get((answer, int(caption)), f"{answer}, caption {caption}"), int(position), bool(right)
-            )
-            for answer, caption, position, right in zip(
-                rows["image_id"], rows["caption"], rows["position"], rows["right"], strict=True
-            )
-        ]
+    to_pictures, to_captions = [], []
+    for query, rank in asked[0].items():
+        pictures = [captions.picture(image, shown, at, right=right) for image, _, at, right in answers[0][query]]
+        own = None if rank else captions.picture(query[0], shown)
+        caption = Tile(query[0], captions.text(query), 0, right=True)
+        to_pictures.append(Query(caption, outcome(rank), rank, pictures, own))
+    for query, rank in asked[1].items():
+        lines = [Tile(image, captions.text((image, which)), at, right) for image, which, at, right in answers[1][query]]
         lines = [line for line in lines if line.position <= SHOWN or line.right]
-        own = None if rank else Answer(captions.first.get(image_id, ""), 0, right=True)
-        picture_queries.append(PictureQuery(tile(image_id, 0, right=True), outcome(rank), rank, lines, own))
-    return Gallery(split, depth, caption_queries, picture_queries, len(shown), len(sizes) - len(shown))
+        picture = captions.picture(query[0], shown)
+        to_captions.append(Query(picture, outcome(rank), rank, lines, None if rank else picture))
+    return Gallery(split, depth, to_pictures, to_captions, len(shown), len(sizes) - len(shown))
+
+
+def answers_of(rows: pd.DataFrame, queries: Iterable[QueryKey]) -> dict[QueryKey, list[tuple[str, int, int, bool]]]:
+    """Return the answers to some queries, best first: image_id, caption, position, and whether it is right."""
+    found: dict[QueryKey, list[tuple[str, int, int, bool]]] = {query: [] for query in queries}
+    names = ("query_image", "query_caption", "image_id", "caption", "position", "right")
+    for asked, caption, *answer in zip(*(rows[name].tolist() for name in names), strict=True):
+        if (asked, caption) in found:
+            found[asked, caption].append(tuple(answer))
+    return found
+
+
+def thumbnails(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
+    """Return WebP data URIs of resized pictures by image id, without missing pictures.
+
+    Args:
+        folder: the folder of shards, which may be empty, as with precomputed features.
+        sizes: the longest side in pixels, by image id.
+
+    Raises:
+        FileFormatError: the folder has no shards, or a shard is damaged.
+    """
+    uris = {}
+    for image_id, picture in sorted(find_pictures(folder, sizes).items()):
+        small = Image.fromarray(picture.array()).convert("RGB")
+        small.thumbnail((sizes[image_id], sizes[image_id]), Image.Resampling.LANCZOS)
+        buffer = io.BytesIO()
+        small.save(buffer, "WEBP", quality=QUALITY, method=6)
+        uris[image_id] = "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+    return uris
 
 
 def some_texts(captions: Captions, shown: Gallery, number: int) -> list[str]:
     """Return captions for the attention section: gallery queries, evenly over their outcomes, then others by a hash."""
-    asked = list(dict.fromkeys(query.text for query in shown.captions))
+    asked = list(dict.fromkeys(query.asked.text for query in shown.captions))
     if len(asked) >= number:
         return [asked[place * len(asked) // number] for place in range(number)]
     others = [captions.texts[query] for query in sorted(captions.texts, key=by_hash)]
     return list(dict.fromkeys([*asked, *others]))[:number]
 
 
-def first_right(rows: pd.DataFrame) -> dict[tuple[str, int], int]:
+def first_right(rows: pd.DataFrame) -> dict[QueryKey, int]:
     """Return each query with the position of its first right answer, or 0 without a right answer."""
-    best: dict[tuple[str, int], int] = {}
+    best: dict[QueryKey, int] = {}
     columns = (rows[name].tolist() for name in ("query_image", "query_caption", "position", "right"))
     for image, caption, position, right in zip(*columns, strict=True):
         before = best.setdefault((image, caption), 0)
@@ -217,27 +207,22 @@ def first_right(rows: pd.DataFrame) -> dict[tuple[str, int], int]:
     return best
 
 
-def choose(ranks: Mapping[tuple[str, int], int], number: int) -> dict[tuple[str, int], int]:
+def choose(ranks: Mapping[QueryKey, int], number: int) -> dict[QueryKey, int]:
     """Choose queries deterministically: a third of each outcome, as far as possible.
 
-    Within an outcome a hash of the query sets the order, so that nobody picks; a picture is used once, as long as there
-    are others.
-
-    Args:
-        ranks: from :func:`first_right`.
-        number: the number of queries to choose.
+    Within an outcome a hash of the query sets the order; a picture is used once, as long as there are others.
 
     Returns:
-        The chosen queries with their ranks, by outcome.
+        ``number`` of the queries in ``ranks``, or all of fewer, with their ranks, by outcome.
     """
-    waiting: dict[str, list[tuple[str, int]]] = {name: [] for name in OUTCOMES}
-    again: dict[str, list[tuple[str, int]]] = {name: [] for name in OUTCOMES}
+    waiting: dict[str, list[QueryKey]] = {name: [] for name in OUTCOMES}
+    again: dict[str, list[QueryKey]] = {name: [] for name in OUTCOMES}
     used: set[str] = set()
     for query in sorted(ranks, key=by_hash):
-        fresh = query[0] not in used
+        pool = again if query[0] in used else waiting
+        pool[outcome(ranks[query])].append(query)
         used.add(query[0])
-        (waiting if fresh else again)[outcome(ranks[query])].append(query)
-    chosen: list[tuple[str, int]] = []
+    chosen: list[QueryKey] = []
     for pool in (waiting, again):
         while len(chosen) < number and any(pool.values()):
             for name in OUTCOMES:
@@ -252,6 +237,6 @@ def outcome(rank: int) -> str:
     return "missed" if rank == 0 else "first" if rank == 1 else "found"
 
 
-def by_hash(query: tuple[str, int]) -> str:
-    """Return a hash, for an order that nobody chose."""
+def by_hash(query: QueryKey) -> str:
+    """Return a hash of a query, for an arbitrary order that is always the same."""
     return hashlib.sha256(f"{query[0]}\n{query[1]}".encode()).hexdigest()

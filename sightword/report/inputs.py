@@ -7,7 +7,7 @@ import io
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,55 +22,45 @@ Columns = dict[str, list[str]]
 
 @dataclass(frozen=True)
 class RunFiles:
-    """The files and folders of earlier stages."""
+    """The Parquet files (dropped, captions, top) and folders of earlier stages."""
 
     dropped: Path
-    """The records dropped from the corpus, a Parquet file."""
     captions: Path
-    """The captions with their splits, a Parquet file."""
     resized: Path
-    """The folder of resized pictures."""
     top: Path
-    """The best answers to each query, a Parquet file."""
+    """The best answers to each query."""
     pairs: Path
     """The folder of every sentence pair's score, and of the worst pairs."""
     metrics: Path
-    """The folder of train, select, retrieval and semantics.json."""
     encoder: Path
-    """The encoder's folder."""
     plots: Path
-    """The folder of plots, one folder for each stage."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """The numbers of one run.
-
-    Attributes:
-        description: ``encoder.json``: the training parameters and features of the encoder.
-        vocabulary: the number of tokens.
-        train: the metrics of training, flat.
-        select: the metrics of the selection, flat.
-        retrieval: ``metrics/retrieval.json``, by split, protocol and direction.
-        semantics: ``metrics/semantics.json``, by data set.
-        unit: the kind of token, ``character`` or ``word``.
-        curves: the columns of each existing ``plots/train/NAME.tsv``, by NAME.
-        epochs: the columns of ``plots/epochs/epochs.tsv``; empty without the file.
-        dropped: the counts of dropped records by kind (``picture`` or ``caption``) and reason.
-        rejects: the counts of rejected pictures by reason.
-    """
+    """The numbers of one run."""
 
     description: Mapping[str, Any]
+    """``encoder.json``: the training parameters and features of the encoder."""
     vocabulary: int
+    """The number of tokens."""
     train: Mapping[str, Any]
+    """The metrics of training, and of the selection below, flat."""
     select: Mapping[str, Any]
     retrieval: Mapping[str, Any]
+    """``metrics/retrieval.json``, by split, protocol and direction."""
     semantics: Mapping[str, Any]
+    """``metrics/semantics.json``, by data set."""
     unit: str = "character"
+    """The kind of token, ``character`` or ``word``."""
     curves: Mapping[str, Columns] = field(default_factory=dict)
+    """The columns of each existing ``plots/train/NAME.tsv``, by NAME."""
     epochs: Columns = field(default_factory=dict)
+    """The columns of ``plots/epochs/epochs.tsv``; empty without the file."""
     dropped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """The counts of dropped records by kind (``picture`` or ``caption``) and reason."""
     rejects: Mapping[str, int] = field(default_factory=dict)
+    """The counts of rejected pictures by reason."""
 
     @property
     def features(self) -> Mapping[str, Any]:
@@ -92,22 +82,20 @@ def read_run(files: RunFiles) -> Run:
     metrics = {
         name: _read_object(files.metrics / f"{name}.json") for name in ("train", "select", "retrieval", "semantics")
     }
-    curves = {}
-    for name in ("loss", "learning_rate", "recall"):
-        path = files.plots / "train" / f"{name}.tsv"
-        if path.exists():
-            curves[name] = read_tsv(path)
-    epochs = files.plots / "epochs" / "epochs.tsv"
+    curves = {name: read_tsv(files.plots / f"train/{name}.tsv") for name in ("loss", "learning_rate", "recall")}
     vocabulary = _read_object(files.encoder / "vocabulary.json")
-    left_out = _columns(files.dropped, "reason", "kind")
+    left_out = _counts(files.dropped, "kind", "reason")
     return Run(
         description=_read_object(files.encoder / "encoder.json"),
         vocabulary=len(vocabulary.get("tokens", ())),
         unit=str(vocabulary.get("unit", "character")),
-        curves=curves,
-        epochs=read_tsv(epochs) if epochs.exists() else {},
-        dropped={kind: _count(reason for reason, of in left_out if of == kind) for kind in ("picture", "caption")},
-        rejects=_count(reason for (reason,) in _columns(files.resized / "rejects.parquet", "reason")),
+        curves={name: columns for name, columns in curves.items() if columns},
+        epochs=read_tsv(files.plots / "epochs/epochs.tsv"),
+        dropped={
+            kind: {reason: count for (of, reason), count in left_out.items() if of == kind}
+            for kind in ("picture", "caption")
+        },
+        rejects={reason: count for (reason,), count in _counts(files.resized / "rejects.parquet", "reason").items()},
         **metrics,
     )
 
@@ -115,26 +103,29 @@ def read_run(files: RunFiles) -> Run:
 def read_tsv(path: Path) -> Columns:
     """Read a table of tab-separated columns with a header row; cells with quotes or line ends in them are quoted.
 
+    Returns:
+        The cells of each column, by its name; empty without the file.
+
     Raises:
         FileFormatError: the header is missing, or a row has another number of cells.
     """
+    if not path.exists():
+        return {}
     lines = csv.reader(io.StringIO(read_text(path, todo=TODO), newline=""), delimiter="\t")
     names = next(lines, [])
     if not any(names):
         raise FileFormatError("has no header row", where=path, todo=TODO)
     columns: Columns = {name: [] for name in names}
     for cells in lines:
-        number = lines.line_num
         if len(cells) != len(names):
-            raise FileFormatError(
-                f"has {len(cells)} cells", where=f"{path}, line {number}", expected=f"{len(names)}: {', '.join(names)}"
-            )
+            where, expected = f"{path}, line {lines.line_num}", f"{len(names)}: {', '.join(names)}"
+            raise FileFormatError(f"has {len(cells)} cells", where=where, expected=expected)
         for name, cell in zip(names, cells, strict=True):
             columns[name].append(cell)
     return columns
 
 
-def numbers(columns: Columns, name: str, *, where: str, blanks: bool = False) -> list[float]:
+def numbers(columns: Columns, name: str, *, where: object, blanks: bool = False) -> list[float]:
     """Return a column as floats; with ``blanks`` an empty cell is NaN.
 
     Raises:
@@ -143,17 +134,17 @@ def numbers(columns: Columns, name: str, *, where: str, blanks: bool = False) ->
     try:
         return [math.nan if blanks and not cell else float(cell) for cell in texts(columns, name, where=where)]
     except ValueError as error:
-        raise FileFormatError(f"column {name}: {error}", where=where, todo=TODO) from None
+        raise FileFormatError(f"column {name}: {error}", where=str(where), todo=TODO) from None
 
 
-def texts(columns: Columns, name: str, *, where: str) -> list[str]:
+def texts(columns: Columns, name: str, *, where: object) -> list[str]:
     """Return the cells of a column.
 
     Raises:
         FileFormatError: the column is missing.
     """
     if name not in columns:
-        raise FileFormatError(f"has no column {name}", where=where, expected=", ".join(columns), todo=TODO)
+        raise FileFormatError(f"has no column {name}", where=str(where), expected=", ".join(columns), todo=TODO)
     return columns[name]
 
 
@@ -164,16 +155,12 @@ def _read_object(path: Path) -> Mapping[str, Any]:
     return value
 
 
-def _columns(path: Path, *names: str) -> list[tuple[str, ...]]:
-    """Return the rows of some columns; an empty list without the table."""
+def _counts(path: Path, *names: str) -> dict[tuple[str, ...], int]:
+    """Return how often each row of some columns occurs, sorted; empty without the table."""
     if not path.exists():
-        return []
+        return {}
     table = read_table(path, names, todo=TODO)
-    return list(zip(*(table[name].to_pylist() for name in names), strict=True))
-
-
-def _count(reasons: Iterable[str]) -> dict[str, int]:
-    return dict(sorted(Counter(reasons).items()))
+    return dict(sorted(Counter(zip(*(table[name].to_pylist() for name in names), strict=True)).items()))
 
 
 def _object(value: object) -> Mapping[str, Any]:
@@ -181,9 +168,7 @@ def _object(value: object) -> Mapping[str, Any]:
 
 
 def _opened(value: object) -> object:
-    if isinstance(value, str) and value.startswith("{"):
-        try:
-            return json.loads(value)
-        except json.JSONDecodeError:
-            return value
-    return value
+    try:
+        return json.loads(value) if isinstance(value, str) and value.startswith("{") else value
+    except json.JSONDecodeError:
+        return value

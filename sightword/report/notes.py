@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sightword.features.origin import DEMONSTRATION, random_weights
 from sightword.report import retrieval_table, semantics_table
 from sightword.report.gallery import Gallery
 from sightword.report.inputs import Run
-from sightword.report.number_formats import counted, is_number
+from sightword.report.number_formats import count, counted, is_number, share
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(NamedTuple):
     """One warning; ``serious`` if it makes the numbers incomparable with published ones."""
 
     head: str
@@ -23,60 +21,49 @@ class Note:
     serious: bool = False
 
 
+DEMONSTRATED = Note(
+    DEMONSTRATION,
+    "The image network was never trained, so its features are arbitrary though fixed. "
+    "The run shows that every part works; its numbers are no evidence about the method.",
+    serious=True,
+)
+CPU = Note("CPU", "Trained on a CPU; a GPU rounds differently and ends at slightly different scores.")
+
+
 def notes(run: Run, gallery: Gallery) -> list[Note]:
     """Return the warnings, the most serious first."""
-    found = []
-    features = run.features
-    if random_weights(features):
-        found.append(
-            Note(
-                DEMONSTRATION,
-                "The image network was never trained, so its features are arbitrary though fixed. "
-                "The run shows that every part works; its numbers are no evidence about the method.",
-                serious=True,
-            )
-        )
-    if is_precomputed(features):
-        found.append(
-            Note(
-                "Precomputed features",
-                "The features were computed elsewhere and are used unchanged: " + origin(features),
-            )
-        )
-    if run.rejects:
-        summary = _reasons(run.rejects, "picture")
-        found.append(Note("Skipped pictures", f"Unusable pictures are in none of the numbers: {summary}."))
-    lost = run.train.get("rejected_pictures")
-    if not run.rejects and is_number(lost) and lost > 0:
-        found.append(Note("Pictures without features", f"{lost:,} of them, which are in none of the numbers."))
+    lost = 0 if run.rejects else run.train.get("rejected_pictures")
     left_out = [_reasons(counts, kind) for kind, counts in run.dropped.items() if counts]
-    if left_out:
-        found.append(Note("Left out of the corpus", "; ".join(left_out) + "."))
-    seen = semantics_table.much_seen(run.semantics)
-    if seen:
-        found.append(
-            Note(
-                "Seen in training",
-                f"At least a tenth of the sentences of these sets are training captions: {', '.join(seen)}.",
-            )
-        )
-    missing = semantics_table.missing(run.semantics)
-    if missing:
-        found.append(Note("Missing data sets", f"Not evaluated on {', '.join(missing)}."))
+    scored = [(f"{name} {key}".strip(), scores) for name, key, scores in semantics_table.scored(run.semantics)]
+    copies = [(name, scores["seen_in_training"]) for name, scores in scored if semantics_table.much_seen(scores)]
+    seen = ", ".join(f"{name} ({share(part)})" for name, part in copies)
+    undefined = ", ".join(name for name, scores in scored if scores["pearson"] is None)
+    zeros = ", ".join(
+        f"{name} ({count(scores['zero_vectors'])} sentences)" for name, scores in scored if scores.get("zero_vectors")
+    )
+    missing = ", ".join(semantics_table.missing(run.semantics))
     skipped = retrieval_table.skipped(run.retrieval)
-    if skipped:
-        found.append(Note("Skipped protocols", "; ".join(skipped) + "."))
-    undefined = semantics_table.undefined(run.semantics)
-    if undefined:
-        found.append(Note("No correlation", ", ".join(undefined) + ": all pairs have the same score.", serious=True))
-    zeros = semantics_table.zeros(run.semantics)
-    if zeros:
-        found.append(Note("Vectors of zeros", ", ".join(zeros) + ": their cosines count as 0.", serious=True))
-    if gallery.without_thumbnails:
-        found.append(Note("No pictures to show", why_no_pictures(run, gallery)))
-    if run.train.get("device") == "cpu":
-        found.append(Note("CPU", "Trained on a CPU; a GPU rounds differently and ends at slightly different scores."))
-    return found
+    elsewhere = f"The features were computed elsewhere and are used unchanged: {origin(run.features)}"
+    unusable = f"Unusable pictures are in none of the numbers: {_reasons(run.rejects, 'picture')}."
+    copied = f"At least a tenth of the sentences of these sets are training captions: {seen}."
+    known: list[tuple[object, Note]] = [
+        (random_weights(run.features), DEMONSTRATED),
+        (is_precomputed(run.features), Note("Precomputed features", elsewhere)),
+        (run.rejects, Note("Skipped pictures", unusable)),
+        (
+            is_number(lost) and lost > 0,
+            Note("Pictures without features", f"{count(lost)} of them, which are in none of the numbers."),
+        ),
+        (left_out, Note("Left out of the corpus", "; ".join(left_out) + ".")),
+        (seen, Note("Seen in training", copied)),
+        (missing, Note("Missing data sets", f"Not evaluated on {missing}.")),
+        (skipped, Note("Skipped protocols", "; ".join(skipped) + ".")),
+        (undefined, Note("No correlation", f"{undefined}: all pairs have the same score.", serious=True)),
+        (zeros, Note("Vectors of zeros", f"{zeros}: their cosines count as 0.", serious=True)),
+        (gallery.without_thumbnails, Note("No pictures to show", why_no_pictures(run, gallery))),
+        (run.train.get("device") == "cpu", CPU),
+    ]
+    return [note for applies, note in known if applies]
 
 
 def is_precomputed(features: Mapping[str, Any]) -> bool:
@@ -95,14 +82,10 @@ def why_no_pictures(run: Run, gallery: Gallery) -> str:
     """Return the reason why the gallery shows text instead of some pictures."""
     total = gallery.with_thumbnails + gallery.without_thumbnails
     share = "none" if not gallery.with_thumbnails else f"{gallery.with_thumbnails} of the {total}"
-    why = (
-        "the features came precomputed, without pictures"
-        if is_precomputed(run.features)
-        else "the others were not resized"
-    )
-    return (
-        f"The resized pictures include {share} of the gallery's pictures ({why}); ids and captions replace the others."
-    )
+    precomputed = "the features came precomputed, without pictures"
+    why = precomputed if is_precomputed(run.features) else "the others were not resized"
+    rest = "ids and captions replace the others"
+    return f"The resized pictures include {share} of the gallery's pictures ({why}); {rest}."
 
 
 def _reasons(counts: Mapping[str, int], kind: str) -> str:

@@ -1,10 +1,12 @@
-"""Formats the numbers on the page."""
+"""Formats numbers and parameters for pages and tables."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from typing import Any, TypeGuard
+
+from sightword import text
 
 NONE = "–"
 
@@ -19,9 +21,9 @@ def percent(value: object) -> str:
     return f"{value:.1f}" if is_number(value) else NONE
 
 
-def correlation(value: object) -> str:
-    """Format a correlation with three decimals."""
-    return f"{value:.3f}" if is_number(value) else NONE
+def correlation(value: object, none: str = NONE) -> str:
+    """Format a correlation with three decimals; ``none`` stands for a missing one."""
+    return f"{value:.3f}" if is_number(value) else none
 
 
 def share(value: object) -> str:
@@ -34,9 +36,15 @@ def count(value: object) -> str:
     return f"{value:,}" if is_number(value) else NONE
 
 
-def counted(number: int, one: str) -> str:
-    """Format a count with its noun: ``1 picture``, ``2,000 pictures``."""
-    return f"{number:,} {one}" + ("" if number == 1 else "s")
+def counted(number: int, one: str, many: str = "") -> str:
+    """Format a count with its noun: ``1 picture``, ``2,000 pictures``, ``2 queries`` (``many``)."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """Format a difference with its sign; a difference that rounds to 0 has none."""
+    found = f"{value:+.{digits}f}"
+    return found if found.strip("+-0.") else found[1:]
 
 
 def plain(value: object) -> str:
@@ -56,14 +64,7 @@ def plain(value: object) -> str:
     return str(value)
 
 
-def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+def flat(values: Mapping[str, Any]) -> dict[str, str]:
     """Flatten nested values to ``a.b`` -> text, in order and without hashes, which do not help a reader."""
-    found: dict[str, str] = {}
-    for key, value in values.items():
-        if key.endswith(("sha256", "md5", "checksum")):
-            continue
-        if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{key}.")
-        else:
-            found[f"{prefix}{key}"] = plain(value)
-    return found
+    hashes = ("sha256", "md5", "checksum")
+    return {name: plain(value) for name, value in text.flat(values).items() if not name.endswith(hashes)}

@@ -1,59 +1,62 @@
-"""Draws training curves and correlations."""
+"""Draws training curves, correlations, and sentence pairs."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from sightword.report.drawing import BLUE, GREEN, INK, ORANGE, WIDTH, Drawing, Spanned, draw_spanned, drawing_style
+from sightword.report.drawing import BLUE, GREEN, GREY, INK, ORANGE, WIDTH, Drawing, Span, drawing_style, interval_rows
+from sightword.report.number_formats import correlation, counted
+from sightword.report.sentence_pairs import Bin, Panel
+from sightword.semantics.published import Score
 
 POINTS = 300
 """The largest number of points in a curve; longer curves are drawn by the mean and range of this many segments."""
+LINES = 9
+"""The most distinguishable lines in a drawing over epochs, by colour, marker and dashes."""
+FEW = 30
+"""A mean over fewer pairs is pale."""
+UNRELATED = 1 / 3
+"""The mean rank difference of two unrelated rankings."""
+SYSTEMS = ((BLUE, "o", 5.0), (ORANGE, "s", 3.6), (GREEN, "^", 4.0), (GREY, "D", 3.0))
+SEEN = {
+    False: ("little or nothing seen in training", (BLUE, "o", 4.5)),
+    True: ("a tenth or more seen in training", (ORANGE, "s", 4.5)),
+}
 
 
 @dataclass(frozen=True)
 class Marks:
-    """The snapshots' positions on the x axis.
-
-    Attributes:
-        kept: all snapshots, drawn as ticks inside the lower edge.
-        chosen: the snapshots in the encoder, drawn as dashed lines.
-    """
+    """The snapshots' positions on the x axis."""
 
     kept: Sequence[float] = ()
+    """All snapshots, drawn as ticks inside the lower edge."""
     chosen: Sequence[float] = ()
+    """The snapshots in the encoder, drawn as dashed lines."""
 
     def scaled(self, factor: float) -> Marks:
         """Return the marks scaled to another x axis."""
         return Marks([place * factor for place in self.kept], [place * factor for place in self.chosen])
 
 
-@dataclass(frozen=True)
-class Interval:
-    """One row of the drawing of correlations.
-
-    Attributes:
-        label: the row's name.
-        group: the data set.
-        value: the correlation.
-        low: lower end of its 95 % interval.
-        high: upper end.
-        seen: whether much of its text was seen in training.
-    """
+class Interval(NamedTuple):
+    """One row of the drawing of correlations: a value with its 95 % interval."""
 
     label: str
     group: str
+    """The data set."""
     value: float
     low: float
     high: float
     seen: bool = False
+    """Whether much of its text was seen in training."""
 
 
 def curve(
@@ -66,33 +69,16 @@ def curve(
     title: str,
     marks: Marks = Marks(),
 ) -> Drawing:
-    """Draw one line over steps or epochs; long lines by the mean and the range of segments.
-
-    Args:
-        name: the prefix of the drawing's ids in the page.
-        x: ascending positions.
-        y: the value at each position.
-        xlabel: the label of the x axis.
-        ylabel: the label of the y axis.
-        title: the text for screen readers.
-        marks: the snapshots' steps.
-    """
+    """Draw one line over ascending steps or epochs; long lines by the mean and the range of segments."""
     with drawing_style(name):
-        figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
-        axes = figure.add_subplot()
+        figure, axes = _axes(2.7, xlabel, ylabel)
         middle_x, middle, low, high = segments(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
         if len(middle) < len(y):
             axes.fill_between(middle_x, low, high, color=BLUE, alpha=0.25, linewidth=0)
         axes.plot(middle_x, middle, color=BLUE, marker="o" if len(middle) == 1 else None)
-        axes.set_xlabel(xlabel)
-        axes.set_ylabel(ylabel)
         _frame(axes, x, high)
         _mark(axes, marks)
         return Drawing(name, title, figure)
-
-
-LINES = 9
-"""The most distinguishable lines in a drawing over epochs, by colour, marker and dashes."""
 
 
 def epoch_curves(
@@ -104,25 +90,12 @@ def epoch_curves(
     title: str,
     marks: Marks = Marks(),
 ) -> Drawing:
-    """Draw one line for each of at most :data:`LINES` series over the epochs.
-
-    Args:
-        name: as for :func:`curve`.
-        epochs: the epochs.
-        series: the value at each epoch, by label; NaN is left out.
-        ylabel: the label of the y axis.
-        title: the text for screen readers.
-        marks: the snapshots' epochs.
-    """
+    """Draw one line for each of at most :data:`LINES` series, values by label, over the epochs; NaN is left out."""
     with drawing_style(name):
-        rows = -(-len(series) // 3)
-        figure = Figure(figsize=(WIDTH, 2.5 + 0.2 * rows), layout="constrained")
-        axes = figure.add_subplot()
+        figure, axes = _axes(2.5 + 0.2 * -(-len(series) // 3), "epoch", ylabel)
         looks = itertools.product(("-", "--", ":"), zip((BLUE, ORANGE, GREEN), ("o", "s", "^"), strict=True))
         for (label, values), (dashes, (colour, marker)) in zip(series.items(), looks, strict=False):
             axes.plot(epochs, values, color=colour, marker=marker, markersize=4, linestyle=dashes, label=label)
-        axes.set_xlabel("epoch")
-        axes.set_ylabel(ylabel)
         _frame(axes, epochs, np.concatenate([*series.values()]))
         _mark(axes, marks)
         if len(set(epochs)) > 1:
@@ -132,40 +105,107 @@ def epoch_curves(
 
 
 def intervals(name: str, rows: Sequence[Interval], *, title: str) -> Drawing:
-    """Draw correlations as points with their 95 % intervals, grouped by data set.
-
-    Args:
-        name: as for :func:`curve`.
-        rows: the rows from top to bottom.
-        title: the text for screen readers.
-    """
+    """Draw correlations from top to bottom, as points with their intervals, grouped by data set."""
     with drawing_style(name):
-        places, position, group = [], 0.0, None
-        for row in rows:
-            position += 1.6 if group not in (None, row.group) else 1.0
-            group = row.group
-            places.append(position)
-        figure = Figure(figsize=(WIDTH, 0.75 + 0.21 * (position + 1)), layout="constrained")
-        axes = figure.add_subplot()
-        for seen, colour, marker, label in (
-            (False, BLUE, "o", "little or nothing seen in training"),
-            (True, ORANGE, "s", "a tenth or more seen in training"),
-        ):
-            points = [
-                Spanned(place, row.value, row.low, row.high)
-                for row, place in zip(rows, places, strict=True)
-                if row.seen == seen
-            ]
-            draw_spanned(axes, points, (colour, marker, 4.5), label=label)
-        axes.set_yticks(places, [f"{row.group} {row.label}".strip() for row in rows])
-        axes.tick_params(axis="y", length=0, labelsize=8)
-        axes.set_ylim(position + 0.8, 0.2)
+        places = [1.0]
+        for before, row in itertools.pairwise(rows):
+            places.append(places[-1] + (1.6 if row.group != before.group else 1.0))
+        placed = list(zip(places, rows, strict=True))
+        series = {
+            label: (look, [Span(place, *row[2:5]) for place, row in placed if row.seen == seen])
+            for seen, (label, look) in SEEN.items()
+        }
+        ticks = {place: row.label for place, row in placed}
+        figure, axes = interval_rows(
+            series, ticks, height=0.75 + 0.21 * (places[-1] + 1), bottom=places[-1] + 0.8, top=0.2,
+            xlabel="Pearson r, with its 95 % interval", columns=int(any(row.seen for row in rows)),
+        )  # fmt: skip
         axes.set_xlim(min(0.0, *(row.low for row in rows)), 1.0)
-        axes.grid(axis="y", visible=False)
-        axes.set_xlabel("Pearson r, with its 95 % interval")
-        if any(row.seen for row in rows):
-            figure.legend(loc="outside upper center", ncols=1, fontsize=8)
         return Drawing(name, title, figure)
+
+
+def systems(rows: Sequence[tuple[str, Mapping[str, Score]]]) -> Drawing:
+    """Draw Figure 3 of Merkx & Frank (2019): Pearson's r of each subtask with its interval, for up to four systems."""
+    names = list(dict.fromkeys(system for _, scores in rows for system in scores))
+    series = {}
+    for number, (system, look) in enumerate(zip(names, SYSTEMS, strict=False)):
+        offset = 0.2 * (number - (len(names) - 1) / 2)
+        known = [(place, scores[system]) for place, (_, scores) in enumerate(rows) if system in scores]
+        series[system] = (look, [Span(place + offset, one.r, one.low, one.high) for place, one in known])
+    with drawing_style("systems"):
+        figure, axes = interval_rows(
+            series, {place: name for place, (name, _) in enumerate(rows)}, height=0.9 + 0.3 * len(rows),
+            bottom=len(rows) - 0.4, top=-0.6, xlabel="Pearson's r, with its 95 % interval", labelsize=7.5, columns=2,
+        )  # fmt: skip
+        axes.set_xlim(min(0.0, *(one.low for _, scores in rows for one in scores.values())), 1.0)
+        for place in range(1, len(rows)):
+            axes.axhline(place - 0.5, color=INK, alpha=0.1, linewidth=0.6)
+        title = f"Pearson's r of {len(rows)} subtasks for {', '.join(names)}, with 95 % intervals"
+        return Drawing("systems", title, figure)
+
+
+def scatter(panels: Sequence[Panel]) -> Drawing:
+    """Draw cosine against gold score in a panel for each data set; orange if a sentence was seen in training."""
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
+    with drawing_style("scatter"):
+        figure = Figure(figsize=(WIDTH, 0.4 + 1.75 * rows), layout="constrained")
+        grid: Any = figure.subplots(rows, columns, squeeze=False, sharey=True)
+        for axes, panel in itertools.zip_longest(grid.flat, panels):
+            if panel is None:
+                axes.set_visible(False)
+                continue
+            for chosen, colour in ((~panel.seen, BLUE), (panel.seen, ORANGE)):
+                _dots(axes, panel.gold[chosen], panel.score[chosen], colour)
+            axes.set_title(panel.task + ("" if panel.pearson is None else f", r = {panel.pearson:.3f}"), fontsize=8.5)
+            axes.tick_params(labelsize=8)
+            axes.margins(0.04)
+        figure.supxlabel("human score", fontsize=9)
+        figure.supylabel("cosine", fontsize=9)
+        summary = ", ".join(f"{panel.task} {correlation(panel.pearson, 'none')}" for panel in panels)
+        return Drawing("scatter", f"Cosine against people's score; Pearson's r over all pairs: {summary}", figure)
+
+
+def breakdown(bins: Sequence[Bin]) -> Drawing:
+    """Draw the rank differences by length and by overlap."""
+    groups = {by: [one for one in bins if one.by == by] for by in dict.fromkeys(one.by for one in bins)}
+    labels = {"length": "words, mean of the two sentences", "overlap": "share of common words"}
+    with drawing_style("breakdown"):
+        sizes = [len(group) for group in groups.values()]
+        figure = Figure(figsize=(WIDTH, 0.9 + 0.3 * sum(sizes) + 0.3 * len(sizes)), layout="constrained")
+        grid: Any = figure.subplots(len(sizes), 1, squeeze=False, sharex=True, height_ratios=sizes)
+        for axes, (by, group) in zip(grid.flat, groups.items(), strict=True):
+            for place, one in enumerate(group):
+                axes.barh(place, one.difference, height=0.62, color=BLUE, alpha=1.0 if one.pairs >= FEW else 0.35)
+            axes.axvline(UNRELATED, color=INK, alpha=0.6, linewidth=0.9, linestyle=(0, (3, 3)))
+            axes.set_yticks(range(len(group)), [f"{one.range}  ({one.pairs:,})" for one in group])
+            axes.tick_params(axis="y", length=0, labelsize=8)
+            axes.invert_yaxis()
+            axes.grid(axis="y", visible=False)
+            axes.set_title(f"by {labels.get(by, by)} (pairs)", loc="left", fontsize=9)
+        grid.flat[-1].set_xlim(0, max(0.36, *(1.03 * one.difference for one in bins)))
+        grid.flat[-1].set_xlabel("mean difference of ranks, as a share of the pairs")
+        parts = [f"{one.by} {one.range}: {one.difference:.3f} ({counted(one.pairs, 'pair')})" for one in bins]
+        title = f"Mean rank difference by {' and by '.join(groups)}: {'; '.join(parts)}"
+        return Drawing("breakdown", title, figure)
+
+
+def _axes(height: float, xlabel: str, ylabel: str) -> tuple[Figure, Any]:
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_xlabel(xlabel)
+    axes.set_ylabel(ylabel)
+    return figure, axes
+
+
+def _dots(axes: Any, x: NDArray[np.float64], y: NDArray[np.float64], colour: str) -> None:
+    """Draw dots as one path of very short lines with round ends, which takes a tenth of the bytes of markers."""
+    gaps = np.full(len(x), np.nan)
+    across = np.column_stack([x, x + 1e-6, gaps]).ravel()
+    up = np.column_stack([y, y, gaps]).ravel()
+    (line,) = axes.plot(across, up, color=colour, linewidth=2.2, alpha=0.6, solid_capstyle="round")
+    line.get_path().should_simplify = False
+    line.set_snap(False)  # snapping to pixels would remove the lines
 
 
 def _frame(axes: Any, x: Sequence[float], y: NDArray[np.float64]) -> None:
@@ -191,10 +231,6 @@ def segments(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.n
     if len(y) <= POINTS:
         return x, y, y, y
     cuts = np.linspace(0, len(y), POINTS + 1).astype(int)
-    pairs = list(itertools.pairwise(cuts))
-    return (
-        np.array([x[a:b].mean() for a, b in pairs]),
-        np.array([y[a:b].mean() for a, b in pairs]),
-        np.array([y[a:b].min() for a, b in pairs]),
-        np.array([y[a:b].max() for a, b in pairs]),
-    )
+    parts = [slice(*ends) for ends in itertools.pairwise(cuts)]
+    mean_x, mean = (np.array([values[part].mean() for part in parts]) for values in (x, y))
+    return mean_x, mean, np.array([y[part].min() for part in parts]), np.array([y[part].max() for part in parts])

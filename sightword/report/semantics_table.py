@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from sightword.report.number_formats import NONE, correlation, count, is_number, percent, share
 from sightword.report.plots import Interval
@@ -15,61 +14,44 @@ MUCH = 0.1
 """Sets with at least this share of sentences seen in training are marked."""
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One line: a subtask, or an aggregate over the lines above it."""
 
     name: str
-    pairs: str
     pearson: str
-    interval: str
     spearman: str
-    seen: str
-    unseen: str
+    pairs: str = ""
+    interval: str = ""
+    seen: str = ""
+    unseen: str = ""
     """Pearson's r on the pairs without a sentence seen in training, if measured."""
-    unseen_pairs: str
+    unseen_pairs: str = ""
     """The number of such pairs; empty if all pairs are unseen."""
-    much_seen: bool
-    aggregate: bool
+    much_seen: bool = False
+    aggregate: bool = False
 
 
-@dataclass(frozen=True)
-class Group:
-    """The lines of one data set."""
-
-    name: str
-    rows: list[Row]
+Scored = tuple[str, str, Mapping[str, Any]]
+"""Data set, subtask and scores; the subtask is empty for a set with only one."""
 
 
-def groups(semantics: Mapping[str, Any]) -> list[Group]:
+def groups(semantics: Mapping[str, Any]) -> list[tuple[str, list[Row]]]:
     """Return the lines of ``metrics/semantics.json``, by data set and in order, without entries that hold no scores."""
     found = []
     for name, body in semantics.items():
         if not isinstance(body, Mapping):
             continue
-        rows = [_row("", body)] if _is_scores(body) else []
-        rows += [_row(key, value) for key, value in body.items() if key not in AGGREGATES and _is_scores(value)]
+        rows = [_row(key, scores) for _, key, scores in scored({name: body})]
         rows += [_aggregate(key, body[key]) for key in AGGREGATES if key in body and _has_value(body[key])]
         if rows:
-            found.append(Group(name, rows))
+            found.append((name, rows))
     return found
 
 
-@dataclass(frozen=True)
-class Accuracy:
-    """One task with classes."""
-
-    name: str
-    accuracy: str
-    f1: str
-    examples: str
-    seen: str
-
-
-def accuracies(semantics: Mapping[str, Any]) -> list[Accuracy]:
-    """Return the tasks with accuracies, in order."""
+def accuracies(semantics: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Return the tasks with classes, in order: name, accuracy, F1, examples, share seen in training."""
     return [
-        Accuracy(
+        (
             name,
             percent(body["accuracy"]) + (f" ± {percent(half)}" if is_number(half := body.get("accuracy_ci95")) else ""),
             percent(body["f1"]) if "f1" in body else NONE,
@@ -83,41 +65,16 @@ def accuracies(semantics: Mapping[str, Any]) -> list[Accuracy]:
 
 def missing(semantics: Mapping[str, Any]) -> list[str]:
     """Return the published and requested data sets without a score in this run."""
-    have = {group.name for group in groups(semantics)} | {row.name for row in accuracies(semantics)}
-    skipped = semantics.get("skipped", ())
-    return [name for name in dict.fromkeys([*PUBLISHED_SETS, *skipped]) if name not in have]
-
-
-def undefined(semantics: Mapping[str, Any]) -> list[str]:
-    """Return each subtask without a correlation, as for an encoder with one vector for all sentences."""
-    return [f"{name} {key}".strip() for name, key, scores in _scored(semantics) if scores["pearson"] is None]
-
-
-def zeros(semantics: Mapping[str, Any]) -> list[str]:
-    """Return each subtask with sentences whose vector is zero, with their number."""
-    return [
-        f"{name} {key} ({count(scores['zero_vectors'])} sentences)"
-        for name, key, scores in _scored(semantics)
-        if scores.get("zero_vectors")
-    ]
+    have = {one[0] for one in (*groups(semantics), *accuracies(semantics))}
+    return [name for name in dict.fromkeys([*PUBLISHED_SETS, *semantics.get("skipped", ())]) if name not in have]
 
 
 def intervals(semantics: Mapping[str, Any]) -> list[Interval]:
     """Return the rows of the drawing: every subtask with an interval."""
-    found = []
-    for name, key, scores in _scored(semantics):
-        ends = scores.get("pearson_ci95")
-        if is_number(scores["pearson"]) and _is_interval(ends):
-            found.append(Interval(key, name, scores["pearson"], ends[0], ends[1], _much_seen(scores)))
-    return found
-
-
-def much_seen(semantics: Mapping[str, Any]) -> list[str]:
-    """Return each subtask of which a tenth or more was seen in training, with the share."""
     return [
-        f"{name} {key} ({share(scores['seen_in_training'])})".replace("  ", " ")
-        for name, key, scores in _scored(semantics)
-        if _much_seen(scores)
+        Interval(f"{name} {key}".strip(), name, scores["pearson"], ends[0], ends[1], much_seen(scores))
+        for name, key, scores in scored(semantics)
+        if is_number(scores["pearson"]) and _is_interval(ends := scores.get("pearson_ci95"))
     ]
 
 
@@ -125,7 +82,7 @@ def headline(semantics: Mapping[str, Any]) -> tuple[str, float] | None:
     """Return the mean Pearson r over all STS subtasks and a description of the subtasks."""
     values = [
         scores["pearson"]
-        for name, _, scores in _scored(semantics)
+        for name, _, scores in scored(semantics)
         if name.startswith("STS") and name != "STSBenchmark" and is_number(scores["pearson"])
     ]
     if not values:
@@ -133,50 +90,35 @@ def headline(semantics: Mapping[str, Any]) -> tuple[str, float] | None:
     return f"{len(values)} STS subtasks" if len(values) > 1 else "one STS subtask", sum(values) / len(values)
 
 
-def _scored(semantics: Mapping[str, Any]) -> list[tuple[str, str, Mapping[str, Any]]]:
-    """Return (data set, subtask, scores) of everything scored; the subtask is empty for a set with only one."""
-    found: list[tuple[str, str, Mapping[str, Any]]] = []
+def scored(semantics: Mapping[str, Any]) -> list[Scored]:
+    """Return everything scored, in order."""
+    found: list[Scored] = []
     for name, body in semantics.items():
-        if not isinstance(body, Mapping):
-            continue
-        if _is_scores(body):
-            found.append((name, "", body))
-        found += [(name, key, value) for key, value in body.items() if key not in AGGREGATES and _is_scores(value)]
+        if isinstance(body, Mapping):
+            below = [("", body), *((key, value) for key, value in body.items() if key not in AGGREGATES)]
+            found += [(name, key, value) for key, value in below if _is_scores(value)]
     return found
 
 
 def _row(name: str, scores: Mapping[str, Any]) -> Row:
-    ends = scores.get("pearson_ci95")
-    unseen = scores.get("unseen")
+    ends, unseen = scores.get("pearson_ci95"), scores.get("unseen")
     unseen = unseen if isinstance(unseen, Mapping) else {}
     return Row(
-        name=name,
-        pairs=count(scores.get("pairs")),
+        name,
         pearson=correlation(scores.get("pearson")),
-        interval=f"{correlation(ends[0])} to {correlation(ends[1])}" if _is_interval(ends) else "",
         spearman=correlation(scores.get("spearman")),
+        pairs=count(scores.get("pairs")),
+        interval=f"{correlation(ends[0])} to {correlation(ends[1])}" if _is_interval(ends) else "",
         seen=share(scores.get("seen_in_training")),
         unseen=correlation(unseen.get("pearson")) if unseen else "",
         unseen_pairs="" if unseen.get("pairs") in (None, scores.get("pairs")) else count(unseen["pairs"]),
-        much_seen=_much_seen(scores),
-        aggregate=False,
+        much_seen=much_seen(scores),
     )
 
 
 def _aggregate(name: str, value: Any) -> Row:
     pearson, spearman = (value.get("pearson"), value.get("spearman")) if isinstance(value, Mapping) else (value, None)
-    return Row(
-        AGGREGATES[name],
-        "",
-        correlation(pearson),
-        "",
-        correlation(spearman),
-        "",
-        "",
-        "",
-        much_seen=False,
-        aggregate=True,
-    )
+    return Row(AGGREGATES[name], correlation(pearson), correlation(spearman), aggregate=True)
 
 
 def _is_scores(value: object) -> TypeGuard[Mapping[str, Any]]:
@@ -188,9 +130,10 @@ def _has_value(value: object) -> bool:
 
 
 def _is_interval(ends: object) -> TypeGuard[Sequence[float]]:
-    return isinstance(ends, list | tuple) and len(ends) == 2 and all(is_number(end) for end in ends)
+    return isinstance(ends, list | tuple) and len(ends) == 2 and all(map(is_number, ends))
 
 
-def _much_seen(scores: Mapping[str, Any]) -> bool:
+def much_seen(scores: Mapping[str, Any]) -> bool:
+    """Return whether a tenth or more of a subtask's sentences was seen in training."""
     seen = scores.get("seen_in_training")
     return is_number(seen) and seen >= MUCH

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sightword.report.inputs import Columns, numbers, read_tsv, texts
+from sightword.report.inputs import numbers, read_tsv, texts
 from sightword.semantics.breakdown import TRAINED
 from sightword.semantics.pair_table import PairTable, ScoredPairs, read_pairs
 from sightword.semantics.published import SYSTEMS, Score
@@ -21,29 +21,24 @@ PANELS = 8
 """The most data sets with a scatter plot."""
 
 
-@dataclass(frozen=True)
-class Panel:
-    """The scatter plot of a data set, with all its subtasks.
-
-    Attributes:
-        task: the data set.
-        pairs: the number of its pairs.
-        pearson: Pearson's r over all pairs; None if undefined.
-        gold: (N,) people's scores of the drawn pairs.
-        score: (N,) the encoder's cosines.
-        seen: (N,) whether one of the sentences is a training caption; false if unknown.
-    """
+class Panel(NamedTuple):
+    """The scatter plot of a data set, with all its subtasks."""
 
     task: str
+    """The data set."""
     pairs: int
+    """The number of its pairs."""
     pearson: float | None
+    """Pearson's r over all pairs; None if undefined."""
     gold: NDArray[np.float64]
+    """(N,) people's scores of the drawn pairs."""
     score: NDArray[np.float64]
+    """(N,) the encoder's cosines."""
     seen: NDArray[np.bool_]
+    """(N,) whether one of the sentences is a training caption; false if unknown."""
 
 
-@dataclass(frozen=True)
-class WorstPair:
+class WorstPair(NamedTuple):
     """One line of ``worst.tsv``, as shown."""
 
     subtask: str
@@ -55,27 +50,18 @@ class WorstPair:
     second: str
 
 
-@dataclass(frozen=True)
-class Bin:
-    """The pairs of one range of length or overlap.
-
-    Attributes:
-        by: ``length`` or ``overlap``.
-        range: the range.
-        pairs: the number of pairs.
-        difference: the mean absolute rank difference, as a share of the subtask's pairs.
-        lean: the mean rank difference; above 0 the encoder scores pairs as more similar than people do.
-    """
+class Bin(NamedTuple):
+    """The pairs of one range of length or overlap."""
 
     by: str
+    """``length`` or ``overlap``."""
     range: str
     pairs: int
     difference: float
-    lean: float
+    """The mean absolute rank difference, as a share of the subtask's pairs."""
 
 
-@dataclass(frozen=True)
-class SentencePairs:
+class SentencePairs(NamedTuple):
     """All contents about sentence pairs; missing inputs give empty lists."""
 
     panels: list[Panel]
@@ -88,39 +74,25 @@ class SentencePairs:
 
 
 def read(data: Path, plots: Path, *, points: int, worst: int, with_published: bool) -> SentencePairs:
-    """Read the results of the stage semantics.
+    """Read the results of the stage semantics: ``pairs.parquet`` and ``worst.tsv`` in ``data``, the rest in ``plots``.
 
-    Args:
-        data: the folder of ``pairs.parquet`` and ``worst.tsv``.
-        plots: the folder of ``systems.tsv`` and ``breakdown.tsv``.
-        points: the most points to draw, over all data sets.
-        worst: the number of worst pairs to show.
-        with_published: whether to read published systems.
+    At most ``points`` points, over all data sets, and ``worst`` pairs are shown.
 
     Raises:
         FileFormatError: a file is damaged or of another form.
     """
-    pairs, found = data / "pairs.parquet", PairTable({})
-    if pairs.exists():
-        found = read_pairs(pairs)
-    drawn, others = panels(found, points) if points else ([], 0)
-    return SentencePairs(
-        drawn,
-        others,
-        _worst(_table(data / "worst.tsv"), data / "worst.tsv")[:worst],
-        _bins(_table(plots / "breakdown.tsv"), plots / "breakdown.tsv"),
-        _systems(_table(plots / "systems.tsv"), plots / "systems.tsv") if with_published else [],
-    )
+    pairs = data / "pairs.parquet"
+    table = read_pairs(pairs) if pairs.exists() else PairTable({})
+    drawn, others = panels(table, points) if points else ([], 0)
+    systems = _systems(plots / "systems.tsv") if with_published else []
+    return SentencePairs(drawn, others, _worst(data / "worst.tsv")[:worst], _bins(plots / "breakdown.tsv"), systems)
 
 
 def panels(table: PairTable, most: int) -> tuple[list[Panel], int]:
     """Return the scatter plots of the first :data:`PANELS` data sets, and the number of other data sets.
 
-    A hash of data set, subtask and index selects the pairs to draw.
-
-    Args:
-        table: every pair.
-        most: the number of points, evenly spread over the data sets; large sets use what small sets leave.
+    A hash of data set, subtask and index selects the pairs to draw: ``most`` in all, evenly spread over the data sets;
+    large sets get the rest of small ones.
     """
     tasks: dict[str, list[tuple[str, ScoredPairs]]] = {}
     for (task, subtask), pairs in table.subtasks.items():
@@ -151,36 +123,28 @@ def _seen(pairs: ScoredPairs) -> NDArray[np.bool_]:
     return pairs.first_seen | pairs.second_seen
 
 
-def _table(path: Path) -> Columns:
-    return read_tsv(path) if path.exists() else {}
-
-
-def _worst(columns: Columns, where: Path) -> list[WorstPair]:
-    if not columns:
-        return []
-    names = ("subtask", "gold", "score", "gold_rank", "score_rank", "first", "second")
-    cells = [texts(columns, name, where=str(where)) for name in names]
+def _worst(path: Path) -> list[WorstPair]:
+    columns = read_tsv(path)
+    cells = [texts(columns, name, where=path) for name in WorstPair._fields] if columns else []
     return [WorstPair(*row) for row in zip(*cells, strict=True)]
 
 
-def _bins(columns: Columns, where: Path) -> list[Bin]:
+def _bins(path: Path) -> list[Bin]:
+    columns = read_tsv(path)
     if not columns:
         return []
-    names = texts(columns, "name", where=str(where))
-    values = [numbers(columns, name, where=str(where), blanks=True) for name in ("pairs", "rank_difference", "lean")]
-    found = []
-    for name, pairs, difference, lean in zip(names, *values, strict=True):
-        by, _, within = name.partition(" ")
-        if pairs > 0:
-            found.append(Bin(by, within, int(pairs), difference, lean))
-    return found
+    pairs, differences = (numbers(columns, name, where=path, blanks=True) for name in ("pairs", "rank_difference"))
+    names = [name.partition(" ") for name in texts(columns, "name", where=path)]
+    rows = zip(names, pairs, differences, strict=True)
+    return [Bin(by, within, int(count), difference) for (by, _, within), count, difference in rows if count > 0]
 
 
-def _systems(columns: Columns, where: Path) -> list[tuple[str, dict[str, Score]]]:
+def _systems(path: Path) -> list[tuple[str, dict[str, Score]]]:
+    columns = read_tsv(path)
     if not columns:
         return []
-    names, systems = (texts(columns, name, where=str(where)) for name in ("name", "system"))
-    values = [numbers(columns, name, where=str(where)) for name in ("pearson", "lo", "hi")]
+    names, systems = (texts(columns, name, where=path) for name in ("name", "system"))
+    values = [numbers(columns, name, where=path) for name in ("pearson", "lo", "hi")]
     wanted = {THIS, *(SYSTEMS[name] for name in DRAWN)}
     found: dict[str, dict[str, Score]] = {}
     for name, system, r, low, high in zip(names, systems, *values, strict=True):

@@ -36,8 +36,8 @@ def summary(run: Run) -> dict[str, float | str]:
                     _add(found, f"{short}_{recall}{suffix}", _part(entry, direction).get(recall))
     mean = headline(run.semantics)
     _add(found, "sts", None if mean is None else mean[1])
-    _add(found, "stsb", _part(run.semantics, "STSBenchmark", "cosine").get("pearson"))
-    _add(found, "sick", _part(run.semantics, "SICKRelatedness", "cosine").get("pearson"))
+    for name, task in (("stsb", "STSBenchmark"), ("sick", "SICKRelatedness")):
+        _add(found, name, _part(run.semantics, task, "cosine").get("pearson"))
     return found
 
 

@@ -52,28 +52,20 @@ class AccessPolicy:
 
     def names_this_machine(self, host: str | None) -> bool:
         """Return whether the header ``Host`` names this machine."""
+        host = host or ""
         try:
-            name = urlsplit(f"//{host or ''}").hostname or ""
-            int(urlsplit(f"//{host or ''}").port or 0)
+            parts = urlsplit(f"//{host}")
+            name, _ = parts.hostname or "", parts.port  # a port that is not a number is a ValueError
+            if "@" in host or "/" in host:
+                return False
+            if name in self._names:
+                return True
+            return ipaddress.ip_address(name).is_loopback or not self._only_loopback
         except ValueError:
             return False
-        if "@" in (host or "") or "/" in (host or ""):
-            return False
-        if name in self._names:
-            return True
-        try:
-            address = ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        return address.is_loopback or not self._only_loopback
 
     def is_cross_site(self, headers: Headers, *, top_page: bool) -> bool:
-        """Return whether the page of another site sent the request.
-
-        Args:
-            headers: of the request.
-            top_page: the request is for the page itself, to which other sites may link.
-        """
+        """Return whether the page of another site sent the request; other sites may link to the ``top_page``."""
         site = headers.get("Sec-Fetch-Site", "none")
         if site not in ("none", "same-origin"):
             return not (top_page and headers.get("Sec-Fetch-Mode") == "navigate")

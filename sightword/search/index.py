@@ -7,8 +7,7 @@ the same way, and rows with equal scores keep their order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +29,7 @@ _TILE = 1 << 18
 _EXACT_ROWS = 1024
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """The best rows, best first."""
 
     rows: npt.NDArray[np.int64]
@@ -44,11 +42,11 @@ class Index:
     """Rows that can be searched; more can be added while others search.
 
     Args:
-        capacity: largest number of rows.
+        capacity: the largest number of rows.
         width: D.
         similarity: how an encoder compares captions with pictures.
         holds: the kind of the rows; a query is of the other kind.
-        threads: number of threads that work on one query.
+        threads: the number of threads for one query.
     """
 
     def __init__(
@@ -81,8 +79,7 @@ class Index:
         Raises:
             SearchError: values that are not finite.
         """
-        if not np.isfinite(vectors).all():
-            raise SearchError("the encoder gave values that are not finite", todo="Look at its training.")
+        _check_finite(vectors)
         part = slice(self._count, self._count + len(vectors))
         self._rows[part] = vectors
         for start in range(part.start, part.stop, _EXACT_ROWS):
@@ -101,31 +98,30 @@ class Index:
         return found
 
     def best(self, query: Floats, top: int) -> Found:
-        """Find the rows most similar to a vector.
-
-        Args:
-            query: float32 (D,).
-            top: how many rows; all rows where there are fewer.
+        """Find the ``top`` rows, or all of fewer, that are most similar to a vector, float32 (D,).
 
         Raises:
             SearchError: the query's values are not finite.
         """
-        if not np.isfinite(query).all():
-            raise SearchError("the encoder gave values that are not finite", todo="Look at its training.")
+        _check_finite(query)
         count = self._count
         top = min(top, count)
         if not top:
             return Found(np.empty(0, np.int64), np.empty(0))
-        size = self._size(query)
-        if self._similarity in ("cosine", "dot"):
-            rough = self._rough_products((query / size).astype(np.float32), count)
-            least = float(np.partition(rough, count - top)[count - top])
-            least -= 2 * (self._rows.shape[1] + 8) * ROUND + 2 / _GRID
+        size, width = self._size(query), self._rows.shape[1]
+        products = self._similarity in ("cosine", "dot")
+        if products:
+            # Limited by memory: NumPy's product is faster than torch's.
+            rough = self._rows[:count] @ (query / size).astype(np.float32)
+            rough *= self._inverse[:count]
         else:
             rough = self._rough_errors(query, count)
-            least = float(np.partition(rough, count - top)[count - top])
-            least *= 1 + 4 * (self._rows.shape[1] + 8) * ROUND  # the error of a sum of squares is relative
-            least -= self._rows.shape[1] * 2.0**-125  # and values below the range of float32 are lost
+        least = float(np.partition(rough, count - top)[count - top])
+        if products:
+            least -= 2 * (width + 8) * ROUND + 2 / _GRID
+        else:
+            least *= 1 + 4 * (width + 8) * ROUND  # the error of a sum of squares is relative
+            least -= width * 2.0**-125  # and values below the range of float32 are lost
         chosen = np.flatnonzero(rough >= least)
         scores = np.empty(len(chosen))
         for start in range(0, len(chosen), _EXACT_ROWS):
@@ -141,11 +137,6 @@ class Index:
             return float(2.0 ** np.frexp(length * self._longest)[1])
         return length or 1.0
 
-    def _rough_products(self, query: Floats, count: int) -> Floats:
-        found: Floats = self._rows[:count] @ query  # limited by memory: NumPy's product is faster than torch's
-        found *= self._inverse[:count]
-        return found
-
     def _rough_errors(self, query: Floats, count: int) -> Floats:
         """Return minus the order errors, (count,); in tiles that stay in the cache of each core."""
         found, rows, ours = torch.empty(count), torch.from_numpy(self._rows[:count]), torch.from_numpy(query)
@@ -158,9 +149,7 @@ class Index:
                 for first in range(start, min(start + share, count), size):
                     part = slice(first, min(first + size, start + share, count))
                     excess = spare[: part.stop - part.start]
-                    torch.sub(ours, rows[part], out=excess) if self._query_below else torch.sub(
-                        rows[part], ours, out=excess
-                    )
+                    torch.sub(*((ours, rows[part]) if self._query_below else (rows[part], ours)), out=excess)
                     torch.linalg.vecdot(excess.clamp_min_(0), excess, out=found[part])
 
         list(self._pool.map(work, range(0, count, share)))
@@ -176,3 +165,8 @@ class Index:
         excess = np.maximum(ours - theirs if self._query_below else theirs - ours, 0.0)
         errors: Doubles = np.einsum("nd,nd->n", excess, excess)
         return -errors.astype(np.float32).astype(np.float64)  # to 24 bits
+
+
+def _check_finite(vectors: Floats) -> None:
+    if not np.isfinite(vectors).all():
+        raise SearchError("the encoder gave values that are not finite", todo="Look at its training.")

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from sightword.captions.units import split
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import SearchError
+from sightword.text import and_more
 
 LONGEST = 1000
 """Characters of a query. Captions have about 50; a recurrent network reads one after another."""
-_SHOWN = 8
 
 
 @dataclass(frozen=True)
@@ -27,17 +27,12 @@ class Query:
         """The note on unknown characters (or words) for the user; empty where all are known."""
         if not self.unknown:
             return ""
-        verb = "is" if len(self.unknown) == 1 else "are"
-        plural = "" if len(self.unknown) == 1 else "s"
-        return f"The {self.unit}{plural} {_listed(self.unknown)} {verb} unknown to this encoder."
+        kind, verb = (self.unit, "is") if len(self.unknown) == 1 else (f"{self.unit}s", "are")
+        return f"The {kind} {_listed(self.unknown)} {verb} unknown to this encoder."
 
 
 def check_query(text: str, vocabulary: Vocabulary) -> Query:
-    """Return a typed sentence as a query.
-
-    Args:
-        text: from the command line, a terminal or the page.
-        vocabulary: of the encoder.
+    """Return a typed sentence as a query for an encoder with this vocabulary.
 
     Raises:
         SearchError: the text is empty, too long, not UTF-8, or all its characters (or words) are unknown.
@@ -63,9 +58,8 @@ def check_text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:  # Python keeps undecodable bytes as lone surrogates
-        raise SearchError(
-            f"the query is not valid UTF-8 (character {error.start + 1})", expected="text in UTF-8"
-        ) from None
+        what = f"the query is not valid UTF-8 (character {error.start + 1})"
+        raise SearchError(what, expected="text in UTF-8") from None
     text = text.strip()
     if not text:
         raise SearchError("the query is empty", expected='a sentence, such as "a dog runs"')
@@ -83,10 +77,6 @@ def _normalised(text: str, vocabulary: Vocabulary) -> str:
 
 
 def _listed(tokens: tuple[str, ...]) -> str:
-    more = f" and {len(tokens) - _SHOWN} more" if len(tokens) > _SHOWN else ""
-    return ", ".join(f"“{_readable(token)}”" for token in tokens[:_SHOWN]) + more
-
-
-def _readable(token: str) -> str:
-    """Escape a token that would move the cursor of a terminal."""
-    return (token if token.isprintable() else token.encode("unicode_escape").decode())[:40]
+    # A token that would move the cursor of a terminal is escaped.
+    readable = (token if token.isprintable() else token.encode("unicode_escape").decode() for token in tokens)
+    return and_more((f"“{token[:40]}”" for token in readable), 8)

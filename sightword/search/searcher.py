@@ -8,8 +8,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +34,7 @@ _AT_ONCE = 64
 Floats = npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True)
-class PictureHit:
+class PictureHit(NamedTuple):
     """A picture that a sentence found."""
 
     row: int
@@ -43,32 +42,19 @@ class PictureHit:
     score: float
 
 
-@dataclass(frozen=True)
-class CaptionHit:
-    """A caption that a picture found."""
-
-    caption: Caption
-    score: float
-
-
-@dataclass(frozen=True)
-class PictureAnswer:
+class PictureAnswer(NamedTuple):
     """The pictures most like a sentence, best first."""
 
     query: Query
     hits: list[PictureHit]
-    encode_seconds: float
-    search_seconds: float
+    seconds: float
 
 
-@dataclass(frozen=True)
-class CaptionAnswer:
-    """The captions most like a picture, best first."""
+class CaptionHit(NamedTuple):
+    """A caption that a picture found."""
 
-    hits: list[CaptionHit]
-    read: int
-    """Captions with an embedding; fewer than :attr:`of` while captions are still being embedded."""
-    of: int
+    caption: Caption
+    score: float
 
 
 class Searcher:
@@ -82,7 +68,7 @@ class Searcher:
         captions: all captions, or None.
         where: the file of the features, for messages.
         split: search only pictures and captions of this split.
-        threads: number of threads that work on one query.
+        threads: the number of threads for one query.
 
     Raises:
         EncoderError: the encoder was trained on features of another width.
@@ -116,9 +102,8 @@ class Searcher:
 
     @property
     def notes(self) -> list[str]:
-        """What whoever reads the answers should know."""
-        found = []
-        trained = self.encoder.notes.get("features")
+        """Notes for the reader of the answers."""
+        found, trained = [], self.encoder.notes.get("features")
         if random_weights(self.attributes):
             found.append(f"The pictures' features are of a network with {DEMONSTRATION}.")
         if isinstance(trained, dict) and _kind(trained) != _kind(self.attributes):
@@ -131,8 +116,8 @@ class Searcher:
     @property
     def rows_of_files(self) -> dict[str, int]:
         """The sha256 of the pictures' files to their rows."""
-        rows = ((sha256, self.catalogue.row(picture)) for picture, sha256 in self.files.items())
-        return {sha256: row for sha256, row in rows if sha256 and row is not None}
+        rows = {sha256: self.catalogue.row(picture) for picture, sha256 in self.files.items() if sha256}
+        return {sha256: row for sha256, row in rows.items() if row is not None}
 
     @property
     def captions_read(self) -> int:
@@ -140,11 +125,9 @@ class Searcher:
         return len(self._captions)
 
     def read_captions(self, tick: Callable[[int], object] = int, *, stop: threading.Event | None = None) -> None:
-        """Embed the captions that have no embedding yet, so that pictures can find them.
+        """Embed the captions that have no embedding yet, so that pictures can find them, until ``stop`` is set.
 
-        Args:
-            tick: called with the number of captions that were just embedded.
-            stop: return when this event is set.
+        ``tick`` is called with the number of captions that were just embedded.
         """
         texts = [caption.text for caption in self.catalogue.captions]
         for start in range(self.captions_read, len(texts), _AT_ONCE):
@@ -156,13 +139,10 @@ class Searcher:
             tick(len(part))
 
     def keep_reading(self, stop: threading.Event, *, pause: float = 5.0) -> None:
-        """Embed the captions, in a thread with a lower priority.
+        """Embed the captions, in a thread with a lower priority, until ``stop`` is set.
 
-        After an error the log has a warning, and the same captions are tried again: the page needs them.
-
-        Args:
-            stop: return when this event is set.
-            pause: seconds before the next try; doubled after each error, up to an hour.
+        After an error the log has a warning, and after ``pause`` seconds the same captions are tried again, since the
+        page needs them; the pause doubles after each error, up to an hour.
         """
         if sys.platform == "linux":
             thread = threading.get_native_id()  # on Linux a priority is a thread's own
@@ -189,15 +169,10 @@ class Searcher:
         query = check_query(text, self.encoder.vocabulary)
         with self._turn, devices.threads(self._threads):
             begun = time.perf_counter()
-            vector = self.encoder.encode(query.text)
-            encoded = time.perf_counter()
-            found = self._pictures.best(vector, top)
-            ended = time.perf_counter()
-        hits = [
-            PictureHit(int(row), self.catalogue.pictures[row], float(score))
-            for row, score in zip(found.rows, found.scores, strict=True)
-        ]
-        return PictureAnswer(query, hits, encoded - begun, ended - encoded)
+            found = self._pictures.best(self.encoder.encode(query.text), top)
+            seconds = time.perf_counter() - begun
+        best = zip(found.rows.tolist(), found.scores.tolist(), strict=True)
+        return PictureAnswer(query, [PictureHit(row, self.catalogue.pictures[row], at) for row, at in best], seconds)
 
     def embedding(self, picture: int | Floats) -> Floats:
         """Return the embedding (width,) of a picture, given its row in the collection or its features (D,)."""
@@ -206,12 +181,8 @@ class Searcher:
         found: Floats = self.encoder.encode_images(picture[None])[0]
         return found
 
-    def captions(self, vector: Floats, top: int) -> CaptionAnswer:
-        """Find the captions most similar to a picture.
-
-        Args:
-            vector: the picture's :meth:`embedding`.
-            top: how many captions.
+    def captions(self, vector: Floats, top: int) -> list[CaptionHit]:
+        """Find the captions most similar to a picture, given its :meth:`embedding`.
 
         Raises:
             SearchError: there are no captions.
@@ -221,23 +192,18 @@ class Searcher:
             raise SearchError("there are no captions to find", todo="Give --captions data/captions/captions.parquet.")
         with self._turn, devices.threads(self._threads):
             found = self._captions.best(vector, top)
-        hits = [CaptionHit(texts[row], float(score)) for row, score in zip(found.rows, found.scores, strict=True)]
-        return CaptionAnswer(hits, self.captions_read, len(texts))
+        return [CaptionHit(texts[row], float(score)) for row, score in zip(found.rows, found.scores, strict=True)]
 
 
 def _check(encoder: SentenceEncoder, table: FeatureTable, where: Path | None) -> None:
     if not table.image_ids:
         raise FeaturesError("holds no pictures", where=where, todo="Give the corpus its pictures.")
-    width = table.features.shape[1]
+    width, trained = table.features.shape[1], encoder.notes.get("features")
     if width != encoder.features_width:
-        trained = encoder.notes.get("features")
         of = f" ({describe(trained)})" if isinstance(trained, dict) else ""
-        raise EncoderError(
-            f"has {width} numbers a picture ({describe(table.attributes)})",
-            where=where,
-            expected=f"{encoder.features_width}, as the encoder was trained with{of}",
-            todo="Give the features of the same run.",
-        )
+        what = f"has {width} numbers a picture ({describe(table.attributes)})"
+        expected = f"{encoder.features_width}, as the encoder was trained with{of}"
+        raise EncoderError(what, where=where, expected=expected, todo="Give the features of the same run.")
 
 
 def _kind(attributes: dict[str, object]) -> tuple[object, ...]:

@@ -22,36 +22,28 @@ _WAITING, _LOOK = 20, 5
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take a port before any costly work; clients that connect meanwhile wait.
-
-    Args:
-        host: a name or address of this machine.
-        port: 0 for any free port.
+    """Take a port, 0 for any free one, before any costly work; clients that connect meanwhile wait.
 
     Raises:
         SetupError: the port is in use or not allowed, or the host is not an address of this machine.
     """
-    place = f"{host}:{port}"
+    found = None
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-    except (OSError, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not the name of a host"
-        raise SetupError(f"cannot listen there ({reason})", where=place, todo="Remove --host.") from None
-    found = socket.socket(family, kind, protocol)
-    try:
+        kind, flags = socket.SOCK_STREAM, socket.AI_PASSIVE
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=kind, flags=flags)[0]
+        found = socket.socket(family, kind, protocol)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(address)
         found.listen()
-    except OSError as error:
-        found.close()
-        if error.errno == errno.EADDRINUSE:
-            todo = "Give another --port, or --port 0 for any free port."
-            raise SetupError("the port is in use", where=place, todo=todo) from None
-        if error.errno == errno.EACCES:
-            raise SetupError("the port is reserved for the system", where=place, expected="1024 or above") from None
-        raise SetupError(f"cannot listen there ({error.strerror})", where=place, todo="Remove --host.") from None
+    except (OSError, UnicodeError) as error:
+        if found is not None:
+            found.close()
+        number, reason = (error.errno, error.strerror) if isinstance(error, OSError) else (0, "not a host's name")
+        what, todo = {
+            errno.EADDRINUSE: ("the port is in use", "Give another --port, or --port 0 for any free port."),
+            errno.EACCES: ("the port is reserved for the system", "Give a --port of 1024 or above."),
+        }.get(number or 0, (f"cannot listen there ({reason})", "Remove --host."))
+        raise SetupError(what, where=f"{host}:{port}", todo=todo) from None
     return found
 
 
@@ -62,13 +54,7 @@ def address(listening: socket.socket) -> str:
 
 
 def serve(app: Flask, listening: socket.socket, ready: Callable[[], object] = int) -> None:
-    """Answer until the process is interrupted.
-
-    Args:
-        app: the application.
-        listening: from :func:`listen`.
-        ready: called just before the first request is answered.
-    """
+    """Answer on the socket of :func:`listen` until the process is interrupted; first call ``ready``."""
     from waitress.server import create_server
 
     # waitress warns of each page with more pictures than threads, and of connections that come and go.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import threading
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from PIL import Image
@@ -30,21 +30,24 @@ class Thumbnails(ABC):
     """Thumbnails by the id of the picture; the last thousand are kept in memory."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, bytes | None] = OrderedDict()
-        self._turn = threading.Lock()
+        self._turn = threading.Lock()  # one picture at a time is decoded and held
+        self._kept = lru_cache(_KEPT)(self._small)
+        self.digests: dict[str, str] = {}
+        """The sha256 of each picture's file, as far as it is known."""
 
     def get(self, picture: str) -> bytes | None:
-        """Return a WebP file, its longest side at most :data:`SIDE` pixels; None where there is no usable picture."""
+        """Return a WebP file, its longest side at most :data:`SIDE` pixels; None without a usable picture."""
         with self._turn:
-            if picture in self._kept:
-                self._kept.move_to_end(picture)
-                return self._kept[picture]
-            found = self._open(picture)
-            data = None if found is None else _small(found)
-            self._kept[picture] = data
-            if len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-            return data
+            return self._kept(picture)
+
+    def _small(self, picture: str) -> bytes | None:
+        found = self._open(picture)
+        if found is None:
+            return None
+        found.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS)
+        buffer = io.BytesIO()
+        found.save(buffer, "WEBP", quality=_QUALITY, method=4)
+        return buffer.getvalue()
 
     @abstractmethod
     def _open(self, picture: str) -> Image.Image | None:
@@ -55,16 +58,13 @@ class Thumbnails(ABC):
         """Return whether there is a file of the picture."""
 
     def others(self, sha256: Mapping[str, str]) -> int:
-        """Count the pictures whose file has another sha256, as far as the sha256 is known."""
-        del sha256
-        return 0
+        """Count the pictures whose file has another sha256, as far as both are known."""
+        known = [(self.digests.get(picture), digest) for picture, digest in sha256.items() if digest]
+        return sum(here not in (None, digest) for here, digest in known)
 
 
 class ShardThumbnails(Thumbnails):
     """Thumbnails of the pictures in a folder that the stage resize wrote.
-
-    Args:
-        folder: with ``shard-NN.parquet``.
 
     Raises:
         FileFormatError: a shard is damaged.
@@ -73,34 +73,25 @@ class ShardThumbnails(Thumbnails):
     def __init__(self, folder: Pathish) -> None:
         super().__init__()
         self._places = {listed.image_id: listed for listed in list_pictures(folder)}
+        self.digests = {picture: listed.sha256 for picture, listed in self._places.items()}
 
     def _open(self, picture: str) -> Image.Image | None:
-        place = self._places.get(picture)
-        if place is None:
+        if picture not in self._places:
             return None
         try:
-            found = read_arrays(Selection(place.group, frozenset([picture])))
+            found = read_arrays(Selection(self._places[picture].group, frozenset([picture])))
         except FileFormatError:  # replaced since it was listed, by another run of the stage
             return None
         return Image.fromarray(found[0][1]) if found else None
 
     def __contains__(self, picture: str) -> bool:
-        """Return whether a shard holds the picture."""
         return picture in self._places
-
-    def others(self, sha256: Mapping[str, str]) -> int:
-        """Count the pictures that have another sha256."""
-        return sum(
-            bool(digest) and picture in self._places and self._places[picture].sha256 != digest
-            for picture, digest in sha256.items()
-        )
 
 
 class FileThumbnails(Thumbnails):
     """Thumbnails of picture files in a folder, each named by its id, with or without a suffix.
 
-    Args:
-        folder: no file outside is read, whatever an id says; links in the folder are followed.
+    No file outside of the folder is read, whatever an id says; links in the folder are followed.
     """
 
     def __init__(self, folder: Pathish) -> None:
@@ -120,17 +111,13 @@ class FileThumbnails(Thumbnails):
         inside = PurePosixPath(picture)
         if inside.is_absolute() or ".." in inside.parts or not inside.name or "\0" in picture:
             return None
-        for suffix in _SUFFIXES:
-            path = self._folder / f"{picture}{suffix}"
-            try:
-                if path.is_file():
-                    return path
-            except OSError:  # a name that is too long for the file system
-                return None
-        return None
+        places = (self._folder / f"{picture}{suffix}" for suffix in _SUFFIXES)
+        try:
+            return next((path for path in places if path.is_file()), None)
+        except OSError:  # a name that is too long for the file system
+            return None
 
     def __contains__(self, picture: str) -> bool:
-        """Return whether there is a file of the picture."""
         return self._path(picture) is not None
 
 
@@ -142,18 +129,6 @@ def open_pictures(folder: Pathish) -> Thumbnails:
         FileFormatError: a shard is damaged.
     """
     if not Path(folder).is_dir():
-        raise SearchError(
-            "there is no such folder",
-            where=folder,
-            expected="the shards of the stage resize, or a folder of picture files named by their ids",
-        )
-    if next(Path(folder).glob("shard-*.parquet"), None) is None:
-        return FileThumbnails(folder)
-    return ShardThumbnails(folder)
-
-
-def _small(picture: Image.Image) -> bytes:
-    picture.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS)
-    buffer = io.BytesIO()
-    picture.save(buffer, "WEBP", quality=_QUALITY, method=4)
-    return buffer.getvalue()
+        expected = "the shards of the stage resize, or a folder of picture files named by their ids"
+        raise SearchError("there is no such folder", where=folder, expected=expected)
+    return ShardThumbnails(folder) if any(Path(folder).glob("shard-*.parquet")) else FileThumbnails(folder)

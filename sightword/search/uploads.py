@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sightword.errors import SearchError
+from sightword.errors import FeaturesError, SearchError
 from sightword.features.settings import RANDOM, is_weights_file
 from sightword.images.decode import RejectError, decode, read_file
 from sightword.images.resize import resize
@@ -58,8 +58,10 @@ class UploadedPictures:
         """The reason why features like the collection's cannot be computed; empty where they can."""
         if not self._attributes.get("backbone"):
             origin = str(self._attributes.get("origin") or "of unknown origin")
-            return f"the collection's features were not computed here ({origin}), so those of another picture cannot be"
-        if not _transform_is_whole(str(self._attributes.get("transform", ""))):
+            return f"the collection's features were not computed here ({origin}), so another picture's cannot be"
+        try:
+            _transform(self._attributes.get("transform", ""))
+        except (ValueError, TypeError, FeaturesError):
             return "features.h5 does not say how its pictures were cropped and normalised"
         name = str(self._attributes.get("weights", ""))
         if is_weights_file(name) and self._weights is None:
@@ -73,10 +75,9 @@ class UploadedPictures:
             SearchError: the file does not exist, or is too large.
         """
         try:
-            data = read_file(path, max_pixels=MAX_PIXELS)
+            return read_file(path, max_pixels=MAX_PIXELS)
         except RejectError as error:
             raise SearchError(f"the picture cannot be used: {error.detail}", where=path) from None
-        return data
 
     def row(self, data: bytes) -> int | None:
         """Return the row of the same file in the collection; None for a new picture."""
@@ -97,15 +98,11 @@ class UploadedPictures:
             raise SearchError(self.obstacle, todo="Choose a picture of the collection.")
         with self._turn:  # one picture at a time is decoded and held
             extractor = self._extractor = self._extractor or self._load()
-            transform = extractor.transform
+            made = extractor.transform
+            kind: Any = made.interpolation  # a name of Pillow's
             try:
-                picture = decode(data, exif=transform.exif, max_pixels=MAX_PIXELS)
-                small = resize(
-                    picture,
-                    side=transform.resize,
-                    interpolation=transform.interpolation,  # type: ignore[arg-type]  # a name of Pillow's, as written
-                    max_pixels=MAX_PIXELS,
-                )
+                picture = decode(data, exif=made.exif, max_pixels=MAX_PIXELS)
+                small = resize(picture, side=made.resize, interpolation=kind, max_pixels=MAX_PIXELS)
             except RejectError as error:
                 raise SearchError(f"the picture cannot be used: {error.detail}") from None
             found: Floats = next(iter(extractor.run([np.array(small)])))
@@ -117,21 +114,18 @@ class UploadedPictures:
         from sightword.features.weights import Weights
 
         attributes = {name: str(value) for name, value in self._attributes.items()}
-        name, _, seed = attributes["weights"].partition(":")
-        if name != RANDOM:
-            name, seed = attributes["weights"], ""
-        weights = Weights(
-            find_backbone(attributes["backbone"], attributes["feature_point"]),
-            str(self._weights.absolute()) if self._weights and is_weights_file(name) else name,
-            sha256="" if name == RANDOM else attributes["weights_sha256"],
-            seed=int(seed or 0),
-        )
-        if weights.sha256 != attributes["weights_sha256"]:
-            raise SearchError(
-                "random weights are not the same here as where the collection's features were computed",
-                expected=f"the sha256 {attributes['weights_sha256']}",
-                todo="Run the stage features again with this version of torch.",
-            )
+        backbone = find_backbone(attributes["backbone"], attributes["feature_point"])
+        name, sha256 = attributes["weights"], attributes["weights_sha256"]
+        kind, _, seed = name.partition(":")
+        if kind == RANDOM:
+            weights = Weights(backbone, kind, seed=int(seed or 0))
+        else:
+            file = str(self._weights.absolute()) if self._weights and is_weights_file(name) else name
+            weights = Weights(backbone, file, sha256=sha256)
+        if weights.sha256 != sha256:
+            what = "random weights are not the same here as where the collection's features were computed"
+            todo = "Run the stage features again with this version of torch."
+            raise SearchError(what, expected=f"the sha256 {sha256}", todo=todo)
         return Extractor(
             cut(weights.load(), weights.backbone),
             _transform(attributes["transform"]),
@@ -141,17 +135,8 @@ class UploadedPictures:
         )
 
 
-def _transform_is_whole(text: str) -> bool:
-    from sightword.errors import FeaturesError
-
-    try:
-        _transform(text)
-    except (ValueError, TypeError, FeaturesError):
-        return False
-    return True
-
-
-def _transform(text: str) -> Transform:
+def _transform(text: object) -> Transform:
+    """Return the transform as ``features.h5`` has it; an incomplete one is a ValueError or TypeError."""
     from sightword.features.identity import Transform
 
-    return Transform(**json.loads(text))
+    return Transform(**json.loads(str(text)))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from flask import Flask, Response, jsonify, render_template, request
 from werkzeug.exceptions import HTTPException
 
 from sightword.errors import SightwordError
 from sightword.search.access import HEADERS, AccessPolicy
-from sightword.search.searcher import MOST, CaptionAnswer, PictureAnswer, Searcher
+from sightword.search.searcher import MOST, CaptionHit, PictureAnswer, Searcher
 from sightword.search.thumbnails import Thumbnails
 from sightword.search.uploads import MAX_BYTES, UploadedPictures
 
@@ -22,8 +21,7 @@ _EXAMPLES, _EXAMPLE = 5, 45
 _CAPTIONS = 10
 
 
-@dataclass(frozen=True)
-class Parts:
+class Parts(NamedTuple):
     """The parts that the page shows."""
 
     searcher: Searcher
@@ -134,25 +132,19 @@ def _of_pictures(answer: PictureAnswer, parts: Parts) -> dict[str, Any]:
         "query": answer.query.text,
         "note": answer.query.note,
         "of": len(parts.searcher.catalogue.pictures),
-        "seconds": round(answer.encode_seconds + answer.search_seconds, 4),
+        "seconds": round(answer.seconds, 4),
         "pictures": [{**about(parts, hit.row), "score": hit.score} for hit in answer.hits],
     }
 
 
-def _of_captions(answer: CaptionAnswer, parts: Parts, row: int | None) -> dict[str, Any]:
-    picture = None if row is None else about(parts, row)
+def _of_captions(hits: list[CaptionHit], parts: Parts, row: int | None) -> dict[str, Any]:
+    catalogue = parts.searcher.catalogue
+    own = None if row is None else catalogue.pictures[row]
     return {
-        "picture": picture,
-        "read": answer.read,
-        "of": answer.of,
-        "captions": [
-            {
-                "text": hit.caption.text,
-                "score": hit.score,
-                "own": picture is not None and picture["id"] in hit.caption.pictures,
-            }
-            for hit in answer.hits
-        ],
+        "picture": None if row is None else about(parts, row),
+        "read": parts.searcher.captions_read,  # fewer than "of" while captions are still being embedded
+        "of": len(catalogue.captions),
+        "captions": [{"text": caption.text, "score": score, "own": own in caption.pictures} for caption, score in hits],
     }
 
 
@@ -170,10 +162,9 @@ def about(parts: Parts, row: int) -> dict[str, Any]:
 
 
 def _examples(searcher: Searcher) -> list[str]:
-    """Choose a few example captions, the same at each start, spread over the captions of test."""
-    texts = [caption.text for caption in searcher.catalogue.captions if 10 <= len(caption.text) <= _EXAMPLE]
+    """Choose a few example captions, the same at each start, spread over the captions of test, else of all."""
     splits = searcher.catalogue.splits
-    first = [caption.text for caption in searcher.catalogue.captions if splits.get(caption.pictures[0]) == "test"]
-    texts = [text for text in first if 10 <= len(text) <= _EXAMPLE] or texts
+    short = [one for one in searcher.catalogue.captions if 10 <= len(one.text) <= _EXAMPLE]
+    texts = [one.text for one in [one for one in short if splits.get(one.pictures[0]) == "test"] or short]
     step = max(1, len(texts) // _EXAMPLES)
     return texts[step // 2 :: step][:_EXAMPLES]

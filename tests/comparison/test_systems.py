@@ -182,7 +182,7 @@ def test_unseen_pairs_are_those_that_neither_system_was_trained_on():
     one = compare(a, table(1.6, 2), unseen=True, samples=50)
     assert one.unknown == ["B"]
     assert one.rows[0].pairs == 80
-    with pytest.raises(SemanticsError, match="neither table tells"):
+    with pytest.raises(SemanticsError, match="neither table lists training captions"):
         compare(table(1.0, 1), table(1.6, 2), unseen=True)
 
 

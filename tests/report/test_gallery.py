@@ -78,12 +78,12 @@ def test_thumbnails_are_the_pictures_themselves_and_small(run_folder: RunFiles) 
     made = gallery.build(gallery.read_top(run_folder.top), captions, run_folder.resized, number=40, thumbnail=64)
     colours = {"red": (204, 51, 51), "blue": (51, 102, 204), "green": (51, 153, 51), "yellow": (221, 187, 51)}
     for query in made.pictures:
-        uri = query.picture.thumbnail
+        uri = query.asked.thumbnail
         assert uri is not None
         with Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2]))) as picture:
             assert max(picture.size) <= 128
             found = picture.convert("RGB").getcolors(1 << 20)
-        wanted = colours[query.picture.text.split()[1]]
+        wanted = colours[query.asked.text.split()[1]]
         assert found is not None
         near = sum(
             count for count, colour in found if sum(abs(a - b) for a, b in zip(colour, wanted, strict=True)) < 60

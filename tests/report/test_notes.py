@@ -9,7 +9,7 @@ import pytest
 from sightword.report.gallery import Gallery
 from sightword.report.inputs import Run, RunFiles, read_run
 from sightword.report.notes import notes
-from sightword.report.page import _story
+from sightword.report.story import story as _story
 
 NO_GALLERY = Gallery("test", 0, [], [], 0, 0)
 

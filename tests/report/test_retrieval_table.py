@@ -27,9 +27,9 @@ def test_chance_stays_out_where_the_candidates_are_not_known() -> None:
     scores = {"r1": 1.0, "r5": 2.0, "r10": 3.0, "median_rank": 4.0, "queries": 10}
     entry = {"test": {"full": {"caption_to_image": scores}}}
     (with_other_count,) = tables(entry, {"test": [1, 1]}, with_published=False)
-    assert [row.kind for row in with_other_count.blocks[0].rows] == ["ours"]
+    assert [row.kind for row in with_other_count.blocks[0][1]] == ["ours"]
     (right,) = tables(entry, {"test": [5, 5]}, with_published=False)
-    assert [row.kind for row in right.blocks[0].rows] == ["ours", "chance"]
+    assert [row.kind for row in right.blocks[0][1]] == ["ours", "chance"]
 
 
 def test_published_rows_are_consistent() -> None:

@@ -1,0 +1,87 @@
+"""The run in words and a few numbers: the story, the headlines, and the tables of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sightword.features.origin import describe
+from sightword.report import notes, number_formats, retrieval_table, semantics_table
+from sightword.report.inputs import Run
+from sightword.report.number_formats import counted, is_number, percent
+from sightword.report.summary import headline_split
+
+FOUND = {
+    "caption_to_image": "of captions find their picture among the best ten",
+    "image_to_caption": "of pictures find one of their captions among the best ten",
+}
+"""The meaning of recall@10 in each direction."""
+
+
+def headlines(run: Run, captions_each: Mapping[str, list[int]]) -> list[tuple[str, str, str]]:
+    """Return the few numbers that sum up the run: (value, description, context)."""
+    found = []
+    split = headline_split(run.retrieval)
+    scores, each = run.retrieval.get(split, {}).get("full", {}), captions_each.get(split)
+    for direction, what in FOUND.items():
+        value, half = (scores.get(direction, {}).get(key) for key in ("r10", "r10_ci95"))
+        if is_number(value):
+            interval = f" ± {percent(half)}" if is_number(half) else ""
+            by_chance = f"; chance: {retrieval_table.chance(direction, each, 10):.1f} %" if each else ""
+            found.append((f"{value:.1f}{interval} %", what, f"split {split}{by_chance}"))
+    mean = semantics_table.headline(run.semantics)
+    if mean is not None:
+        what = f"mean Pearson r over {mean[0]}"
+        found.append((number_formats.correlation(mean[1]), what, "1 is agreement with human scores"))
+    return found
+
+
+def story(run: Run) -> str:
+    """Describe in sentences what was trained on what, as far as known."""
+    train, features, training = run.train, run.features, run.training
+    found = "A sentence encoder"
+    kind, hidden = str(training.get("cell") or "").upper(), training.get("hidden")
+    if kind:
+        found += f" ({kind}, {hidden:,} units)" if isinstance(hidden, int) else f" ({kind})"
+    if parameters := _counted(train, "parameters"):
+        found += f" of {parameters}"
+    found += f" learned from {_counted(train, 'captions') or 'captions'}"
+    if pictures := _counted(train, "pictures"):
+        found += f" of {pictures}"
+    if epochs := _counted(train, "epochs"):
+        found += f" in {epochs}"
+    found += ", reading characters without a list of words" if run.unit == "character" else f", reading {run.unit}s"
+    if features.get("backbone"):
+        found += f". It saw the pictures as features of {describe(features)}"
+    elif notes.is_precomputed(features):
+        found += ". It saw the pictures as features that were computed elsewhere"
+    similarity = str(run.description.get("similarity", "cosine"))
+    if similarity != "cosine":
+        named = "the dot product" if similarity == "dot" else similarity.replace("_", " ")
+        found += f". Captions and pictures are compared by {named}, two sentences by the cosine"
+    members = run.select.get("members")
+    if is_number(members):
+        evaluated = "one snapshot" if members == 1 else f"the sum of {members} snapshots"
+        found += f". The scores are those of {evaluated} of the encoder, chosen by recall on the split dev"
+    return found + "."
+
+
+def facts(run: Run) -> list[tuple[str, dict[str, str]]]:
+    """Return all known facts about the run, as tables of key and value."""
+    shown_elsewhere = ("schema", "training", "features", "model", "members")
+    rest: dict[str, Any] = {key: value for key, value in run.description.items() if key not in shown_elsewhere}
+    rest["tokens in the vocabulary"] = run.vocabulary
+    parts = {
+        "Training parameters": run.training,
+        "Features": run.features,
+        "Results of training": run.train,
+        "Selection on dev": run.select,
+        "Encoder": rest,
+    }
+    return [(head, number_formats.flat(values)) for head, values in parts.items() if number_formats.flat(values)]
+
+
+def _counted(values: Mapping[str, Any], name: str) -> str:
+    """Return a count with its noun, taken from the key; empty for an unknown count."""
+    value = values.get(name)
+    return counted(int(value), name.removesuffix("s")) if is_number(value) else ""
