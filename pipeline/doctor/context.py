@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.doctor.dvc_facts import mask_address
-from pipeline.lineage.lock import LOCK, Lock, read_lock
+from pipeline.lineage.lock import Lock, read_lock
 from pipeline.params import params_file
+from pipeline.pipelines import LOCK
 from sightword.errors import SightwordError
 from sightword.files import read_text
 from sightword.settings import Settings
