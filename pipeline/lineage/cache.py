@@ -15,11 +15,7 @@ from pipeline.lineage.lock import Artefact, Entry, changes, within
 
 
 class Cache:
-    """The cache of a project, which several projects may share.
-
-    Args:
-        project: the folder with ``.dvc``; None for an empty cache.
-    """
+    """The cache of the project in a folder, which several projects may share; of None, an empty one."""
 
     def __init__(self, project: Path | None) -> None:
         # Nothing can lie below the null device.

@@ -66,11 +66,10 @@ class Link:
 
     @property
     def state(self) -> State:
-        """``changed since`` where anything differs, else ``missing`` where a file is absent."""
-        states = {part.state for part in (*self.deps, *self.outs)}
-        if self.changed_params or self.reasons or "changed since" in states:
-            return "changed since"
-        return "missing" if "missing" in states else "not known" if self.unread or "not known" in states else "ok"
+        """The worst state of its parts, parameters and command."""
+        own: list[State] = ["changed since"] if self.changed_params or self.reasons else []
+        own += ["not known"] if self.unread else []
+        return _worst([*own, *(part.state for part in (*self.deps, *self.outs))])
 
 
 @dataclass
@@ -92,13 +91,16 @@ class Audit:
     @property
     def state(self) -> State:
         """The worst state of its stages."""
-        states = [link.state for link in self.links]
-        order: tuple[State, ...] = ("changed since", "missing", "not known")
-        return next((state for state in order if state in states), "ok")
+        return _worst([link.state for link in self.links])
 
     def stages(self, verdict: Verdict) -> list[str]:
         """Return the stages whose entries have a verdict by the records of runs."""
         return [link.entry.name for link in self.links if link.evidence.verdict == verdict]
+
+
+def _worst(states: Sequence[State]) -> State:
+    order: tuple[State, ...] = ("changed since", "missing", "not known")
+    return next((state for state in order if state in states), "ok")
 
 
 def audit(
@@ -215,19 +217,14 @@ def _find_commits(found: Audit, repository: Repository, revision: Commit | None)
             elif link.commit is not None:
                 del waiting[name]
     homeless = [link for link in found.links if link.commit is None]
-    for commit in repository.experiments() if homeless else []:
-        lock = lock_of(repository, commit)
-        for link in homeless:
-            if link.commit is None and lock is not None and lock.entries.get(link.entry.name) == link.entry:
-                link.commit = commit
+    experiments = [(commit, lock_of(repository, commit)) for commit in repository.experiments()] if homeless else []
+    for link in homeless:
+        entry = link.entry
+        link.commit = next((one for one, lock in experiments if lock and lock.entries.get(entry.name) == entry), None)
 
 
 def _evaluate(found: Audit, here: Workspace, then: Snapshot) -> None:
-    """Find the value of the subject, and whether its file is the one that its stage wrote.
-
-    Raises:
-        LineageError: the stage wrote no such file, or the file has no such key.
-    """
+    """Find the value of the subject, and whether its file is the one that its stage wrote."""
     path, key, maker = found.subject.path, found.subject.key, found.subject.stage
     if path is None:
         return
@@ -258,19 +255,20 @@ def _evaluate(found: Audit, here: Workspace, then: Snapshot) -> None:
 def _add_unknown(found: Audit, here: Workspace, repository: Repository | None) -> None:
     """Add the gaps of the audit, and their reasons."""
     links = found.links
-    missing = ", ".join(part.path for link in links for part in link.outs if part.state == "missing")
+    missing = [part.path for link in links for part in link.outs if part.state == "missing"]
+    gaps = {
+        "not here, so not compared: {} (`dvc pull` fetches what was pushed)": missing if here.project else [],
+        "{} is not here or cannot be read: what the stages have from it was not compared":
+            dict.fromkeys(file for link in links for file in link.unread),
+        "machine, versions and duration of {}: no facts of these runs are here":
+            [link.entry.name for link in links if link.run is None],
+        f"whether {{}} ever ran as {LOCK} says: no record of such a run is here ({FETCH})":
+            found.stages("never seen to run"),
+        f"no commit has this state of {{}}: commit {LOCK}":
+            [link.entry.name for link in links if link.commit is None] if repository else [],
+    }  # fmt: skip
     if here.project is None:
         found.unknown.append("a bare repository has no files: nothing was compared with the workspace")
-    elif missing:
-        found.unknown.append(f"not here, so not compared: {missing} (`dvc pull` fetches what was pushed)")
-    for file in dict.fromkeys(file for link in links for file in link.unread):
-        found.unknown.append(f"{file} is not here or cannot be read: what the stages have from it was not compared")
-    if without := ", ".join(link.entry.name for link in links if link.run is None):
-        found.unknown.append(f"machine, versions and duration of {without}: no facts of these runs are here")
-    if unseen := ", ".join(found.stages("never seen to run")):
-        found.unknown.append(f"whether {unseen} ever ran as {LOCK} says: no record of such a run is here ({FETCH})")
+    found.unknown += [text.format(", ".join(names)) for text, names in gaps.items() if names]
     if repository is not None and repository.shallow:
         found.unknown.append(SHALLOW)
-    loose = ", ".join(link.entry.name for link in links if link.commit is None)
-    if repository is not None and loose:
-        found.unknown.append(f"no commit has this state of {loose}: commit {LOCK}")

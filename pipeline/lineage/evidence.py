@@ -52,14 +52,11 @@ class Records:
         return not self._runs and not any(any(folder.glob("*.json")) for folder in self._folders)
 
     def weigh(self, entry: Entry) -> Evidence:
-        """Compare an entry of a lock with the records.
+        """Return the verdict on an entry of a lock.
 
-        The run-cache has the hash of each output. Facts have less (:func:`pipeline.lineage.facts.unlike`), so they
-        decide only where the run-cache has no run with these inputs.
-
-        Returns:
-            ``vouched for`` where a record has these inputs with these outputs; else ``contradicted`` where a record has
-            these inputs with other outputs; else ``never seen to run``.
+        It is ``vouched for`` where a record has these inputs with these outputs; else ``contradicted`` where a record
+        has these inputs with other outputs; else ``never seen to run``. Facts hold no hash of most outputs
+        (:func:`pipeline.lineage.facts.unlike`), so they decide only where the run-cache has no run with these inputs.
         """
         known = entry.key, entry.outs
         if known not in self._weighed:

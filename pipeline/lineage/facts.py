@@ -45,13 +45,7 @@ _VARIABLE = re.compile(r"\$\{([^}]+)\}")
 
 
 class Recorder:
-    """Collects the facts of one run of a stage.
-
-    Args:
-        stage: its name.
-        project: the folder with ``dvc.yaml``.
-        here: the machine's settings; its store has a copy of all facts.
-    """
+    """Collects the facts of one run of a stage; the store of the machine ``here`` has a copy of all facts."""
 
     def __init__(self, stage: str, project: Path, here: Machine) -> None:
         self._stage, self._project, self._machine = stage, project, here
@@ -59,13 +53,10 @@ class Recorder:
         self._clock = time.monotonic()
 
     def finish(self, notes: Mapping[str, Any] | None = None) -> Path | None:
-        """Write the facts, once the outputs are in place. No error leaves this method: the work is done.
-
-        Args:
-            notes: the stage's own facts, such as the weights it used.
+        """Write the facts and the stage's own notes, such as its weights, once the outputs are in place.
 
         Returns:
-            Their place; None where they could not be written, which is logged as a warning.
+            Their place; None where they could not be written, which is logged as a warning: the work is done.
         """
         seconds = time.monotonic() - self._clock
         try:
@@ -220,11 +211,7 @@ def _listed(described: Mapping[str, Any], kinds: Sequence[str]) -> Iterator[tupl
 
 
 def stage_paths(described: Mapping[str, Any], params: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Return the dependencies and the outputs of a stage of ``dvc.yaml``, with the values of parameters in them.
-
-    Raises:
-        KeyError: a named parameter is not there.
-    """
+    """Return a stage's dependencies and outputs, with the values of parameters in them; KeyError without the value."""
 
     def value(match: re.Match[str]) -> str:
         found: Any = params

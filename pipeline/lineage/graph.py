@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 SWEEPS = 8
+Place = tuple[int, float]
+"""A column from 0, and a row, which may be a half."""
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Places in columns from 0 and rows that may be halves."""
+class Layout(NamedTuple):
+    """The places of a graph's nodes and lines."""
 
-    places: dict[str, tuple[int, float]]
-    """Column and row of each node."""
-    lines: list[list[tuple[int, float]]]
+    places: dict[str, Place]
+    lines: list[list[Place]]
     """The points of each line, one in each column from the node that is read to the node that reads."""
     columns: int
-    rows: float
+    rows: int
 
 
 def lay_out(sources: Mapping[str, Sequence[str]]) -> Layout:
@@ -34,17 +34,16 @@ def lay_out(sources: Mapping[str, Sequence[str]]) -> Layout:
     column: dict[str, int] = {}
     paths: list[list[str]] = []
     for name, every in sources.items():
-        read = [one for one in every if one in below]
+        read = [one for one in dict.fromkeys(every) if one in below]
         below[name] = set(read).union(*(below[one] for one in read))
         column[name] = max((column[one] + 1 for one in read), default=0)
-        if column[name] == len(layers):
-            layers.append([])
+        layers += [[]] if column[name] == len(layers) else []
         layers[column[name]].append(name)
         for source in read:
             if not any(source in below[other] for other in read):
-                between = [f"{source}\0{name}\0{number}" for number in range(column[source] + 1, column[name])]
-                paths.append([source, *between, name])
-                for number, place in enumerate(between, start=column[source] + 1):
+                between = {number: f"{source}\0{name}\0{number}" for number in range(column[source] + 1, column[name])}
+                paths.append([source, *between.values(), name])
+                for number, place in between.items():
                     layers[number].append(place)  # a place is kept for the line in each column between
     neighbours: dict[str, list[str]] = {name: [] for layer in layers for name in layer}
     for left, right in itertools.chain.from_iterable(map(itertools.pairwise, paths)):
@@ -62,6 +61,5 @@ def lay_out(sources: Mapping[str, Sequence[str]]) -> Layout:
         for number, layer in enumerate(layers)
         for row, name in enumerate(layer)
     }
-    return Layout(
-        {name: where[name] for name in below}, [[where[name] for name in path] for path in paths], len(layers), height
-    )
+    lines = [[where[name] for name in path] for path in paths]
+    return Layout({name: where[name] for name in below}, lines, len(layers), height)

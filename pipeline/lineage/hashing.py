@@ -66,11 +66,7 @@ class Ignored:
 
 
 def hash_path(path: Path, ignored: Ignored, report: Report | None = None) -> Hashed:
-    """Return the hash of a file or folder at an absolute path.
-
-    Raises:
-        OSError: it is not there, or cannot be read.
-    """
+    """Return the hash of a file or folder at an absolute path; an OSError where it cannot be read."""
     if not path.is_dir():
         return Hashed(md5_of(path, report), path.stat().st_size)
     paths = {file.relative_to(path).as_posix(): file for file in _files(path, ignored)}
@@ -81,11 +77,7 @@ def hash_path(path: Path, ignored: Ignored, report: Report | None = None) -> Has
 
 
 def measure(path: Path, ignored: Ignored) -> tuple[int, int | None]:
-    """Return the bytes in a file or folder, and the number of a folder's files (None for a file); no file is read.
-
-    Raises:
-        OSError: it is not there.
-    """
+    """Return the bytes in a file or folder, and the number of a folder's files (None for a file); no file is read."""
     if not path.is_dir():
         return path.stat().st_size, None
     sizes = [file.stat().st_size for file in _files(path, ignored)]
@@ -99,11 +91,7 @@ def hash_listing(files: Mapping[str, str]) -> str:
 
 
 def md5_of(path: Path, report: Report | None = None) -> str:
-    """Return the MD5 of a file's bytes.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """Return the MD5 of a file's bytes; an OSError where it cannot be read."""
     digest = hashlib.md5(usedforsecurity=False)
     with path.open("rb", buffering=0) as file:
         while block := file.read(1 << 20):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from pipeline.pipelines import LOCK, LOCKS
 from sightword.errors import LineageError
 from sightword.text import did_you_mean, flat
 
+_Chain = dict[str, Entry]
 SHALLOW = "this clone is shallow: earlier commits are not known (`git fetch --unshallow`)"
 
 
@@ -68,37 +69,28 @@ def history(what: str, project: Path, *, everywhere: bool = False, facts: Sequen
     if not key:
         raise LineageError("names no key", where=what, expected="FILE:KEY, such as metrics/summary.json:image_r10")
     points: list[Point] = []
-    before: _State | None = None
+    before: _Chain = {}
     with Repository(project) as repository:
         unknown = [SHALLOW] if repository.shallow else []
         states = _States(path, key, project, repository, facts)
         for commit in repository.commits([*LOCKS, path], everywhere=everywhere)[::-1]:
-            state = states.at(commit)
-            if state.value is not None:
-                points.append(_point(commit, state, before))
-                if not state.chain and before is not None:
+            point, chain = states.at(commit)
+            if point.value is not None:
+                points.append(_compared(point, before, chain))
+                if before and not chain:
                     unknown.append(f"what changed in {commit.name}: its {LOCK} cannot be read")
-                else:
-                    before = state
+                before = chain or before
         for commit in repository.experiments():
-            state = states.at(commit)
-            if state.value is not None and commit.baseline:
-                base = states.at(Commit(commit.baseline, "", "", ""))
+            point, chain = states.at(commit)
+            if point.value is not None and commit.baseline:
+                _, base = states.at(Commit(commit.baseline, "", "", ""))
                 near = [n for n, p in enumerate(points) if commit.baseline in (p.commit.sha, p.commit.baseline)]
-                points.insert(max(near, default=len(points) - 1) + 1, _point(commit, state, base))
+                points.insert(max(near, default=len(points) - 1) + 1, _compared(point, base, chain))
     if not points:
         seen = states.keys
         todo = did_you_mean(key, seen) if seen else f"`dvc metrics show` lists the files; is {path} committed?"
         raise LineageError("no commit or experiment has this key", where=what, todo=todo)
     return History(path, key, points, unknown)
-
-
-@dataclass(frozen=True)
-class _State:
-    value: Any
-    edited: bool
-    chain: dict[str, Entry]
-    contradicted: list[str]
 
 
 class _States:
@@ -108,20 +100,19 @@ class _States:
         self._path, self._key, self._project, self._repository = path, key, project, repository
         self._cache = Cache(project)
         self._records = Records(self._cache, facts, project)
-        self._found: dict[str, _State] = {}
+        self._found: dict[str, tuple[Point, _Chain]] = {}
         self.keys: list[str] = []
         """Of the last file that lacks the key."""
 
-    def at(self, commit: Commit) -> _State:
+    def at(self, commit: Commit) -> tuple[Point, _Chain]:
         if commit.sha not in self._found:
             lock = lock_of(self._repository, commit) or Lock({})
             here = Snapshot(self._project, lock, commit, self._repository)
             maker = lock.producer(self._path)
-            chain = lock.chain(maker.name) if maker else []
-            doubted = [entry.name for entry in chain if self._records.weigh(entry).verdict == "contradicted"]
-            edited = here.edited(self._path, self._cache)
-            chain_by_name = {entry.name: entry for entry in chain}
-            self._found[commit.sha] = _State(self._value(here), edited, chain_by_name, doubted)
+            chain = {entry.name: entry for entry in lock.chain(maker.name)} if maker else {}
+            doubted = [name for name, one in chain.items() if self._records.weigh(one).verdict == "contradicted"]
+            point = Point(commit, self._value(here), here.edited(self._path, self._cache), doubted)
+            self._found[commit.sha] = point, chain
         return self._found[commit.sha]
 
     def _value(self, here: Snapshot) -> Any:
@@ -135,13 +126,14 @@ class _States:
         return None
 
 
-def _point(commit: Commit, state: _State, before: _State | None) -> Point:
-    point = Point(commit, state.value, state.edited, state.contradicted)
-    if before is not None and before.chain and state.chain:
-        point.changed.update(changed_params(before.chain, state.chain))
-        for path in sorted(changes(_inputs(before.chain), _inputs(state.chain))):
-            (point.code if is_code(path) else point.data).append(path)
-    return point
+def _compared(point: Point, before: _Chain, after: _Chain) -> Point:
+    """Return a point with the changes since a chain, if both chains are known."""
+    if not before or not after:
+        return point
+    paths = sorted(changes(_inputs(before), _inputs(after)))
+    code = [path for path in paths if is_code(path)]
+    data = [path for path in paths if not is_code(path)]
+    return replace(point, changed=changed_params(before, after), code=code, data=data)
 
 
 def changed_params(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> dict[str, tuple[Any, Any]]:

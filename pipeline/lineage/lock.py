@@ -148,11 +148,7 @@ def _upwards(path: str) -> Iterator[str]:
 def entry_key(name: str, command: str, params: Mapping[str, Any], deps: Mapping[str, str]) -> str:
     """Return the sha256 of the JSON (keys sorted) of a run's inputs, which are the key of DVC's run-cache too.
 
-    Args:
-        name: of the stage.
-        command: its command.
-        params: by file and section.
-        deps: DVC's hash by path.
+    ``params`` are by file and section, ``deps`` are DVC's hashes by path.
     """
     record = {"stage": name, "cmd": command, "params": params, "deps": deps}
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
@@ -208,8 +204,7 @@ def _entries(part: str) -> tuple[Entry, ...]:
 def build_entry(name: str, stage: Mapping[str, Any]) -> Entry:
     """Return the entry of a stage from the values in a lock file or in DVC's run-cache.
 
-    Raises:
-        KeyError, TypeError, AttributeError: DVC did not write the values.
+    Raises KeyError, TypeError or AttributeError for values that DVC did not write.
     """
     command, params = stage["cmd"], stage.get("params") or {}
     if not all(isinstance(section, Mapping) for section in params.values()):
@@ -224,14 +219,9 @@ def _artefact(item: Mapping[str, Any]) -> Artefact:
 
 
 def tracked_hashes(text: str, name: str) -> dict[str, str]:
-    """Return the hash of each path that a ``.dvc`` file tracks, by the path from the project's folder.
+    """Return the hash of each path that a ``.dvc`` file tracks, by the path from the project's folder, as ``name`` is.
 
-    Args:
-        text: the file's text.
-        name: the file's path from the project's folder.
-
-    Returns:
-        Empty where the file names no hash, as of an import that was not downloaded, or is not a file of DVC's.
+    The result is empty where the file names no hash, as of an import that was not downloaded, or is not DVC's.
 
     Raises:
         LineageError: the text is not valid YAML.

@@ -1,7 +1,4 @@
-"""The locks of all pipelines of a project, read as one, in the workspace or in a commit.
-
-All their paths are from the project's folder.
-"""
+"""The locks of all pipelines of a project, read as one, in the workspace or in a commit."""
 
 from __future__ import annotations
 
@@ -72,11 +69,7 @@ def lock_here(project: Path) -> Lock:
 
 
 def lock_at(repository: Repository, commit: Commit) -> Lock:
-    """Return the locks of a commit.
-
-    Raises:
-        LineageError: there is none, one is not a lock file, or two have a stage of the same name.
-    """
+    """Return the locks of a commit, with the errors of :func:`lock_here`."""
     texts = _texts(repository, commit)
     if not texts:
         raise LineageError(f"has no {LOCK}", where=commit.name)

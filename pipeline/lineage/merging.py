@@ -7,16 +7,10 @@ from sightword.errors import LineageError
 
 
 def merge_locks(base: str, ours: str, theirs: str) -> tuple[str, list[str]]:
-    """Merge three lock files as git merges lines, with the entry of a stage as the unit.
-
-    Args:
-        base: the text of the common ancestor; empty where it had no lock.
-        ours: the text of the branch that is merged into.
-        theirs: the text of the other branch.
+    """Merge the texts of three lock files as git merges lines, with the entry of a stage as the unit.
 
     Returns:
-        The merged text, and the stages that both sides changed. Both entries of such a stage are in the text, between
-        conflict markers.
+        The merged text, and the stages that both sides changed: both entries are between conflict markers in the text.
 
     Raises:
         LineageError: one of the three is not laid out as DVC writes it.

@@ -14,8 +14,7 @@ from sightword.errors import LineageError
 from sightword.text import last_line
 
 _EXPERIMENT = re.compile(r"refs/exps/([0-9a-f]{2})/([0-9a-f]{38})/(.+)")
-_OBJECT = re.compile(rb"([0-9a-f]+) ([a-z]+) ([0-9]+)\n")
-"""Git's line before an object."""
+_OBJECT = re.compile(rb"([0-9a-f]+) ([a-z]+) ([0-9]+)\n")  # git's line before an object
 _FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
 """Variables by which git would take another repository for the folder's; a hook of git sets them."""
 
@@ -49,14 +48,9 @@ def environment() -> dict[str, str]:
 def git(
     folder: Path, *arguments: str, text: str | None = None, errors: str = "replace", seconds: float | None = None
 ) -> str:
-    """Run a git command and return its output.
+    """Run a git command in a folder, with a text for its standard input and a time limit, and return its output.
 
-    Args:
-        folder: where it runs.
-        arguments: the command's.
-        text: for its standard input.
-        errors: the handling of bytes that are not UTF-8, as in :meth:`bytes.decode`.
-        seconds: the time limit.
+    ``errors`` is the handling of bytes that are not UTF-8, as in :meth:`bytes.decode`.
 
     Raises:
         LineageError: git is not installed, takes too long, or fails.
@@ -85,9 +79,6 @@ def _complaint(output: str) -> str:
 
 class Repository:
     """The git repository around a project's folder, as a context manager.
-
-    Args:
-        project: the folder with ``dvc.lock``; it may be below the repository's own.
 
     Raises:
         LineageError: there is no git, or no repository here.
@@ -146,17 +137,11 @@ class Repository:
             raise LineageError("is no commit, branch or experiment here", where=revision, todo=todo) from None
 
     def commits(self, paths: Sequence[str], *, start: str = "HEAD", everywhere: bool = False) -> list[Commit]:
-        """Return the commits that changed one of some paths, newest first.
-
-        Args:
-            paths: from the project's folder.
-            start: the newest commit; default: the one that is checked out.
-            everywhere: add the commits of all branches and tags.
-        """
-        if self.head() is None:
-            return []
+        """Return the commits up to ``start``, or everywhere, that changed one of some paths, newest first."""
         which = ["--branches", "--remotes", "--tags", start] if everywhere else [start]
-        return self._log("--date-order", *which, "--", *paths)
+        with contextlib.suppress(LineageError):
+            return self._log("--date-order", *which, "--", *paths)
+        return []  # before the first commit
 
     def experiments(self) -> list[Commit]:
         """Return DVC's experiments, oldest first."""

@@ -20,16 +20,10 @@ def take_out(
 ) -> list[str]:
     """Put some of a commit's files and folders into a folder, at their paths; objects of the cache are linked.
 
-    Args:
-        wanted: paths from the project's folder.
-        folder: the target.
-        lock: of the commit.
-        commit: the commit.
-        cache: DVC's.
-        repository: git's.
+    A folder is put there whole or not at all.
 
     Returns:
-        The paths that neither git nor the cache has; a folder is put there whole or not at all.
+        The paths that neither git nor the cache has.
 
     Raises:
         LineageError: an object of the cache does not have its hash.

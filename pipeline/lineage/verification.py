@@ -22,7 +22,7 @@ from typing import Any
 from pipeline.lineage import documents
 from pipeline.lineage.facts import packages_here, processor, read_facts
 from pipeline.lineage.hashing import IGNORE, Report, hash_listing
-from pipeline.lineage.lock import CODE, Artefact, Entry, changes
+from pipeline.lineage.lock import CODE, Artefact, Entry
 from pipeline.lineage.locks import Snapshot, snapshot
 from pipeline.lineage.repository import Repository
 from pipeline.lineage.revision import put
@@ -124,36 +124,22 @@ def verify(
 
 
 class Copy:
-    """A folder with the inputs of one entry of a lock.
-
-    Args:
-        folder: empty.
-        here: the workspace, the source of unchanged inputs.
-        repository: the source of changed ones, beside DVC's cache.
-        revision: the commit that may have them.
-    """
+    """A folder with the inputs of one entry of a lock, from the workspace, DVC's cache, or a commit of a repository."""
 
     def __init__(self, folder: Path, here: Workspace, repository: Repository, revision: str | None) -> None:
         self._folder, self._here, self._repository, self._revision = folder, here, repository, revision
 
     def take(self, dep: Artefact) -> None:
-        """Put a file or folder in its place: from the workspace, from DVC's cache, or from git.
-
-        Raises:
-            LineageError: none of them has it.
-        """
+        """Put a file or folder in its place."""
         for find in (self._in_workspace, self._in_cache, self._in_git):
             if (files := find(dep)) is not None:
                 if dep.folder:
                     (self._folder / dep.path).mkdir(parents=True, exist_ok=True)  # it may be empty
                 put(files, self._folder / dep.path)
                 return
-        raise LineageError(
-            f"{dep.md5} is neither here nor, undamaged, in the cache or in git",
-            where=dep.path,
-            todo="`dvc pull` fetches what was pushed; `sightword audit --verify STAGE --rev REV` takes the code of "
-            "another commit.",
-        )
+        what = f"{dep.md5} is neither here nor, undamaged, in the cache or in git"
+        other = "`sightword audit --verify STAGE --rev REV` takes the code of another commit"
+        raise LineageError(what, where=dep.path, todo=f"`dvc pull` fetches what was pushed; {other}.")
 
     def fill_up(self, folders: Sequence[str]) -> None:
         """Add the files of some folders of the commit that are not in the copy yet."""
@@ -232,14 +218,11 @@ def _remarks(run: dict[str, Any] | None) -> list[str]:
     """Return the differences between this machine and the one of the first run."""
     if run is None:
         return ["the facts of the first run are not known: machine, packages or threads may have been others"]
-    versions = changes(run["packages"], {name: one for name, one in packages_here().items() if name in run["packages"]})
-    others = [f"{name} {then} then, {now} now" for name, (then, now) in versions.items()]
+    packages = packages_here()
+    others = [f"{name} {then} then, {packages.get(name)} now"
+              for name, then in run["packages"].items() if packages.get(name) != then]  # fmt: skip
     found = [f"packages: {and_more(others, 8, between='; ')}"] if others else []
-    if run["processor"] != processor():
-        found.append(f"processor: {run['processor']} then, {processor()} now")
-    if run["device"] != "cpu":
-        found.append(f"device: {run['device']} then")
-    threads = os.environ.get("SIGHTWORD_THREADS")
-    if threads and threads != str(run["threads"]):
-        found.append(f"threads: {run['threads']} then, {threads} now (SIGHTWORD_THREADS)")
-    return found
+    threads = os.environ.get("SIGHTWORD_THREADS", str(run["threads"]))
+    for name, then, now in (("processor", run["processor"], processor()), ("threads", str(run["threads"]), threads)):
+        found += [f"{name}: {then} then, {now} now"] if then != now else []
+    return found + ([f"device: {run['device']} then"] if run["device"] != "cpu" else [])

@@ -20,12 +20,7 @@ State = Literal["ok", "changed since", "missing", "not known"]
 
 
 class Workspace:
-    """A project's folder; each path in it is hashed once.
-
-    Args:
-        project: the folder with ``dvc.yaml``; None for a repository without files.
-        report: called now and then with the number of bytes read.
-    """
+    """A project's folder, or None for a repository without files; each path in it is hashed once."""
 
     def __init__(self, project: Path | None, report: Report | None = None) -> None:
         self.project, self.cache = project, Cache(project)
