@@ -50,7 +50,6 @@ class Link:
     deps: list[Part]
     outs: list[Part]
     changed_params: dict[str, tuple[Any, Any]]
-    """By full name: then and now."""
     unread: list[str]
     """Files of parameters, or ``dvc.yaml``, that are absent or cannot be read, so that nothing was compared."""
     run: dict[str, Any] | None
@@ -131,9 +130,9 @@ def audit(
         try:
             repository = stack.enter_context(Repository(project))
         except LineageError as error:
-            unknown.append(f"commits: {error.what}")
             if revision:
-                raise LineageError(f"there are no revisions: {unknown[0]}", where=project) from None
+                raise
+            unknown.append(f"commits: {error.what}")
         bare = repository is not None and repository.bare
         here = workspace or Workspace(None if bare else project)
         if repository is None:
@@ -241,14 +240,13 @@ def _evaluate(found: Audit, here: Workspace, then: Snapshot) -> None:
     found.edited = text is not None and maker is not None and here.cache.edited(text, maker, path)
     if not key:
         return
+    where = f"{path} in {then.commit.name}" if then.commit else path
     if text is None:
-        where = "in git" if then.commit else "here, or cannot be read"
-        found.unknown.append(f"{path} is not {where}: its values are not known")
+        found.unknown.append(f"{where} is absent or cannot be read: its values are not known")
         return
     try:
         found.value = metric_keys.find(json.loads(text), key, path)
     except ValueError as error:
-        where = f"{path} in {then.commit.name}" if then.commit else path
         raise LineageError(f"is not valid JSON ({error})", where=where) from None
 
 

@@ -142,7 +142,8 @@ def _stage(
         if any(side.lock.producer(path) for side in sides):
             found.inputs.append(path)
         elif is_code(path):
-            found.code += _files(path, sides, repository)
+            revisions = [side.commit.sha for side in sides if side.commit]
+            found.code += (repository.changed_files(revisions, path) if revisions else []) or [path]
         else:
             found.data.append(path)
     found.code = sorted(set(found.code))
@@ -153,12 +154,6 @@ def _stage(
         found.run = {name: pair for name, pair in changes(before, after).items() if name in _MACHINE}
         found.packages = changes(before["packages"], after["packages"])
     return found
-
-
-def _files(path: str, sides: Sequence[Snapshot], repository: Repository) -> list[str]:
-    """Return the files that differ below a path that differs."""
-    revisions = [side.commit.sha for side in sides if side.commit]
-    return (repository.changed_files(revisions, path) if revisions else []) or [path]
 
 
 def _numbers(text: bytes | None) -> Mapping[str, Any]:

@@ -100,6 +100,5 @@ def _joined(texts: Mapping[str, str], *, of: str = "", lenient: bool = False) ->
 
 def _texts(repository: Repository, commit: Commit) -> dict[str, str]:
     """Return the text of each lock of a commit, by path."""
-    folders = [f"{name}/" for name in repository.folders(commit.sha) if not name.startswith(".")]
-    texts = {f"{folder}{LOCK}": repository.read(commit.sha, f"{folder}{LOCK}") for folder in ("", *folders)}
+    texts = {path: repository.read(commit.sha, path) for path in repository.locks}
     return {path: text.decode(errors="replace") for path, text in texts.items() if text is not None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import subprocess
@@ -10,11 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.pipelines import LOCKS
 from sightword.errors import LineageError
 from sightword.text import last_line
 
 _EXPERIMENT = re.compile(r"refs/exps/([0-9a-f]{2})/([0-9a-f]{38})/(.+)")
-_OBJECT = re.compile(rb"([0-9a-f]+) ([a-z]+) ([0-9]+)\n")  # git's line before an object
+_OBJECT = re.compile(rb"[0-9a-f]+ ([a-z]+) ([0-9]+)\n")  # git's line before an object
 _FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
 """Variables by which git would take another repository for the folder's; a hook of git sets them."""
 
@@ -92,7 +94,6 @@ class Repository:
         except LineageError as error:
             raise LineageError(error.what, where=project, todo="History is read from git.") from None
         self._reader: subprocess.Popen[bytes] | None = None
-        self._digest = 20
 
     def __enter__(self) -> Repository:
         return self
@@ -124,24 +125,22 @@ class Repository:
             raise LineageError("several experiments have this name", where=revision, todo=f"Name a commit: {shas}.")
         if experiments:
             return experiments[0]
-        try:
-            if revision.startswith(("-", "^")):
-                raise LineageError("is an option, or excludes commits")
-            # Of a range (`a..b`) `git log` alone would take one end, or find nothing to show.
-            sha = self._run("rev-parse", "--verify", f"{revision}^{{commit}}").strip()
-            return self._log("-1", sha, "--")[0]
-        except LineageError:
-            todo = "`git log` and `dvc exp show` have the names."
-            if self.shallow:
-                todo += " This clone is shallow: `git fetch --unshallow` brings the commits that are missing."
-            raise LineageError("is no commit, branch or experiment here", where=revision, todo=todo) from None
+        if not revision.startswith(("-", "^")):
+            with contextlib.suppress(LineageError):
+                # Of a range (`a..b`) `git log` alone would take one end, or find nothing to show.
+                sha = self._run("rev-parse", "--verify", f"{revision}^{{commit}}").strip()
+                return self._log("-1", sha, "--")[0]
+        todo = "`git log` and `dvc exp show` have the names."
+        if self.shallow:
+            todo += " This clone is shallow: `git fetch --unshallow` brings the commits that are missing."
+        raise LineageError("is no commit, branch or experiment here", where=revision, todo=todo)
 
     def commits(self, paths: Sequence[str], *, start: str = "HEAD", everywhere: bool = False) -> list[Commit]:
         """Return the commits up to ``start``, or everywhere, that changed one of some paths, newest first."""
+        if self.head() is None:
+            return []
         which = ["--branches", "--remotes", "--tags", start] if everywhere else [start]
-        with contextlib.suppress(LineageError):
-            return self._log("--date-order", *which, "--", *paths)
-        return []  # before the first commit
+        return self._log("--date-order", *which, "--", *paths)
 
     def experiments(self) -> list[Commit]:
         """Return DVC's experiments, oldest first."""
@@ -154,27 +153,16 @@ class Repository:
         ]
         return sorted(found, key=lambda one: (one.date, one.name))
 
+    @functools.cached_property
+    def locks(self) -> list[str]:
+        """The paths of the locks of all pipelines that any commit has."""
+        output = self._run("log", "--all", "--format=", "--name-only", "-z", "--relative", "--", *LOCKS)
+        return sorted({path for path in output.split("\0") if path and not path.startswith(".")})
+
     def read(self, revision: str, path: str) -> bytes | None:
         """Return a file of a commit, by its path from the project's folder; None where it was not there."""
-        kind, text = self._object(revision, path)
-        return text if kind == "blob" else None
-
-    def folders(self, revision: str) -> list[str]:
-        """Return the names of the folders directly in the project's folder in a commit."""
-        kind, rest = self._object(revision, "")
-        found = []
-        while kind == "tree" and rest:
-            head, _, rest = rest.partition(b"\0")
-            mode, _, name = head.partition(b" ")
-            rest = rest[self._digest :]
-            if mode == b"40000":
-                found.append(name.decode(errors="replace"))
-        return found
-
-    def _object(self, revision: str, path: str) -> tuple[str, bytes]:
-        """Return the kind and the bytes of an object of git; an empty kind where there is none."""
         if "\n" in path:
-            return "", b""  # git reads one name from each line
+            return None  # git reads one name from each line
         if self._reader is None:
             self._reader = subprocess.Popen(
                 ["git", "cat-file", "--batch"],  # noqa: S607 - the user's own git
@@ -186,10 +174,9 @@ class Repository:
         self._reader.stdin.flush()
         found = _OBJECT.fullmatch(self._reader.stdout.readline())
         if found is None:
-            return "", b""
-        text = self._reader.stdout.read(int(found[3]) + 1)[:-1]  # a newline follows
-        self._digest = len(found[1]) // 2
-        return found[2].decode(), text
+            return None
+        text = self._reader.stdout.read(int(found[2]) + 1)[:-1]  # a newline follows
+        return text if found[1] == b"blob" else None
 
     def files(self, revision: str, folder: str) -> list[str]:
         """Return the tracked files in a folder of a commit, from the folder."""

@@ -119,8 +119,9 @@ def verify(
     )
     seconds = time.monotonic() - started
     made = Workspace(folder, report)
-    outs = [_compared(out, here, made, state) for out, state in zip(entry.outs, present, strict=True)]
-    return Verification(stage, [] if done.returncode else outs, done.returncode, seconds, _remarks(run))
+    pairs = [] if done.returncode else zip(entry.outs, present, strict=True)
+    outs = [_compared(out, here, made, state) for out, state in pairs]
+    return Verification(stage, outs, done.returncode, seconds, _remarks(run))
 
 
 class Copy:

@@ -28,6 +28,7 @@ class Workspace:
         self._ignored = Ignored(project) if project else None
         self._hashed: dict[str, Hashed | None] = {}
         self._values: dict[str, Any] = {}
+        self._broken: list[str] = []
 
     def hashed(self, path: str) -> Hashed | None:
         """Return the hash of a file or folder; None where it is not there, or cannot be read."""
@@ -51,28 +52,20 @@ class Workspace:
         return "not known" if found is None else "ok" if found.md5 == artefact.md5 else "changed since"
 
     @functools.cached_property
-    def _described(self) -> dict[str, dict[str, str] | None]:
-        """The command of each stage, by the ``dvc.yaml`` of its pipeline; None for one that cannot be read."""
-        found: dict[str, dict[str, str] | None] = {}
-        for pipeline in pipelines(self.project) if self.project else ():
-            try:
-                found[pipeline.dvc_yaml] = {name: one["cmd"] for name, one in pipeline.stages.items()}
-            except (SightwordError, KeyError):
-                found[pipeline.dvc_yaml] = None
-        return found
-
-    @property
     def commands(self) -> dict[str, str]:
         """The command of each stage, as far as ``dvc.yaml`` can be read."""
-        return {name: command for stages in self._described.values() for name, command in (stages or {}).items()}
+        found: dict[str, str] = {}
+        for pipeline in pipelines(self.project) if self.project else ():
+            try:
+                found |= {name: one["cmd"] for name, one in pipeline.stages.items()}
+            except (SightwordError, KeyError):
+                self._broken.append(pipeline.dvc_yaml)
+        return found
 
     def unread(self, entry: Entry) -> list[str]:
         """Return the files with the parameters and the command of a stage that are absent or cannot be read."""
-        if self.project is None:
-            return []
-        files = [file for file in entry.params if self._params(file) is None]
-        lost = [] if entry.name in self.commands else [name for name, one in self._described.items() if one is None]
-        return files + lost
+        files = [file for file in entry.params if self.project and self._params(file) is None]
+        return files + ([] if entry.name in self.commands else self._broken)
 
     def changed_params(self, entry: Entry) -> dict[str, tuple[Any, Any]]:
         """Return the parameters that changed, by full name: then and now; None stands for an absent one."""

@@ -280,6 +280,7 @@ def test_the_page_is_one_file_and_escapes_what_it_shows(project, tmp_path):
     assert "http" not in text.replace("http://www.w3.org", "")
     assert text.count("<section id=") == 3
     assert text.count("<rect") == 3
+    assert '<a href="#first">from first</a>' in text
 
 
 def test_the_text_names_commands_parameters_code_and_hashes(ran):
