@@ -32,8 +32,6 @@ class Hashed:
 
     md5: str
     """Hex, with ``.dir`` behind it for a folder."""
-    size: int
-    """Bytes in all files."""
     files: dict[str, str] | None = None
     """Of a folder: the MD5 of each file by its path within, in order."""
 
@@ -68,12 +66,12 @@ class Ignored:
 def hash_path(path: Path, ignored: Ignored, report: Report | None = None) -> Hashed:
     """Return the hash of a file or folder at an absolute path; an OSError where it cannot be read."""
     if not path.is_dir():
-        return Hashed(md5_of(path, report), path.stat().st_size)
+        return Hashed(md5_of(path, report))
     paths = {file.relative_to(path).as_posix(): file for file in _files(path, ignored)}
     names = sorted(paths)
     with ThreadPoolExecutor(THREADS, thread_name_prefix="hash") as threads:
         found = dict(zip(names, threads.map(lambda name: md5_of(paths[name], report), names), strict=True))
-    return Hashed(hash_listing(found), sum(file.stat().st_size for file in paths.values()), found)
+    return Hashed(hash_listing(found), found)
 
 
 def measure(path: Path, ignored: Ignored) -> tuple[int, int | None]:
