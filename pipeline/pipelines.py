@@ -7,6 +7,7 @@ entries of all locks form one graph, and a stage has one name over all pipelines
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -24,11 +25,11 @@ LOCKS = (LOCK, f":(glob)*/{LOCK}")
 
 @dataclass(frozen=True)
 class Pipeline:
-    """One pipeline; ``dvc_yaml``, ``params`` and ``lock`` are paths from the project's folder."""
+    """One pipeline; ``dvc_yaml``, ``params`` and ``lock`` are the paths of its files from the project's folder."""
 
     project: Path
     folder: str = ""
-    """Its folder's name; empty for the project's own."""
+    """The name of its folder; empty for the project's own."""
 
     @property
     def dvc_yaml(self) -> str:
@@ -50,20 +51,15 @@ class Pipeline:
 
     @functools.cached_property
     def document(self) -> Mapping[str, Any]:
-        """The whole ``dvc.yaml``.
-
-        Raises:
-            FileFormatError: it is not there, is not YAML, has no stages, or a stage of a folder lacks ``wdir: ..``.
-        """
+        """The whole ``dvc.yaml``; a FileFormatError where it is absent or invalid, or a stage lacks ``wdir: ..``."""
         found = yaml_reader.parse(read_text(self.project / self.dvc_yaml), self.dvc_yaml)
         stages = found.get("stages") if isinstance(found, Mapping) else None
         if not isinstance(stages, Mapping) or not all(isinstance(one, Mapping) for one in stages.values()):
             raise FileFormatError("has no stages", where=self.dvc_yaml, todo=f"`git checkout -- {self.dvc_yaml}`")
         for name, stage in stages.items():
             if self.folder and stage.get("wdir") != "..":
-                raise FileFormatError(
-                    "does not run in the project's folder", where=f"{self.dvc_yaml}: {name}", expected="wdir: .."
-                )
+                where = f"{self.dvc_yaml}: {name}"
+                raise FileFormatError("does not run in the project's folder", where=where, expected="wdir: ..")
         return dict(found)
 
     @property
@@ -74,9 +70,7 @@ class Pipeline:
 
 
 def find_project(start: Path) -> Path:
-    """Return the project that a folder belongs to: the nearest folder with ``dvc.yaml`` and ``.dvc``, itself or above.
-
-    Where there is no ``.dvc``, ``dvc.yaml`` alone decides.
+    """Return the nearest folder with ``dvc.yaml`` and ``.dvc``, itself or above; without ``.dvc``, with ``dvc.yaml``.
 
     Raises:
         SetupError: there is none.
@@ -90,24 +84,15 @@ def find_project(start: Path) -> Path:
 
 
 def project_of(start: Path) -> Path:
-    """Return the project of a folder; outside of one that of the current folder, else the clone with this code.
-
-    Raises:
-        SetupError: there is none.
-    """
+    """Return the project of a folder, else of the current folder, else the clone with this code, as above."""
     for folder in (start, Path.cwd(), Path(__file__).parents[1]):
-        try:
+        with contextlib.suppress(SetupError):
             return find_project(folder)
-        except SetupError:
-            continue
     return find_project(start)
 
 
 def pipelines(project: Path) -> list[Pipeline]:
-    """Return the pipelines of a project: its own, then those of its folders, by name.
-
-    A folder with a ``.dvc`` of its own is another project.
-    """
+    """Return the pipelines of a project: its own, then those of its folders by name; a ``.dvc`` marks another."""
     below = sorted(
         file.parent.name
         for file in project.glob(f"*/{DVC_YAML}")
@@ -127,21 +112,15 @@ def by_stage(project: Path) -> dict[str, Pipeline]:
     for pipeline in pipelines(project):
         for name in pipeline.stages:
             if name in found:
-                raise FileFormatError(
-                    f"has the stage {name}, and so has {found[name].dvc_yaml}",
-                    where=pipeline.dvc_yaml,
-                    expected="one name for one stage over all pipelines",
-                )
+                what = f"has the stage {name}, and so has {found[name].dvc_yaml}"
+                expected = "one name for one stage over all pipelines"
+                raise FileFormatError(what, where=pipeline.dvc_yaml, expected=expected)
             found[name] = pipeline
     return found
 
 
 def of_sections(sections: Iterable[object], project: Path) -> Pipeline:
-    """Return the pipeline of a project whose stages are most of some sections; at a tie the first.
-
-    Raises:
-        FileFormatError: as :func:`by_stage`.
-    """
+    """Return the pipeline of a project whose stages are most of some sections; at a tie the first."""
     names = list(sections)
     own = by_stage(project)
     return max(pipelines(project), key=lambda one: sum(name in own and own[name] == one for name in names))

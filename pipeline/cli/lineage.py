@@ -81,7 +81,7 @@ def _audit(arguments: argparse.Namespace) -> int:
     if arguments.history:
         from pipeline.lineage.history import history
 
-        past = records.of_history(history(arguments.history, project, everywhere=arguments.all))
+        past = records.of_history(history(arguments.history, project, everywhere=arguments.all, facts=facts))
         _print_json(past) if arguments.json else text.print_history(past)
         return 0
     if arguments.diff:
@@ -116,8 +116,9 @@ def _audit(arguments: argparse.Namespace) -> int:
 def _merge(arguments: argparse.Namespace) -> int:
     import sys
 
-    from pipeline.lineage.lock import LOCK, RESOLVE
+    from pipeline.lineage.lock import RESOLVE
     from pipeline.lineage.merging import merge_locks
+    from pipeline.pipelines import LOCK
     from sightword.files import read_text, write_text
 
     text, conflicts = merge_locks(*(read_text(path) for path in (arguments.base, arguments.ours, arguments.theirs)))

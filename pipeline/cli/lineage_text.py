@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pipeline.lineage.difference import WORKSPACE
+from pipeline.lineage.locks import WORKSPACE
 from pipeline.lineage.records import SHOWN, name_of, record_line, run_line, sheet, spelt
 from sightword.text import and_more
 
@@ -75,6 +75,8 @@ def print_history(found: Values) -> None:
               f"{point['author']}: {point['subject']}")  # fmt: skip
         if point["edited"]:
             print(f"{indent}  EDITED: this is not the file that dvc.lock says the stage wrote")
+        if point["contradicted"]:
+            print(f"{indent}  CONTRADICTED by a record of a run: {', '.join(point['contradicted'])}")
         for name, (before, now) in point["params"].items():
             print(f"{indent}  {name}: {spelt(before)} -> {spelt(now)}")
         for title in ("code", "data"):

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from pipeline.comparison.systems import PAIRS, pairs_file
 from pipeline.lineage.cache import Cache
-from pipeline.lineage.difference import WORKSPACE
-from pipeline.lineage.lock import LOCK, Lock
-from pipeline.lineage.locks import lock_at, lock_here
+from pipeline.lineage.lock import Lock
+from pipeline.lineage.locks import WORKSPACE, lock_at, lock_here
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.lineage.revision import take_out
+from pipeline.pipelines import LOCK
 from sightword.errors import FileFormatError, LineageError, SightwordError
 
 TOP = Path("data/retrieval/top.parquet")

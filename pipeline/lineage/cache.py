@@ -1,4 +1,4 @@
-"""DVC's cache, read only: where it is, and what is in it."""
+"""DVC's cache, read only: its place and its content."""
 
 from __future__ import annotations
 
@@ -9,78 +9,74 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from pipeline.lineage.hashing import FOLDER
-from pipeline.lineage.lock import Artefact, Entry, within
+from pipeline.lineage.hashing import FOLDER, md5_of
+from pipeline.lineage.lock import Artefact, Entry, changes, within
 
 
 class Cache:
-    """The cache of a project, which several may share.
-
-    Args:
-        project: the folder with ``.dvc``; None where there is none: then it has nothing.
-    """
+    """The cache of the project in a folder, which several projects may share; of None, an empty one."""
 
     def __init__(self, project: Path | None) -> None:
-        # Below the null device nothing is ever found.
+        # Nothing can lie below the null device.
         whole = _configured(project) if project else Path(os.devnull)
         self.folder, self.runs = whole / "files" / "md5", whole / "runs"
-        self._listings: dict[str, Mapping[str, str]] = {}
+        self._listings: dict[str, dict[str, str]] = {}
 
     def file(self, md5: str) -> Path | None:
-        """Where the cache has an object; None where it has not."""
+        """Return the place of an object; None where the cache does not have it."""
         path = self.folder / md5[:2] / md5[2:]
         return path if len(md5) > 2 and path.is_file() else None
 
     def sound(self, md5: str) -> Path | None:
-        """Where the cache has an object whose bytes have its hash; None where it has not, or it is damaged."""
+        """Return the place of an object whose bytes have its hash; None where it is absent or damaged."""
         path = self.file(md5)
-        try:
-            with path.open("rb") if path else contextlib.nullcontext() as file:
-                found = hashlib.file_digest(file, _md5).hexdigest() if file else None
-        except OSError:
-            return None
-        return path if found == md5.removesuffix(FOLDER) else None
+        with contextlib.suppress(OSError):
+            if path and md5_of(path) == md5.removesuffix(FOLDER):
+                return path
+        return None
 
-    def wrote(self, maker: Entry, path: str) -> str | None:
-        """The hash that a stage's output had, or a file in its output; None where that is not known."""
-        out = next(out for out in maker.outs if within(path, out.path))
-        return out.md5 if out.path == path else self.listing(out).get(path.removeprefix(f"{out.path}/"))
+    def files(self, artefact: Artefact) -> dict[str, str]:
+        """Return the MD5 of each file by its path in a folder; of a file its own, by an empty path.
 
-    def edited(self, text: bytes, maker: Entry, path: str) -> bool:
-        """Whether a file is not what a stage wrote; only what is known to be another one counts."""
-        return self.wrote(maker, path) not in (None, _md5(text).hexdigest())
-
-    def listing(self, artefact: Artefact) -> Mapping[str, str]:
-        """The MD5 of each file of a folder, by its path within; empty where the cache has not the folder."""
+        The result is empty where the cache does not have the folder, or has a damaged one.
+        """
         if not artefact.folder:
-            return {}
+            return {"": artefact.md5}
         if artefact.md5 not in self._listings:
             path = self.sound(artefact.md5)
             try:
                 items = json.loads(path.read_text(encoding="utf-8")) if path else []
                 self._listings[artefact.md5] = {item["relpath"]: item["md5"] for item in items}
             except (OSError, ValueError, KeyError, TypeError):
-                return {}  # a damaged object is as good as none
+                return {}
         return self._listings[artefact.md5]
 
+    def differing(self, artefact: Artefact, now: Mapping[str, str] | None) -> list[str] | None:
+        """Return the files of a folder that differ from a listing; None where one of both is not known."""
+        before = self.files(artefact) if artefact.folder else {}
+        return sorted(changes(before, now)) if before and now is not None else None
 
-def _md5(data: bytes = b"") -> Any:
-    return hashlib.md5(data, usedforsecurity=False)
+    def wrote(self, maker: Entry, path: str) -> str | None:
+        """Return the hash of a stage's output, or of a file in it, as the stage wrote it; None where not known."""
+        out = next(out for out in maker.outs if within(path, out.path))
+        return out.md5 if out.path == path else self.files(out).get(path.removeprefix(f"{out.path}/"))
+
+    def edited(self, text: bytes, maker: Entry, path: str) -> bool:
+        """Return whether a file is known to differ from the one that a stage wrote."""
+        return self.wrote(maker, path) not in (None, hashlib.md5(text, usedforsecurity=False).hexdigest())
 
 
 def _configured(project: Path) -> Path:
-    """``cache.dir`` of DVC's configuration; the project's own settings before the user's, before the machine's."""
+    """Return ``cache.dir`` of DVC's configuration; the project's own settings win over the user's and the machine's."""
     home = Path(os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser())
     files = [Path("/etc/xdg/dvc/config"), home / "dvc/config", project / ".dvc/config", project / ".dvc/config.local"]
     found = project / ".dvc/cache"
     for file in files:
         parser = configparser.RawConfigParser(strict=False)
-        try:
+        # DVC itself reports a file that cannot be read.
+        with contextlib.suppress(configparser.Error, UnicodeDecodeError):
             parser.read(file, encoding="utf-8")
-        except (configparser.Error, UnicodeDecodeError):
-            continue  # DVC itself will complain of it
-        if named := parser.get("cache", "dir", fallback=""):
-            found = file.parent / Path(named).expanduser()
+            if named := parser.get("cache", "dir", fallback=""):
+                found = file.parent / Path(named).expanduser()
     return found

@@ -1,9 +1,8 @@
 """Facts of a run: versions, machine, device, duration. They explain a number and never enter its hash.
 
 Each run of a stage under DVC leaves one JSON in the project's ``runs/`` and in the store that a lab shares. Its name is
-the key of DVC's run-cache with another hash: command, parameters and dependencies
-(:func:`pipeline.lineage.lock.entry_key`). Whoever has the same entry in ``dvc.lock``, from a colleague's push or from
-the run-cache, so finds who made it, and how.
+the key of DVC's run-cache with another hash (:func:`pipeline.lineage.lock.entry_key`). So whoever has the same entry in
+``dvc.lock``, from a colleague's push or from the run-cache, finds the facts of the run that made it.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from typing import Any
 
 from pipeline.lineage import documents
 from pipeline.lineage.hashing import Ignored, hash_path, measure
-from pipeline.lineage.lock import Entry, entry_key, tracked_hashes
+from pipeline.lineage.lock import Entry, entry_key, hashes, tracked_hashes
 from pipeline.lineage.locks import lock_here
 from pipeline.lineage.repository import git
 from pipeline.pipelines import LOCK, Pipeline, by_stage, pipelines
-from sightword.errors import FileFormatError, LineageError
-from sightword.files import write_text
+from sightword.errors import FileFormatError, LineageError, SightwordError
+from sightword.files import read_text, write_text
 from sightword.group_files import write_new
 from sightword.machine import Machine
 
@@ -40,17 +39,13 @@ log = logging.getLogger(__name__)
 RUNS = "runs"
 """The folder, in a project and in a store."""
 SCHEMA = 2
+OUTS = ("outs", "metrics", "plots")
+"""The lists of ``dvc.yaml`` with a stage's outputs."""
 _VARIABLE = re.compile(r"\$\{([^}]+)\}")
 
 
 class Recorder:
-    """Takes the facts of one run of a stage.
-
-    Args:
-        stage: its name.
-        project: the folder with ``dvc.yaml``.
-        here: the machine's settings; its store has a copy of all facts.
-    """
+    """Collects the facts of one run of a stage; the store of the machine ``here`` has a copy of all facts."""
 
     def __init__(self, stage: str, project: Path, here: Machine) -> None:
         self._stage, self._project, self._machine = stage, project, here
@@ -58,13 +53,10 @@ class Recorder:
         self._clock = time.monotonic()
 
     def finish(self, notes: Mapping[str, Any] | None = None) -> Path | None:
-        """Write the facts, once the outputs are in place. No error leaves this method: the work is done.
-
-        Args:
-            notes: what the stage itself has to say, such as the weights it used.
+        """Write the facts and the stage's own notes, such as its weights, once the outputs are in place.
 
         Returns:
-            Where they are; None where they could not be written, which is warned of.
+            Their place; None where they could not be written, which is logged as a warning: the work is done.
         """
         seconds = time.monotonic() - self._clock
         try:
@@ -76,15 +68,18 @@ class Recorder:
             path = Path(os.environ.get("DVC_ROOT") or self._project) / RUNS / f"{key}.json"
             write_text(path, text)
             shared = self._machine.store / RUNS / path.name
-            if not shared.exists():  # who made it first stays
+            if not shared.exists():  # the first run's facts stay
                 write_new(shared, text.encode())
         except Exception as error:  # noqa: BLE001 - DVC deletes the outputs of a run that fails: hours of work, lost for a note on them
-            why = f"{type(error).__name__}: {error}" if not isinstance(error, OSError | LineageError) else error
+            why = error if isinstance(error, OSError | SightwordError) else f"{type(error).__name__}: {error}"
             log.warning("%s: the facts of this run are not kept (%s)", self._stage, why)
             return None
         return path
 
     def _facts(self, seconds: float, notes: Mapping[str, Any]) -> dict[str, Any]:
+        # DVC itself rewrites the excluded files in a run.
+        excluded = (f":!{LOCK}", f":(exclude,glob)*/{LOCK}", ":!metrics", ":!plots")
+        uncommitted = _git(self._project, "diff", "HEAD", "--name-only", "--", ".", *excluded)
         return {
             "schema": SCHEMA,
             "stage": self._stage,
@@ -98,7 +93,7 @@ class Recorder:
             "threads": self._machine.threads,
             "workers": self._machine.workers,
             "commit": _git(self._project, "rev-parse", "HEAD"),
-            "uncommitted": _uncommitted(self._project),
+            "uncommitted": None if uncommitted is None else uncommitted.splitlines(),
             "experiment": os.environ.get("DVC_EXP_NAME"),
             "notes": dict(notes),
             "python": platform.python_version(),
@@ -107,20 +102,15 @@ class Recorder:
 
 
 def packages_here() -> dict[str, str]:
-    """The version of each installed package, by name; without those whose installation was cut off."""
+    """Return the version of each installed package, by name; without those whose installation was cut off."""
     described = [one.metadata for one in importlib.metadata.distributions()]
-    # Their metadata is None or empty, as the version of Python has it.
+    # The metadata of the latter is None or empty, as the version of Python has it.
     found = {one["Name"]: one["Version"] for one in described if one and "Name" in one and "Version" in one}
     return dict(sorted(found.items(), key=lambda item: item[0].lower()))
 
 
 def read_facts(entry: Entry, folders: Sequence[Path]) -> dict[str, Any] | None:
-    """Return the facts of the run that made an entry, from the first of some folders that has them; None without any.
-
-    Args:
-        entry: of a lock.
-        folders: such as a project's ``runs/`` and a store's.
-    """
+    """Return the facts of the run that made an entry, from the first folder that has them; None without any."""
     return next((facts for _, facts in facts_of(entry, folders) if not unlike(facts, entry)), None)
 
 
@@ -129,9 +119,10 @@ def facts_of(entry: Entry, folders: Sequence[Path]) -> Iterator[tuple[Path, dict
     for path in (folder / f"{entry.key}.json" for folder in folders):
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            continue
         except (OSError, ValueError) as error:
-            if not isinstance(error, FileNotFoundError):
-                log.warning("%s: cannot be read (%s)", path, error)
+            log.warning("%s: cannot be read (%s)", path, error)
             continue
         if not isinstance(found, dict) or found.get("entry") != entry.key:
             log.warning("%s: holds facts of another run", path)
@@ -144,12 +135,17 @@ def facts_of(entry: Entry, folders: Sequence[Path]) -> Iterator[tuple[Path, dict
 
 
 def _is_whole(facts: Mapping[str, Any]) -> bool:
-    """Whether the inputs in some facts are those of their key, and the outputs can be compared."""
+    """Return whether the key of some facts is that of their inputs, and the outputs can be compared."""
     try:
         outs = all(isinstance(out["size"], int) for out in facts["outs"].values())
         return outs and entry_key(facts["stage"], **facts["ran"]) == facts["entry"]
     except (KeyError, TypeError, AttributeError):
         return False
+
+
+def started(facts: Mapping[str, Any]) -> str:
+    """Return the time at which a run started, to the minute."""
+    return f"{facts['started'][:16].replace('T', ' ')} UTC"
 
 
 def unlike(facts: Mapping[str, Any], entry: Entry) -> dict[str, tuple[Any, Any]]:
@@ -170,20 +166,18 @@ def unlike(facts: Mapping[str, Any], entry: Entry) -> dict[str, tuple[Any, Any]]
 
 
 def _own_entry(stage: str, project: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The inputs of a stage that has just run, as the arguments of :func:`entry_key`; and what its outputs are like.
+    """Return the inputs of a stage that has just run, as the arguments of :func:`entry_key`, and its outputs.
 
-    No output is hashed but those that git keeps, which are small: DVC is about to hash the others.
+    Only outputs that git keeps are hashed, which are small: DVC is about to hash the others.
     """
     try:
         pipeline = by_stage(project)[stage]
         described = pipeline.stages[stage]
-        params = {file: documents.parse(_read(project / file), file) for file in params_files(described, pipeline)}
-        read = params_files(described, pipeline).items()
-        sections = {file: {name: params[file][name] for name in names} for file, names in read if names}
+        read = params_files(described, pipeline)
+        params = {file: documents.parse(read_text(project / file), file) for file in read}
+        sections = {file: {name: params[file][name] for name in names} for file, names in read.items() if names}
         command, (deps, outs) = described["cmd"], stage_paths(described, params[pipeline.params])
-        in_git = {
-            path for path, options in _listed(described, ("outs", "metrics", "plots")) if not options.get("cache", True)
-        }
+        in_git = {path for path, options in _listed(described, OUTS) if not options.get("cache", True)}
     except (KeyError, TypeError, AttributeError, FileFormatError) as error:
         raise LineageError(f"does not describe the stage {stage} plainly ({error})", where="dvc.yaml") from None
     ignored, known = Ignored(project), _known(project)
@@ -211,82 +205,48 @@ def params_files(described: Mapping[str, Any], pipeline: Pipeline) -> dict[str, 
 
 
 def _listed(described: Mapping[str, Any], kinds: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The paths of a stage as ``dvc.yaml`` has them, each with its options."""
+    """Yield the paths of a stage in ``dvc.yaml``, each with its options."""
     for item in (item for kind in kinds for item in described.get(kind, [])):
         yield from item.items() if isinstance(item, Mapping) else [(item, {})]
 
 
 def stage_paths(described: Mapping[str, Any], params: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Return the dependencies and the outputs of a stage of ``dvc.yaml``, parameters in their places.
+    """Return a stage's dependencies and outputs, with the values of parameters in them; KeyError without the value."""
 
-    Raises:
-        KeyError: a parameter it names is not there.
-    """
-    deps, outs = (
-        [_filled(path, params) for path, _ in _listed(described, kinds)]
-        for kinds in (("deps",), ("outs", "metrics", "plots"))
-    )
+    def value(match: re.Match[str]) -> str:
+        found: Any = params
+        for part in match[1].split("."):
+            found = found[part]
+        return str(found)
+
+    deps, outs = ([_VARIABLE.sub(value, path) for path, _ in _listed(described, kinds)] for kinds in (("deps",), OUTS))
     return deps, outs
 
 
 def _known(project: Path) -> dict[str, str]:
-    """The hashes of other stages' outputs and of data added to DVC, which DVC has just compared."""
+    """Return the hashes of other stages' outputs and of data added to DVC, which DVC has just compared."""
     found: dict[str, str] = {}
     if any((project / pipeline.lock).is_file() for pipeline in pipelines(project)):
         for entry in lock_here(project).entries.values():
-            found |= {out.path: out.md5 for out in entry.outs}
+            found |= hashes(entry.outs)
     for path in (project / "data" / "raw").rglob("*.dvc"):
-        # A file that cannot be read saves no work, and does no harm: what it names is hashed.
-        with contextlib.suppress(OSError, UnicodeDecodeError, LineageError):
-            found |= tracked_hashes(_read(path), path.relative_to(project).as_posix())
+        # A file that cannot be read saves no work, and does no harm: its data is hashed.
+        with contextlib.suppress(SightwordError):
+            found |= tracked_hashes(read_text(path), path.relative_to(project).as_posix())
     return found
 
 
-def _filled(text: str, params: Mapping[str, Any]) -> str:
-    """A path of ``dvc.yaml`` with the parameters it names in their places."""
-
-    def value(match: re.Match[str]) -> str:
-        found: Any = params
-        for part in match.group(1).split("."):
-            found = found[part]
-        return str(found)
-
-    return _VARIABLE.sub(value, text)
-
-
-def _read(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
-
-
 def _git(project: Path, *arguments: str) -> str | None:
-    """Return what a git command prints; None without git or a repository."""
-    try:
+    """Return the output of a git command; None without git or a repository."""
+    with contextlib.suppress(LineageError):
         return git(project, *arguments, seconds=60).strip()
-    except LineageError:
-        return None
-
-
-def _uncommitted(project: Path) -> list[str] | None:
-    """Tracked files that were changed and not committed, but what DVC itself rewrites in a run."""
-    said = _git(
-        project,
-        "diff",
-        "HEAD",
-        "--name-only",
-        "--",
-        ".",
-        f":!{LOCK}",
-        f":(exclude,glob)*/{LOCK}",
-        ":!metrics",
-        ":!plots",
-    )
-    return None if said is None else said.splitlines()
+    return None
 
 
 def processor() -> str:
     """Return the processor's name, family and model, where known: one name may stand for several models."""
     try:
-        lines = _read(Path("/proc/cpuinfo")).partition("\n\n")[0].splitlines()  # of the first one
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0].splitlines()
     except OSError:  # no Linux
         lines = []
     found = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -296,7 +256,7 @@ def processor() -> str:
 
 
 def _device() -> str:
-    """The GPU that torch worked on, with its driver's CUDA; ``cpu`` where it used none, or was not there."""
+    """Return the GPU that torch worked on, with its driver's CUDA; ``cpu`` where torch used no GPU or is absent."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return "cpu"

@@ -1,24 +1,25 @@
-"""One number across commits and experiments, with what changed between them."""
+"""One number across commits and experiments, with the changes between them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pipeline.lineage import metric_keys
 from pipeline.lineage.cache import Cache
-from pipeline.lineage.lock import Entry, Lock, within
-from pipeline.lineage.locks import lock_of
+from pipeline.lineage.evidence import Records
+from pipeline.lineage.lock import Entry, Lock, changes, is_code
+from pipeline.lineage.locks import Snapshot, lock_of
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.pipelines import LOCK, LOCKS
 from sightword.errors import LineageError
 from sightword.text import did_you_mean, flat
 
-CODE = ("sightword", "pipeline", "stages")
-"""Folders whose files are code; whatever else no stage made is data."""
+_Chain = dict[str, Entry]
+SHALLOW = "this clone is shallow: earlier commits are not known (`git fetch --unshallow`)"
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,10 @@ class Point:
 
     commit: Commit
     value: Any
+    edited: bool = False
+    """Whether the file is not the one that its stage wrote, by ``dvc.lock``."""
+    contradicted: list[str] = field(default_factory=list)
+    """The stages of the chain whose entries a record of a run contradicts."""
     changed: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     """Parameters of the chain by full name: before and now. Before is the commit before; for an experiment, where it
     began."""
@@ -34,29 +39,28 @@ class Point:
     """Code of the chain that changed."""
     data: list[str] = field(default_factory=list)
     """Raw data of the chain that changed."""
-    edited: bool = False
-    """Whether the file is another one than ``dvc.lock`` says its stage wrote."""
 
 
 @dataclass(frozen=True)
 class History:
-    """All of a key's values."""
+    """All values of a key."""
 
     path: str
     key: str
     points: list[Point]
     """Oldest first; an experiment stands behind the commit it began from."""
     unknown: list[str]
-    """What cannot be known here."""
+    """Gaps, with their reasons."""
 
 
-def history(what: str, project: Path, *, everywhere: bool = False) -> History:
-    """The values of a key of a metrics file.
+def history(what: str, project: Path, *, everywhere: bool = False, facts: Sequence[Path] = ()) -> History:
+    """Return the values of a key of a metrics file.
 
     Args:
         what: a metrics file and a key, such as ``metrics/summary.json:image_r10``.
         project: the folder with ``dvc.lock``.
-        everywhere: commits of all branches and tags too.
+        everywhere: add the commits of all branches and tags.
+        facts: folders with facts of runs.
 
     Raises:
         LineageError: no commit or experiment has this key.
@@ -64,93 +68,81 @@ def history(what: str, project: Path, *, everywhere: bool = False) -> History:
     path, _, key = what.partition(":")
     if not key:
         raise LineageError("names no key", where=what, expected="FILE:KEY, such as metrics/summary.json:image_r10")
+    points: list[Point] = []
+    before: _Chain = {}
     with Repository(project) as repository:
-        commits = repository.commits([*LOCKS, path], everywhere=everywhere)[::-1]
-        experiments = repository.experiments()
-        unknown = []
-        cache = Cache(project)
-        if repository.shallow:
-            unknown.append("this clone is shallow: earlier commits are not known (`git fetch --unshallow`)")
-        points: list[Point] = []
-        states: dict[str, _State] = {}
-        seen: list[str] = []
-        before: _State | None = None
-        for commit in commits:
-            state = _state(repository, commit, cache, path, key, seen)
-            states[commit.sha] = state
-            if state.value is not None:
-                points.append(_point(commit, state, before))
-                if state.chain or before is None:
-                    before = state
-                else:
+        unknown = [SHALLOW] if repository.shallow else []
+        states = _States(path, key, project, repository, facts)
+        for commit in repository.commits([*LOCKS, path], everywhere=everywhere)[::-1]:
+            point, chain = states.at(commit)
+            if point.value is not None:
+                points.append(_compared(point, before, chain))
+                if before and not chain:
                     unknown.append(f"what changed in {commit.name}: its {LOCK} cannot be read")
-        for commit in experiments:
-            state = _state(repository, commit, cache, path, key, seen)
-            if state.value is None:
-                continue
-            began = commit.baseline or ""
-            if began and began not in states:
-                states[began] = _state(repository, Commit(began, "", "", ""), cache, path, key, seen)
-            base = states.get(began)
-            place = max((n for n, p in enumerate(points) if commit.baseline in (p.commit.sha, p.commit.baseline)),
-                        default=len(points) - 1)  # fmt: skip
-            points.insert(place + 1, _point(commit, state, base))
+                before = chain or before
+        for commit in repository.experiments():
+            point, chain = states.at(commit)
+            if point.value is not None and commit.baseline:
+                _, base = states.at(Commit(commit.baseline, "", "", ""))
+                near = [n for n, p in enumerate(points) if commit.baseline in (p.commit.sha, p.commit.baseline)]
+                points.insert(max(near, default=len(points) - 1) + 1, _compared(point, base, chain))
     if not points:
+        seen = states.keys
         todo = did_you_mean(key, seen) if seen else f"`dvc metrics show` lists the files; is {path} committed?"
         raise LineageError("no commit or experiment has this key", where=what, todo=todo)
     return History(path, key, points, unknown)
 
 
-@dataclass(frozen=True)
-class _State:
-    value: Any
-    edited: bool
-    chain: dict[str, Entry]
+class _States:
+    """The value and the chain of a key in each commit."""
 
+    def __init__(self, path: str, key: str, project: Path, repository: Repository, facts: Sequence[Path]) -> None:
+        self._path, self._key, self._project, self._repository = path, key, project, repository
+        self._cache = Cache(project)
+        self._records = Records(self._cache, facts, project)
+        self._found: dict[str, tuple[Point, _Chain]] = {}
+        self.keys: list[str] = []
+        """Of the last file that lacks the key."""
 
-def _state(repository: Repository, commit: Commit, cache: Cache, path: str, key: str, seen: list[str]) -> _State:
-    text = repository.read(commit.sha, path)
-    value = None
-    if text is not None:
+    def at(self, commit: Commit) -> tuple[Point, _Chain]:
+        if commit.sha not in self._found:
+            lock = lock_of(self._repository, commit) or Lock({})
+            here = Snapshot(self._project, lock, commit, self._repository)
+            maker = lock.producer(self._path)
+            chain = {entry.name: entry for entry in lock.chain(maker.name)} if maker else {}
+            doubted = [name for name, one in chain.items() if self._records.weigh(one).verdict == "contradicted"]
+            point = Point(commit, self._value(here), here.edited(self._path, self._cache), doubted)
+            self._found[commit.sha] = point, chain
+        return self._found[commit.sha]
+
+    def _value(self, here: Snapshot) -> Any:
         try:
-            values = json.loads(text)
+            values = json.loads(here.read(self._path) or b"null")
         except ValueError:
-            values = None
-        found = metric_keys.look_up(values, key)
-        value = found[0] if found else None
-        if found is None and isinstance(values, Mapping):
-            seen[:] = flat(values)
-    lock = lock_of(repository, commit)
-    maker = lock.producer(path) if lock else None
-    return _State(
-        value,
-        edited=text is not None and maker is not None and cache.edited(text, maker, path),
-        chain={entry.name: entry for entry in lock.chain(maker.name)} if lock and maker else {},
-    )
+            return None
+        if found := metric_keys.look_up(values, self._key.split(".")):
+            return found[0]
+        self.keys = list(flat(values)) if isinstance(values, Mapping) else self.keys
+        return None
 
 
-def _point(commit: Commit, state: _State, before: _State | None) -> Point:
-    if before is None or not before.chain or not state.chain:
-        return Point(commit, state.value, edited=state.edited)
-    code, data = changed_inputs(before.chain, state.chain)
-    return Point(commit, state.value, changed_params(before.chain, state.chain), code, data, state.edited)
+def _compared(point: Point, before: _Chain, after: _Chain) -> Point:
+    """Return a point with the changes since a chain, if both chains are known."""
+    if not before or not after:
+        return point
+    paths = sorted(changes(_inputs(before), _inputs(after)))
+    code = [path for path in paths if is_code(path)]
+    data = [path for path in paths if not is_code(path)]
+    return replace(point, changed=changed_params(before, after), code=code, data=data)
 
 
 def changed_params(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> dict[str, tuple[Any, Any]]:
-    """Parameters that differ between two chains, by full name; None for what is not there."""
+    """Return the parameters that differ between two chains, by full name; None stands for an absent one."""
     old, new = ({k: v for entry in chain.values() for k, v in entry.flat_params().items()} for chain in (before, after))
-    names = [*old, *(name for name in new if name not in old)]
-    return {name: (old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)}
-
-
-def changed_inputs(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> tuple[list[str], list[str]]:
-    """Paths of code, and of raw data, whose hashes differ between two chains."""
-    old, new = _inputs(before), _inputs(after)
-    changed = sorted(path for path in {*old, *new} if old.get(path) != new.get(path))
-    code = [path for path in changed if any(within(path, folder) for folder in CODE)]
-    return code, [path for path in changed if path not in code]
+    return changes(old, new)
 
 
 def _inputs(chain: Mapping[str, Entry]) -> dict[str, str]:
+    """Return the hashes of the code and the raw data of a chain."""
     lock = Lock(chain)
     return {dep.path: dep.md5 for entry in chain.values() for dep in entry.deps if lock.producer(dep.path) is None}

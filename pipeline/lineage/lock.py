@@ -1,4 +1,4 @@
-"""``dvc.lock``: for each stage the command, parameters, dependencies and outputs of its last run, with their hashes."""
+"""``dvc.lock``: the command, parameters, dependencies and outputs of each stage's last run, with their hashes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.lineage import documents
-from pipeline.pipelines import LOCK as LOCK
+from pipeline.pipelines import LOCK
 from sightword.errors import LineageError
 from sightword.text import flat
 
@@ -22,6 +22,8 @@ RESOLVE = (
     f"Take one side whole (`git checkout --ours {LOCK}`, or `--theirs`), then run `dvc repro`: what either side has in "
     f"the cache is not computed again. Commit the {LOCK} that it writes."
 )
+CODE = ("sightword", "pipeline", "stages")
+"""Folders of code; any other input that no stage made is data."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Artefact:
     size: int | None
     """Bytes; None where the lock does not say."""
     files: int | None
-    """Of a folder: how many files."""
+    """The number of files in a folder."""
 
     @property
     def folder(self) -> bool:
@@ -44,7 +46,7 @@ class Artefact:
 
 @dataclass(frozen=True)
 class Entry:
-    """What the lock says of one stage."""
+    """The lock's record of one stage."""
 
     name: str
     command: str
@@ -56,15 +58,10 @@ class Entry:
     @property
     def key(self) -> str:
         """The name of the facts of its runs: see :func:`entry_key`."""
-        return entry_key(
-            self.name,
-            self.command,
-            self.params,
-            {dep.path: dep.md5 for dep in self.deps},
-        )
+        return entry_key(self.name, self.command, self.params, hashes(self.deps))
 
     def flat_params(self) -> dict[str, Any]:
-        """Parameters by their full names, such as ``train.margin``."""
+        """Return the parameters by their full names, such as ``train.margin``."""
         return {key: value for section in self.params.values() for key, value in flat(section).items()}
 
 
@@ -75,14 +72,11 @@ class Lock:
     entries: Mapping[str, Entry]
 
     def producer(self, path: str) -> Entry | None:
-        """The stage that wrote a path, or the folder it is in."""
-        for place in _upwards(path):
-            if place in self._makers:
-                return self.entries[self._makers[place]]
-        return None
+        """Return the stage that wrote a path, or the folder that contains it."""
+        return next((self.entries[self._makers[one]] for one in _upwards(path) if one in self._makers), None)
 
     def sources(self, entry: Entry) -> list[Entry]:
-        """The stages whose outputs one reads, or reads parts of."""
+        """Return the stages whose outputs, or parts of outputs, an entry reads."""
         found: set[str] = set()
         for dep in entry.deps:
             maker = self.producer(dep.path)
@@ -99,130 +93,124 @@ class Lock:
         """The stages with outputs in each folder, at any depth."""
         found: dict[str, set[str]] = {}
         for path, name in self._makers.items():
-            for folder in list(_upwards(path))[1:]:
+            for folder in _upwards(posixpath.dirname(path)):
                 found.setdefault(folder, set()).add(name)
         return found
 
     def chain(self, name: str) -> list[Entry]:
-        """A stage and all that it builds on; each before those that it reads from.
+        """Return a stage and all stages that it builds on, each before those that it reads from.
 
         Raises:
-            LineageError: there is no such stage, or the stages build on each other in a circle.
+            LineageError: the stages build on each other in a circle.
         """
-        order: list[Entry] = []
-        _visit(self, self.entries[name], [], order)
-        return order[::-1]
+        order: dict[str, Entry] = {}
+
+        def visit(entry: Entry, above: list[str]) -> None:
+            if entry.name in above:
+                raise LineageError(f"the stages {' -> '.join([*above, entry.name])} build on each other", where=LOCK)
+            if entry.name not in order:
+                for source in self.sources(entry):
+                    visit(source, [*above, entry.name])
+                order[entry.name] = entry
+
+        visit(self.entries[name], [])
+        return list(order.values())[::-1]
 
 
-def _visit(lock: Lock, entry: Entry, above: list[str], order: list[Entry]) -> None:
-    if entry.name in above:
-        raise LineageError(f"the stages {' -> '.join([*above, entry.name])} build on each other", where=LOCK)
-    if entry not in order:
-        for source in lock.sources(entry):
-            _visit(lock, source, [*above, entry.name], order)
-        order.append(entry)
+def hashes(artefacts: tuple[Artefact, ...]) -> dict[str, str]:
+    """Return the hashes of artefacts by their paths."""
+    return {one.path: one.md5 for one in artefacts}
+
+
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return the entries that differ between two mappings, before and after; None stands for an absent one."""
+    pairs = ((name, (before.get(name), after.get(name))) for name in dict.fromkeys([*before, *after]))
+    return {name: pair for name, pair in pairs if pair[0] != pair[1]}
 
 
 def within(path: str, folder: str) -> bool:
-    """Whether a path is a folder or lies below it."""
+    """Return whether a path is a folder or lies below it."""
     return path == folder or path.startswith(f"{folder}/")
 
 
+def is_code(path: str) -> bool:
+    """Return whether a path is in a folder of code."""
+    return any(within(path, folder) for folder in CODE)
+
+
 def _upwards(path: str) -> Iterator[str]:
-    """A path, and each folder it is in."""
+    """Yield a path, and each folder that contains it."""
     while path:
         yield path
         path = path.rpartition("/")[0]
 
 
 def entry_key(name: str, command: str, params: Mapping[str, Any], deps: Mapping[str, str]) -> str:
-    """Return the sha256 of a run's inputs, which DVC's run-cache uses as its key too: of the JSON, keys sorted.
+    """Return the sha256 of the JSON (keys sorted) of a run's inputs, which are the key of DVC's run-cache too.
 
-    Args:
-        name: of the stage.
-        command: its command.
-        params: by file and section.
-        deps: DVC's hash by path.
+    ``params`` are by file and section, ``deps`` are DVC's hashes by path.
     """
     record = {"stage": name, "cmd": command, "params": params, "deps": deps}
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
 def read_lock(text: str, where: object = LOCK) -> Lock:
-    """Read a lock file.
-
-    Args:
-        text: of the file.
-        where: what to call it in a message.
+    """Read the text of a lock file; ``where`` is its name in messages.
 
     Raises:
-        LineageError: it has a merge conflict or a stage twice, or is not a lock file of DVC 1 or newer.
+        LineageError: it has a merge conflict or a stage twice, or is not a lock file.
     """
-    lines = text.splitlines(keepends=True)
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(text.splitlines(), start=1):
         if _CONFLICT.match(line):
             raise LineageError("has an unresolved merge conflict", where=f"{where}, line {number}", todo=RESOLVE)
+    head, blocks = split(text)
+    entries: dict[str, Entry] = {}
     try:
-        entries: dict[str, Entry] = {}
-        for name, block in _blocks(lines):
-            if name in entries:
-                raise LineageError(f"has the stage {name} twice")
-            entries[name] = _entry(name, block)
-        if entries:
-            return Lock(entries)
-        found = documents.parse(text, where) or {}
-        stages = found.get("stages") or {}
-        return Lock({name: build_entry(name, stage) for name, stage in stages.items()})
+        for entry in (entry for part in (head, *(block for _, block in blocks)) for entry in _entries(part)):
+            if entry.name in entries:
+                raise LineageError(f"has the stage {entry.name} twice")
+            entries[entry.name] = entry
     except (KeyError, TypeError, AttributeError) as error:
-        raise LineageError(
-            f"is no lock file ({type(error).__name__}: {error})", where=where, expected=f"a {LOCK} that DVC wrote"
-        ) from None
+        what = f"is not a lock file ({type(error).__name__}: {error})"
+        raise LineageError(what, where=where, expected=f"a {LOCK} that DVC wrote") from None
     except LineageError as error:
         raise LineageError(error.what, where=where, todo="Have it back from git, then run `dvc repro`.") from None
+    return Lock(entries)
 
 
-def _blocks(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """The lines of each stage, where the file is laid out as DVC does it."""
-    name, inside = "", False
-    block: list[str] = []
-    for line in lines:
-        if not line.startswith(" "):
-            inside, head = line.rstrip() == "stages:", None
-        else:
-            head = _STAGE.match(line) if inside else None
-        if (head or not inside) and name:
-            yield name, "".join(block)
-            name = ""
-        if head:
-            name, block = head.group(1).strip("'\""), []
-        elif name:
-            block.append(line)
-    if name:
-        yield name, "".join(block)
+def split(text: str) -> tuple[str, list[tuple[str, str]]]:
+    """Split a lock into the lines outside of entries, and the stage and lines of each entry in DVC's own layout."""
+    head: list[str] = []
+    blocks: list[tuple[str, list[str]]] = []
+    inside, lines = False, head
+    for line in text.splitlines(keepends=True):
+        if line.strip() and not line.startswith(" "):
+            inside, lines = line.rstrip() == "stages:", head
+        elif inside and (found := _STAGE.match(line)):
+            lines = []
+            blocks.append((found[1].strip("'\""), lines))
+        lines.append(line)
+    return "".join(head), [(name, "".join(block)) for name, block in blocks]
 
 
 @functools.lru_cache(maxsize=4096)
-def _entry(name: str, block: str) -> Entry:
-    """Most entries of a history are the same as in the commit before."""
-    return build_entry(name, documents.parse(block, f"stage {name}"))
+def _entries(part: str) -> tuple[Entry, ...]:
+    """Return the entries of a part of a lock; most entries of a history are those of the commit before."""
+    found = documents.parse(part, LOCK) or {}
+    stages = found if part.startswith(" ") else found.get("stages") or {}
+    return tuple(build_entry(str(name), stage) for name, stage in stages.items())
 
 
 def build_entry(name: str, stage: Mapping[str, Any]) -> Entry:
-    """The entry of a stage from what a lock file, or DVC's run-cache, has of it.
+    """Return the entry of a stage from the values in a lock file or in DVC's run-cache.
 
-    Raises:
-        KeyError, TypeError, AttributeError: that is not what DVC writes.
+    Raises KeyError, TypeError or AttributeError for values that DVC did not write.
     """
     command, params = stage["cmd"], stage.get("params") or {}
     if not all(isinstance(section, Mapping) for section in params.values()):
         raise TypeError(f"the parameters of {name} have no names")
-    return Entry(
-        name,
-        command if isinstance(command, str) else "\n".join(command),
-        params,
-        tuple(map(_artefact, stage.get("deps") or ())),
-        tuple(map(_artefact, stage.get("outs") or ())),
-    )
+    deps, outs = (tuple(map(_artefact, stage.get(kind) or ())) for kind in ("deps", "outs"))
+    return Entry(name, command if isinstance(command, str) else "\n".join(command), params, deps, outs)
 
 
 def _artefact(item: Mapping[str, Any]) -> Artefact:
@@ -231,14 +219,9 @@ def _artefact(item: Mapping[str, Any]) -> Artefact:
 
 
 def tracked_hashes(text: str, name: str) -> dict[str, str]:
-    """The hash of each path that a ``.dvc`` file tracks, by the path from the project's folder.
+    """Return the hash of each path that a ``.dvc`` file tracks, by the path from the project's folder, as ``name`` is.
 
-    Args:
-        text: the file's text.
-        name: the file's path from the project's folder.
-
-    Returns:
-        Empty where the file names no hash, as of an import that was not downloaded, or is not a file of DVC's.
+    The result is empty where the file names no hash, as of an import that was not downloaded, or is not DVC's.
 
     Raises:
         LineageError: the text is not valid YAML.

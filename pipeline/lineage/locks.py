@@ -1,77 +1,104 @@
-"""The locks of all pipelines of a project, read as one: their paths are all from the project's folder."""
+"""The locks of all pipelines of a project, read as one, in the workspace or in a commit."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.lineage.cache import Cache
 from pipeline.lineage.lock import Entry, Lock, read_lock
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.pipelines import LOCK, pipelines
 from sightword.errors import LineageError
+from sightword.files import read_text
+
+WORKSPACE = "workspace"
+"""The name of the files that lie here, committed or not."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The lock and the files of a commit or of the workspace."""
+
+    project: Path
+    lock: Lock
+    commit: Commit | None = None
+    """None for the workspace."""
+    repository: Repository | None = None
+
+    def read(self, path: str) -> bytes | None:
+        """Return a file; None where it is absent or cannot be read."""
+        if self.commit is not None and self.repository is not None:
+            return self.repository.read(self.commit.sha, path)
+        try:
+            return (self.project / path).read_bytes()
+        except OSError:
+            return None
+
+    def edited(self, path: str, cache: Cache) -> bool:
+        """Return whether a file is known to differ from the one that its stage wrote."""
+        text, maker = self.read(path), self.lock.producer(path)
+        return text is not None and maker is not None and cache.edited(text, maker, path)
+
+
+def snapshot(name: str, project: Path, repository: Repository) -> Snapshot:
+    """Return the snapshot of a commit, branch or experiment; of the workspace for ``workspace`` or an empty name.
+
+    Raises:
+        LineageError: there is no such revision, or its lock cannot be read.
+    """
+    if name in ("", WORKSPACE):
+        return Snapshot(project, lock_here(project))
+    commit = repository.commit(name)
+    return Snapshot(project, lock_at(repository, commit), commit, repository)
 
 
 def lock_here(project: Path) -> Lock:
-    """Return the locks that lie in a project's folder.
+    """Return the locks in a project's folder.
 
     Raises:
-        LineageError: there is none, one cannot be read, or two have a stage of the same name.
+        LineageError: there is none, one is not a lock file, or two have a stage of the same name.
+        FileFormatError: one cannot be read.
     """
-    texts = {}
-    for path in (one.lock for one in pipelines(project)):
-        try:
-            texts[path] = (project / path).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            continue
-        except (OSError, UnicodeDecodeError) as error:
-            raise LineageError(f"cannot be read ({error})", where=project / path) from None
-    if not texts:
-        raise LineageError(
-            "does not exist: nothing was run here yet", where=project / LOCK, todo="`dvc repro` makes it."
-        )
-    return merged({path: read_lock(text, path) for path, text in texts.items()})
+    paths = [one.lock for one in pipelines(project) if (project / one.lock).exists()]
+    if not paths:
+        todo = "`dvc repro` makes it."
+        raise LineageError("does not exist: nothing was run here yet", where=project / LOCK, todo=todo)
+    return _joined({path: read_text(project / path) for path in paths})
 
 
 def lock_at(repository: Repository, commit: Commit) -> Lock:
-    """Return the locks of a commit.
-
-    Raises:
-        LineageError: there is none, one cannot be read, or two have a stage of the same name.
-    """
+    """Return the locks of a commit, with the errors of :func:`lock_here`."""
     texts = _texts(repository, commit)
     if not texts:
         raise LineageError(f"has no {LOCK}", where=commit.name)
-    return merged({path: read_lock(text, f"{path} of {commit.name}") for path, text in texts.items()})
+    return _joined(texts, of=f" of {commit.name}")
 
 
 def lock_of(repository: Repository, commit: Commit) -> Lock | None:
     """Return the locks of a commit that can be read; None without one."""
-    found = {}
-    for path, text in _texts(repository, commit).items():
-        try:
-            found[path] = read_lock(text, path)
-            merged(found)
-        except LineageError:
-            found.pop(path, None)
-    return merged(found) if found else None
+    found = _joined(_texts(repository, commit), lenient=True)
+    return found if found.entries else None
 
 
-def merged(locks: Mapping[str, Lock]) -> Lock:
-    """Return one lock with the entries of several, which are given by their paths.
-
-    Raises:
-        LineageError: two have a stage of the same name.
-    """
+def _joined(texts: Mapping[str, str], *, of: str = "", lenient: bool = False) -> Lock:
+    """Return one lock from the texts of several by their paths; ``lenient`` leaves out those that cannot be read."""
     found: dict[str, Entry] = {}
-    for path, lock in locks.items():
-        if twice := found.keys() & lock.entries:
-            raise LineageError(f"has the stage {min(twice)}, and so has the lock of another pipeline", where=path)
-        found |= lock.entries
+    for path, text in texts.items():
+        try:
+            entries = read_lock(text, f"{path}{of}").entries
+            if twice := found.keys() & entries:
+                raise LineageError(f"has the stage {min(twice)}, and so has the lock of another pipeline", where=path)
+        except LineageError:
+            if not lenient:
+                raise
+            continue
+        found |= entries
     return Lock(found)
 
 
 def _texts(repository: Repository, commit: Commit) -> dict[str, str]:
-    """The text of each lock of a commit, by path."""
-    folders = [f"{name}/" for name in repository.folders(commit.sha) if not name.startswith(".")]
-    texts = {f"{folder}{LOCK}": repository.read(commit.sha, f"{folder}{LOCK}") for folder in ("", *folders)}
+    """Return the text of each lock of a commit, by path."""
+    texts = {path: repository.read(commit.sha, path) for path in repository.locks}
     return {path: text.decode(errors="replace") for path, text in texts.items() if text is not None}

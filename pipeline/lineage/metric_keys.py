@@ -10,38 +10,26 @@ from sightword.text import did_you_mean, flat
 
 
 def find(values: Any, key: str, where: object) -> Any:
-    """The entry of a name such as ``STS15.surprise.OnWN.pearson``.
+    """Return the entry of a name such as ``STS15.surprise.OnWN.pearson``; ``where`` is the file in messages.
 
-    Of several ways to cut the name into keys, the one with the longest first key that leads to an
-    entry counts.
-
-    Args:
-        values: what the file holds.
-        key: the name; empty for all of it.
-        where: what to call the file in a message.
+    Of several ways to cut the name into keys, the one with the longest first key that leads to an entry counts. An
+    empty name stands for all values.
 
     Raises:
         LineageError: there is no such entry; the message has the nearest names.
     """
-    found = look_up(values, key)
-    if found is None:
-        names = flat(values) if isinstance(values, Mapping) else {}
-        raise LineageError(f"has no entry {key}", where=where, todo=did_you_mean(key, names))
-    return found[0]
+    if found := look_up(values, key.split(".") if key else []):
+        return found[0]
+    names = flat(values) if isinstance(values, Mapping) else {}
+    raise LineageError(f"has no entry {key}", where=where, todo=did_you_mean(key, names))
 
 
-def look_up(values: Any, key: str) -> tuple[Any] | None:
-    """The entry, in a tuple of one; None where there is none."""
-    return _look_up(values, key.split(".") if key else [])
-
-
-def _look_up(values: Any, parts: Sequence[str]) -> tuple[Any] | None:
+def look_up(values: Any, parts: Sequence[str]) -> tuple[Any] | None:
+    """Return the entry of a name in parts, in a tuple of one; None where there is none."""
     if not parts:
         return (values,)
-    if not isinstance(values, Mapping):
-        return None
-    for count in range(len(parts), 0, -1):
+    for count in range(len(parts), 0, -1) if isinstance(values, Mapping) else ():
         first = ".".join(parts[:count])
-        if first in values and (found := _look_up(values[first], parts[count:])):
+        if first in values and (found := look_up(values[first], parts[count:])):
             return found
     return None

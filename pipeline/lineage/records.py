@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from pipeline.lineage.chain import Audit, Link, Part
 from pipeline.lineage.difference import Difference
+from pipeline.lineage.facts import started
 from pipeline.lineage.history import History
 from pipeline.lineage.repository import Commit
 from pipeline.lineage.verification import Verification
@@ -27,19 +28,21 @@ class Line(NamedTuple):
     """Such as ``params``; several lines may have one title."""
     cells: tuple[str, ...]
     state: str = ""
-    """How the workspace compares with the line; empty where nothing is compared."""
+    """The comparison with the workspace; empty where nothing is compared."""
+    source: str = ""
+    """The stage that made the line's file, for a stage that reads it."""
 
 
 def sheet(stage: Mapping[str, Any]) -> Iterator[Line]:
-    """Yield all that an audit knows of a stage, line by line.
+    """Yield everything an audit knows of a stage, line by line.
 
     Args:
         stage: one of ``stages`` in the values of :func:`of_audit`.
     """
     commit, run, record = stage["commit"], stage["run"], stage["record"]
+    when = f"{commit['date'][:10]} {commit['author']}: {commit['subject']}" if commit else ""
     yield Line("command", (stage["command"],))
-    yield Line("recorded", (f"{name_of(commit)} {commit['date'][:10]} {commit['author']}: {commit['subject']}"
-                            if commit else "in no commit",))  # fmt: skip
+    yield Line("recorded", (f"{name_of(commit)} {when}" if commit else "in no commit",))
     yield Line("run", (run_line(run) if run else "not known",))
     yield Line("record", (record_line(record),), "contradicted" if record["verdict"] == "contradicted" else "")
     for name, value in stage["weights"].items():
@@ -49,11 +52,11 @@ def sheet(stage: Mapping[str, Any]) -> Iterator[Line]:
     changed = stage["changed_params"]
     for name in dict.fromkeys([*stage["params"], *changed]):
         then = f"{name} = {spelt(stage['params'][name])}" if name in stage["params"] else f"{name} was not there"
-        now = name in changed
-        yield Line(
-            "params", (then, f"now {spelt(changed[name][1])}") if now else (then,), "changed since" if now else ""
-        )
-    for kind, title in (("code", "code"), ("data", "data"), ("output", "reads")):
+        if name in changed:
+            yield Line("params", (then, f"now {spelt(changed[name][1])}"), "changed since")
+        else:
+            yield Line("params", (then,))
+    for title, kind in (("code", "code"), ("data", "data"), ("reads", "output")):
         for part in stage["deps"]:
             if part["kind"] == kind:
                 yield from _part_lines(title, part)
@@ -64,8 +67,9 @@ def sheet(stage: Mapping[str, Any]) -> Iterator[Line]:
 def _part_lines(title: str, part: Mapping[str, Any]) -> Iterator[Line]:
     size = "" if part["size"] is None else f"{part['size']:,} B"
     files = f"{part['nfiles']} file{'' if part['nfiles'] == 1 else 's'}" if "nfiles" in part else ""
-    maker = f"from {part['stage']}" if title == "reads" else ""
-    yield Line(title, (part["path"], part["md5"], size, files, maker), part["state"])
+    maker = part["stage"] if title == "reads" else ""
+    cells = (part["path"], part["md5"], size, files, f"from {maker}" if maker else "")
+    yield Line(title, cells, part["state"], maker)
     for name, md5 in part.get("files", {}).items():
         yield Line(title, (f"  {name}", md5))
     for name in part.get("differing", []):
@@ -74,7 +78,7 @@ def _part_lines(title: str, part: Mapping[str, Any]) -> Iterator[Line]:
 
 def run_line(run: Mapping[str, Any], *, brief: bool = False) -> str:
     """Return the facts of a run on one line."""
-    when = f"{run['started'][:16].replace('T', ' ')} UTC on {run['host']}, {run['seconds']} s"
+    when = f"{started(run)} on {run['host']}, {run['seconds']} s"
     if brief:
         return when
     packages, loose = run["packages"], run.get("uncommitted") or []
@@ -86,7 +90,7 @@ def run_line(run: Mapping[str, Any], *, brief: bool = False) -> str:
 
 
 def record_line(record: Mapping[str, Any]) -> str:
-    """Return what the records of runs say of a stage on one line."""
+    """Return the verdict of the records of runs on a stage on one line."""
     verdict = record["verdict"].upper() if record["verdict"] == "contradicted" else record["verdict"]
     return f"{verdict}: {record['why']}" if record["why"] else str(verdict)
 
@@ -101,32 +105,26 @@ def spelt(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _commit(commit: Commit | None) -> dict[str, Any] | None:
-    return {key: value for key, value in asdict(commit).items() if value is not None} if commit else None
-
-
-def _part(part: Part) -> dict[str, Any]:
-    artefact = part.artefact
-    found: dict[str, Any] = {"path": artefact.path, "kind": part.kind, "md5": artefact.md5, "size": artefact.size}
-    rest = {"nfiles": artefact.files, "stage": part.maker, "files": part.files, "differing": part.differing}
-    return {**found, "state": part.state, **{name: value for name, value in rest.items() if value is not None}}
+def _known(value: Commit | Part) -> dict[str, Any]:
+    return {name: one for name, one in asdict(value).items() if one is not None or name == "size"}
 
 
 def _link(link: Link) -> dict[str, Any]:
+    entry, evidence = link.entry, link.evidence
     return {
-        "name": link.entry.name,
+        "name": entry.name,
         "state": link.state,
-        "command": link.entry.command,
-        "params": link.entry.flat_params(),
-        "deps": [_part(part) for part in link.deps],
-        "outs": [_part(part) for part in link.outs],
+        "command": entry.command,
+        "params": entry.flat_params(),
+        "deps": [_known(part) for part in link.deps],
+        "outs": [_known(part) for part in link.outs],
         "weights": link.weights,
         "changed_params": link.changed_params,
         "reasons": link.reasons,
-        "commit": _commit(link.commit),
-        "entry": link.entry.key,
+        "commit": _known(link.commit) if link.commit else None,
+        "entry": entry.key,
         "run": link.run,
-        "record": {"verdict": link.evidence.verdict, "why": link.evidence.why or None},
+        "record": {"verdict": evidence.verdict, "why": evidence.why or None},
     }
 
 
@@ -142,7 +140,7 @@ def of_audit(found: Audit) -> dict[str, Any]:
         "stage": subject.stage.name if subject.stage else None,
         "read_by": list(subject.readers),
         "state": found.state,
-        "revision": _commit(found.revision),
+        "revision": _known(found.revision) if found.revision else None,
         "stages": [_link(link) for link in found.links],
         "not_known": found.unknown,
     }
@@ -150,17 +148,11 @@ def of_audit(found: Audit) -> dict[str, Any]:
 
 def of_history(found: History) -> dict[str, Any]:
     """Return the values of a history; ``points`` are in order, the oldest first."""
-    points = [
-        {
-            **(_commit(point.commit) or {}),
-            "value": point.value,
-            "edited": point.edited,
-            "params": point.changed,
-            "code": point.code,
-            "data": point.data,
-        }
-        for point in found.points
-    ]
+    points = []
+    for point in found.points:
+        values = asdict(point)
+        del values["commit"]
+        points.append({**_known(point.commit), "params": values.pop("changed"), **values})
     return {"path": found.path, "key": found.key, "points": points, "not_known": found.unknown}
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pipeline.lineage.cache import Cache
-from pipeline.lineage.lock import Artefact, Lock, within
+from pipeline.lineage.lock import Lock, within
 from pipeline.lineage.repository import Commit, Repository
 from sightword.errors import LineageError
 
@@ -17,18 +18,12 @@ CHECKED = 1 << 26
 def take_out(
     wanted: Sequence[str], folder: Path, *, lock: Lock, commit: Commit, cache: Cache, repository: Repository
 ) -> list[str]:
-    """Put some of a commit's files and folders into a folder, at their paths; what the cache has is linked.
+    """Put some of a commit's files and folders into a folder, at their paths; objects of the cache are linked.
 
-    Args:
-        wanted: paths from the project's folder.
-        folder: where they go.
-        lock: of the commit.
-        commit: it.
-        cache: DVC's.
-        repository: git's.
+    A folder is put there whole or not at all.
 
     Returns:
-        Those of the wanted that neither git nor the cache has; of a folder, nothing or all of it is put there.
+        The paths that neither git nor the cache has.
 
     Raises:
         LineageError: an object of the cache does not have its hash.
@@ -36,47 +31,47 @@ def take_out(
     missing = []
     for path in wanted:
         text = repository.read(commit.sha, path)
-        if text is not None:
-            target = folder / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(text)
-        elif not _link(path, folder, lock, cache, commit):
-            missing.append(path)
+        found = {path: text} if text is not None else _cached(path, lock, cache, commit)
+        put(found, folder)
+        missing += [] if found else [path]
     return missing
 
 
-def _link(path: str, folder: Path, lock: Lock, cache: Cache, commit: Commit) -> bool:
-    """Link a file or folder; false where the cache has not all of it."""
-    files = _files(path, lock, cache)
-    objects = {name: cache.file(md5) for name, md5 in files.items()}
-    if not files or not all(objects.values()):
-        return False
-    for name, found in objects.items():
-        assert found is not None
-        if found.stat().st_size <= CHECKED and cache.sound(files[name]) is None:
-            raise LineageError(
-                f"is damaged in DVC's cache: {found} has other bytes than its name says",
-                where=f"{name} of {commit.name}",
-                todo="Remove that object; `dvc fetch` or `dvc repro` brings it back.",
-            )
+def put(files: Mapping[str, Path | bytes], folder: Path) -> None:
+    """Write texts and link files at their paths in a folder; an empty path is the folder's own.
+
+    Code is copied, since Python may write beside it.
+    """
+    for name, source in files.items():
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.symlink_to(found.absolute())
-    return True
+        if isinstance(source, bytes):
+            target.write_bytes(source)
+        elif target.suffix == ".py":
+            shutil.copyfile(source, target)
+        else:
+            target.symlink_to(source.resolve())
 
 
-def _files(path: str, lock: Lock, cache: Cache) -> dict[str, str]:
-    """The MD5 of each file at or below a path; empty where the lock or the cache does not list them."""
-    outs: list[Artefact] = [out for entry in lock.entries.values() for out in entry.outs]
-    found: dict[str, str] = {}
-    for out in outs:
+def _cached(path: str, lock: Lock, cache: Cache, commit: Commit) -> dict[str, Path]:
+    """Return the objects of the files at or below a path; empty where the cache does not have all of them."""
+    found: dict[str, Path] = {}
+    for out in (out for entry in lock.entries.values() for out in entry.outs):
         if not within(path, out.path) and not within(out.path, path):
             continue
-        if not out.folder:
-            found[out.path] = out.md5
-            continue
-        listing = cache.listing(out)
-        if not listing:
+        files = {f"{out.path}/{name}".rstrip("/"): md5 for name, md5 in cache.files(out).items()}
+        for name, md5 in files.items():
+            if not within(name, path):
+                continue
+            if (place := cache.file(md5)) is None:
+                return {}
+            if place.stat().st_size <= CHECKED and cache.sound(md5) is None:
+                raise LineageError(
+                    f"is damaged in DVC's cache: {place} has other bytes than its name says",
+                    where=f"{name} of {commit.name}",
+                    todo="Remove that object; `dvc fetch` or `dvc repro` brings it back.",
+                )
+            found[name] = place
+        if not files:
             return {}
-        found |= {f"{out.path}/{name}": md5 for name, md5 in listing.items()}
-    return {name: md5 for name, md5 in found.items() if within(name, path)}
+    return found

@@ -1,8 +1,9 @@
-"""What an audit is about: a metric, a figure, a model, a feature file, a stage, or a bare hash."""
+"""The subject of an audit: a metric, a figure, a model, a feature file, a stage, or a bare hash."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import posixpath
 import re
 from dataclasses import dataclass
@@ -10,8 +11,8 @@ from pathlib import Path
 
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.lock import Entry, Lock, within
-from pipeline.lineage.locks import lock_of
-from pipeline.lineage.repository import Commit, Repository
+from pipeline.lineage.locks import Snapshot, lock_of
+from pipeline.lineage.repository import Repository
 from pipeline.pipelines import LOCKS, pipelines
 from sightword.errors import FileFormatError, LineageError
 from sightword.text import did_you_mean
@@ -21,22 +22,22 @@ _HASH = re.compile(r"[0-9a-f]{6,32}(\.dir)?")
 
 @dataclass(frozen=True)
 class Subject:
-    """What was asked for, found in a lock."""
+    """A result, found in a lock."""
 
     what: str
-    """As it was asked."""
+    """The user's words."""
     stage: Entry | None
-    """That made it; None for what no stage made, such as code and raw data."""
+    """The stage that made it; None for code and raw data."""
     path: str | None
-    """Of the file or folder; None where a stage was named."""
+    """Of the file or folder; None for a stage."""
     key: str = ""
     """Within a metrics file."""
     readers: tuple[str, ...] = ()
-    """The stages that read what no stage made."""
+    """The stages that read a file of no stage."""
 
 
 def resolve(what: str, lock: Lock, project: Path, *, start: Path | None = None) -> Subject | None:
-    """Find a name in a lock; None for a hash that it does not have.
+    """Find a name in a lock; None for a hash that the lock does not have.
 
     Args:
         what: a path, with a key of a metrics file behind a colon where wanted; the name of a stage or of one of
@@ -52,9 +53,10 @@ def resolve(what: str, lock: Lock, project: Path, *, start: Path | None = None) 
     if what in lock.entries:
         return Subject(what, lock.entries[what], None)
     path = _artifacts(project).get(path, path)
-    for name in dict.fromkeys([_from_project(path, project, start or project), path.strip("/")]):
-        found = _named(what, name, key, lock)
-        if found is not None:
+    whole = Path(os.path.normpath((start or project) / path))
+    from_project = whole.relative_to(project).as_posix() if whole.is_relative_to(project) else whole.as_posix()
+    for name in (from_project, path.strip("/")):
+        if found := _named(what, name, key, lock):
             return found
     if _HASH.fullmatch(what):
         return _hashed(what, lock, project)
@@ -64,69 +66,49 @@ def resolve(what: str, lock: Lock, project: Path, *, start: Path | None = None) 
     raise LineageError("nothing in dvc.lock has this name", where=path if colon else what, todo=todo)
 
 
-def in_history(what: str, repository: Repository, project: Path) -> tuple[Commit, Lock, Subject] | None:
+def in_history(what: str, repository: Repository, project: Path) -> tuple[Snapshot, Subject] | None:
     """Look for a hash in the locks of earlier commits and of experiments, newest first."""
     for commit in [*repository.commits(LOCKS, everywhere=True), *reversed(repository.experiments())]:
         lock = lock_of(repository, commit)
-        found = _hashed(what, lock, project) if lock else None
-        if lock and found:
-            return commit, lock, found
+        if lock and (found := _hashed(what, lock, project)):
+            return Snapshot(project, lock, commit, repository), found
     return None
 
 
 def _named(what: str, name: str, key: str, lock: Lock) -> Subject | None:
-    maker = lock.producer(name)
-    if maker is not None:
+    if maker := lock.producer(name):
         return Subject(what, maker, name, key)
     readers = tuple(entry.name for entry in lock.entries.values() if any(within(name, d.path) for d in entry.deps))
     return Subject(what, None, name, key, readers) if readers else None
 
 
 def _hashed(what: str, lock: Lock, project: Path) -> Subject | None:
-    """The artefact of a hash, or the folder that has a file of this hash in it.
+    """Return the artefact of a hash, or the folder with a file of this hash.
 
     Raises:
-        LineageError: the first digits fit several.
+        LineageError: several hashes begin with these digits.
     """
-    found: dict[tuple[str, str], Subject] = {}
+    found: dict[str, Subject] = {}
     cache = Cache(project)
     for entry in lock.entries.values():
         for out in entry.outs:
-            if out.md5.startswith(what):
-                found[out.md5, out.path] = Subject(what, entry, out.path)
-            for name, md5 in cache.listing(out).items():
+            files = {f"{out.path}/{name}": md5 for name, md5 in cache.files(out).items()} if out.folder else {}
+            for path, md5 in {out.path: out.md5, **files}.items():
                 if md5.startswith(what):
-                    found[md5, f"{out.path}/{name}"] = Subject(what, entry, f"{out.path}/{name}")
-    for entry in lock.entries.values():
-        for dep in entry.deps:
-            if dep.md5.startswith(what) and not any(md5 == dep.md5 for md5, _ in found):
-                subject = _named(what, dep.path, "", lock)
-                if subject is not None:
-                    found[dep.md5, dep.path] = subject
-    hashes = {md5 for md5, _ in found}
-    if len(hashes) > 1:
-        raise LineageError(f"{len(hashes)} hashes begin like this", where=what, expected="more of its digits")
+                    found.setdefault(md5, Subject(what, entry, path))
+    for dep in (dep for entry in lock.entries.values() for dep in entry.deps if dep.md5.startswith(what)):
+        if dep.md5 not in found and (subject := _named(what, dep.path, "", lock)):
+            found[dep.md5] = subject
+    if len(found) > 1:
+        raise LineageError(f"{len(found)} hashes begin like this", where=what, expected="more of its digits")
     return next(iter(found.values()), None)
 
 
 def _artifacts(project: Path) -> dict[str, str]:
-    """Paths by the names that the ``dvc.yaml`` of each pipeline gives them, where they are from its folder."""
+    """Return the paths of DVC's artifacts by name, from the ``dvc.yaml`` of each pipeline."""
     found = {}
     for pipeline in pipelines(project):
         with contextlib.suppress(FileFormatError, AttributeError, KeyError, TypeError):  # the lock alone is enough
             for name, one in pipeline.document.get("artifacts", {}).items():
                 found[name] = posixpath.normpath(posixpath.join(pipeline.folder, one["path"]))
     return found
-
-
-def _from_project(path: str, project: Path, start: Path) -> str:
-    """A path as the lock spells it."""
-    place = Path(path) if Path(path).is_absolute() else start / path
-    parts: list[str] = []
-    for part in place.parts:
-        if part == ".." and parts:
-            parts.pop()
-        elif part != ".":
-            parts.append(part)
-    whole = Path(*parts) if parts else place
-    return whole.relative_to(project).as_posix() if whole.is_relative_to(project) else whole.as_posix()

@@ -230,7 +230,7 @@ def test_facts_come_from_the_project_or_from_the_store(project, tmp_path):
         ([KEY, "--rev=--all"], "is no commit"),
         ([KEY, "--rev=^HEAD"], "is no commit"),
         ([KEY, "--rev=HEAD..HEAD"], "is no commit"),
-        (["data/first/out.txt:x"], "is no JSON file"),
+        (["data/first/out.txt:x"], "is not a JSON file"),
         (["--history", "metrics/third.json"], "names no key"),
         (["--history", "metrics/third.json:test.r01"], "Did you mean test.r10"),
         (["--history", "metrics/none.json:test.r10"], "dvc metrics show"),
@@ -280,6 +280,7 @@ def test_the_page_is_one_file_and_escapes_what_it_shows(project, tmp_path):
     assert "http" not in text.replace("http://www.w3.org", "")
     assert text.count("<section id=") == 3
     assert text.count("<rect") == 3
+    assert '<a href="#first">from first</a>' in text
 
 
 def test_the_text_names_commands_parameters_code_and_hashes(ran):

@@ -113,6 +113,16 @@ def test_an_edited_number_is_contradicted_though_its_hash_was_edited_too(project
     assert records(project, "--rev", "HEAD~1")["third"]["verdict"] == "vouched for"
 
 
+def test_a_history_marks_the_values_that_a_record_contradicts(project):
+    edit_number(project)
+    points = json.loads(project.audit("--history", KEY, "--json").stdout)["points"]
+    assert [(point["value"], point["contradicted"]) for point in points] == [
+        (pytest.approx(3), []),
+        (pytest.approx(9), ["third"]),
+    ]
+    assert project.audit("--history", KEY).stdout.count("CONTRADICTED by a record of a run: third") == 1
+
+
 def test_a_parameter_edited_in_both_files_is_named(project):
     project.edit("params.yaml", "factor: 5", "factor: 6")
     project.edit("dvc.lock", "factor: 5", "factor: 6")

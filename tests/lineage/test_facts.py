@@ -191,9 +191,15 @@ def test_facts_of_another_run_under_this_name_are_not_believed(ran, tmp_path, ca
 
 def test_kinds_of_processors_that_share_a_name_are_told_apart(tmp_path, monkeypatch):
     text = "processor\t: 0\ncpu family\t: 25\nmodel\t\t: {}\nmodel name\t: AMD EPYC\n\nprocessor\t: 1\nmodel\t\t: 99\n"
-    monkeypatch.setattr(facts, "_read", lambda path: text.format(1))
+    monkeypatch.setattr(Path, "read_text", lambda path, encoding: text.format(1))
     one = facts.processor()
-    monkeypatch.setattr(facts, "_read", lambda path: text.format(17))
+    monkeypatch.setattr(Path, "read_text", lambda path, encoding: text.format(17))
     assert (one, facts.processor()) == ("AMD EPYC (family 25, model 1)", "AMD EPYC (family 25, model 17)")
-    monkeypatch.setattr(facts, "_read", lambda path: Path("/no such file").read_text())
+
+
+def test_a_machine_without_proc_has_a_processor_too(monkeypatch):
+    def absent(path, encoding):
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(Path, "read_text", absent)
     assert facts.processor()

@@ -9,7 +9,8 @@ from dvc.exceptions import DvcException
 from dvc.utils.serialize import parse_yaml
 from ruamel.yaml import YAML
 
-from pipeline.lineage.lock import LOCK, Lock, entry_key, read_lock
+from pipeline.lineage.lock import Lock, entry_key, read_lock
+from pipeline.pipelines import LOCK
 from sightword.errors import LineageError
 
 
@@ -68,7 +69,7 @@ def test_a_stage_that_stands_twice_is_refused_as_dvc_refuses_it(repository):
     spread = "schema: '2.0'\nstages:\n    a: {cmd: x}\n    a: {cmd: y}\n"
     for twice, said in (
         (text + first, "corpus twice"),
-        (text + "stages:\n" + first, "YAML"),
+        (text + "stages:\n" + first, "stages stands twice"),
         (spread, "a stands twice"),
     ):
         with pytest.raises(DvcException):

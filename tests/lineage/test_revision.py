@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from pipeline.lineage.cache import Cache
-from pipeline.lineage.chain import lock_at
+from pipeline.lineage.locks import lock_at
 from pipeline.lineage.repository import Repository
 from pipeline.lineage.revision import take_out
 from sightword.errors import LineageError

@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.lineage.graph import lay_out
+from pipeline.lineage.page import lay_out
 
 GRAPHS = st.integers(1, 9).flatmap(
     lambda count: st.sets(st.sampled_from([(a, b) for a in range(count) for b in range(a)] or [(0, 0)])).map(
