@@ -1,18 +1,23 @@
-"""The optimiser, and all that a training needs to go on to the bit, as tensors by name."""
+"""The optimiser, and the state of a training run as tensors by name."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 
 from sightword.model.encoders import Encoders
+from sightword.text import flat
 from sightword.training.averaging import Averaging
 from sightword.training.divergence import Watch
 from sightword.training.objective import Objective
 from sightword.training.settings import TrainSettings
 
+Tensors = dict[str, torch.Tensor]
+
 
 def build_optimiser(encoders: Encoders, objective: Objective, settings: TrainSettings) -> torch.optim.Optimizer:
-    """Adam; with weight decay AdamW, which spares biases and the objective's own parameters."""
+    """Return Adam; with weight decay AdamW, which spares biases and the objective's own parameters."""
     if not settings.weight_decay:
         return torch.optim.Adam([*encoders.parameters(), *objective.parameters()], lr=settings.rate_min, fused=True)
     weights = list(encoders.parameters())
@@ -23,48 +28,46 @@ def build_optimiser(encoders: Encoders, objective: Objective, settings: TrainSet
     return torch.optim.AdamW(groups, lr=settings.rate_min, fused=True)
 
 
-def state_of(
-    encoders: Encoders, objective: Objective, optimiser: torch.optim.Optimizer, averaging: Averaging, watch: Watch
-) -> dict[str, torch.Tensor]:
-    """All that a training needs to go on to the bit, as tensors by name."""
-    state = {f"encoders.{name}": value for name, value in encoders.state_dict().items()}
-    state |= {f"objective.{name}": value for name, value in objective.state_dict().items()}
-    for number, values in optimiser.state_dict()["state"].items():
-        state |= {f"optimiser.{number}.{name}": value for name, value in values.items()}
-    state |= {f"average.{name}": value for name, value in averaging.state().items()}
-    state |= {f"watch.{name}": value for name, value in watch.state().items()}
-    state["random"] = torch.get_rng_state()
-    if encoders.device.type == "cuda":
-        state["random.cuda"] = torch.cuda.get_rng_state(encoders.device)
-    return state
+class State(NamedTuple):
+    """Everything that a training run changes; its tensors are all that is needed to resume to the bit."""
 
+    encoders: Encoders
+    objective: Objective
+    optimiser: torch.optim.Optimizer
+    averaging: Averaging
+    watch: Watch
 
-def restore(
-    tensors: dict[str, torch.Tensor],
-    encoders: Encoders,
-    objective: Objective,
-    optimiser: torch.optim.Optimizer,
-    averaging: Averaging,
-    watch: Watch,
-) -> None:
-    """Put back what :func:`state_of` gave.
+    def tensors(self) -> Tensors:
+        """Return the whole state, the random generators included."""
+        parts = {
+            "encoders": self.encoders.state_dict(),
+            "objective": self.objective.state_dict(),
+            "optimiser": self.optimiser.state_dict()["state"],
+            "average": self.averaging.state(),
+            "watch": self.watch.state(),
+            "random": torch.get_rng_state(),
+        }
+        if self.encoders.device.type == "cuda":
+            parts["random.cuda"] = torch.cuda.get_rng_state(self.encoders.device)
+        return flat(parts)
 
-    Raises:
-        RuntimeError: it is another network's.
-    """
-    parts: dict[str, dict[str, torch.Tensor]] = {}
-    for name, value in tensors.items():
-        part, _, rest = name.partition(".")
-        parts.setdefault(part, {})[rest] = value
-    encoders.load_state_dict(parts["encoders"])
-    objective.load_state_dict(parts.get("objective", {}))
-    averaging.restore(parts.get("average", {}))
-    watch.restore(parts["watch"])
-    found: dict[int, dict[str, torch.Tensor]] = {}
-    for name, value in parts.get("optimiser", {}).items():
-        number, _, rest = name.partition(".")
-        found.setdefault(int(number), {})[rest] = value
-    optimiser.load_state_dict({**optimiser.state_dict(), "state": found})
-    torch.set_rng_state(parts["random"][""])
-    if "cuda" in parts["random"]:
-        torch.cuda.set_rng_state(parts["random"]["cuda"], encoders.device)
+    def restore(self, tensors: Tensors) -> None:
+        """Restore the state that :meth:`tensors` returned.
+
+        Raises:
+            RuntimeError: the state belongs to another network.
+        """
+
+        def part(name: str) -> Tensors:
+            return {key.removeprefix(name): value for key, value in tensors.items() if key.startswith(name)}
+
+        self.encoders.load_state_dict(part("encoders."))
+        self.objective.load_state_dict(part("objective."))
+        self.averaging.restore(part("average."))
+        self.watch.restore(part("watch."))
+        numbers = {int(name.partition(".")[0]) for name in part("optimiser.")}
+        state = {number: part(f"optimiser.{number}.") for number in numbers}
+        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state})
+        torch.set_rng_state(tensors["random"])
+        if "random.cuda" in tensors:
+            torch.cuda.set_rng_state(tensors["random.cuda"], self.encoders.device)
