@@ -100,7 +100,7 @@ class GruPass(Pass):
         inputs, gates, recurrent_new, states = self.kept
         hidden, weights = self.hidden, self.weights
         before = self.before(states)
-        # Gradients of new, reset, update by the inputs, and of reset, update, new by the states: the middle is the same.
+        # Gradients of new, reset, update by the inputs and of reset, update, new by the states: the middle is shared.
         kept = gates.new_empty(len(gates), 4 * hidden)
         carry = states.new_zeros(self.rows, hidden)
         product = repeated_product(weights.recurrent.t(), None, self.rows)

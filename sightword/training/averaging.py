@@ -13,11 +13,9 @@ from sightword.training.settings import TrainSettings
 
 
 class Averaging:
-    """The encoders in training, and their average where the settings ask for one.
+    """The encoders in training and their average: ``ema`` over batches, or ``swa`` (Izmailov et al. 2018, algorithm 1).
 
-    ``ema`` adds the weights after each batch, ``swa`` (Izmailov et al. 2018, algorithm 1) those at the end of each
-    cycle of the learning rate. Buffers (mean and standard deviation of the features) are not averaged: they do not
-    change, and a standard deviation may be infinite.
+    Buffers (mean and standard deviation of the features) are not averaged: they do not change, and may be infinite.
     """
 
     def __init__(self, encoders: Encoders, settings: TrainSettings) -> None:
@@ -57,10 +55,6 @@ class Averaging:
         return {} if self.average is None else dict(self.average.state_dict())
 
     def restore(self, state: dict[str, torch.Tensor]) -> None:
-        """Restore the state that :meth:`state` returned.
-
-        Raises:
-            RuntimeError: the state belongs to another network.
-        """
+        """Restore the state that :meth:`state` returned."""
         if self.average is not None:
             self.average.load_state_dict(state)

@@ -35,8 +35,8 @@ def batches(
         pairs: the training split.
         size: largest number of captions in a batch, at least 2; with 2 and an odd pass, one batch has 3.
         bucket: number of batches of a pass that are sorted by length together, to save padding.
-        seed: with the epoch it determines the order, on every machine.
-        epoch: counted from 0.
+        seed: with the epoch, counted from 0, it determines the order on every machine.
+        epoch: the epoch.
         captions: ``all``, or ``one``: one pass, over a random caption of each picture (order-embeddings).
         last_batch: ``drop``: batches have exactly ``size`` captions, and the rest of a pass is left out.
         shuffle: ``epoch``: the pictures are shuffled once, and all passes take them in that order.

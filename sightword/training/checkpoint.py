@@ -48,7 +48,6 @@ class Progress:
     batches: int = 0
     """Number of batches of the next epoch done."""
     history: dict[str, list[Any]] = field(default_factory=dict)
-    """The curves of the epochs done."""
     stuck: int = 0
     """Number of successive epochs, up to the last one done, that looked stuck."""
 
@@ -94,11 +93,7 @@ class Checkpoint:
             return None
 
     def keep(self, epoch: int, encoders: Encoders) -> None:
-        """Write the snapshot of an epoch.
-
-        Raises:
-            OSError: the file system's error.
-        """
+        """Write the snapshot of an epoch."""
         write_tensors(self.folder / file_name(epoch), encoders.state_dict())
 
     def copy_snapshots(self, folder: Path, epochs: int) -> list[int]:
@@ -115,15 +110,9 @@ class Checkpoint:
 
 @contextlib.contextmanager
 def open_checkpoint(scratch: Pathish, inputs: dict[str, Any]) -> Iterator[Checkpoint]:
-    """Open the checkpoint of the training run with these inputs.
+    """Open the checkpoint, in a folder of scratch, of the training run with these inputs (settings and hashes).
 
-    Args:
-        scratch: the folder of half-done work.
-        inputs: settings and hashes, as plain values; the hash of the training code and the versions of torch and numpy
-            are added here.
-
-    Yields:
-        The checkpoint, in a folder of its own where another process does the same run.
+    The hash of the training code and the versions of torch and numpy are added to the inputs.
     """
     versions = {"torch": torch.__version__, "numpy": np.__version__}
     name = hashlib.sha256(canonical_json({**inputs, "code": code_hash(), **versions}).encode()).hexdigest()

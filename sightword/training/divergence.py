@@ -1,14 +1,19 @@
-"""Detects divergence: losses and gradients that are not finite, and a loss that explodes.
+"""Detects divergence: losses and gradients that are not finite, a loss that explodes, and a run that is stuck.
 
 Embeddings have length 1, so a loss is bounded, and an explosion is a return to the loss of a model that gives all pairs
 of a batch one score (:meth:`Objective.alike`). Losses are taken as shares of that loss. The mean of the shares of
 ``LOOK`` successive batches is an explosion when it is at least ``NOTHING`` and either the least such mean before, under
 the same objective, was at most ``LEARNED``, or the weights of a side have grown more than ``GROWN``-fold since the
 beginning. The verdict does not depend on how often the losses are read or where a run was killed.
+
+With the hardest mismatch, a model that gives all pairs of a batch one score may keep doing so for ever. A run that
+learns can have nearly the same losses for ten epochs, so a run is stuck only when for ``EPOCHS`` epochs in a row all
+losses are near that loss (:meth:`Objective.flat`) and the mean rank on dev is that of chance (:func:`at_chance`).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,29 +31,23 @@ LOOK = 50
 NOTHING = 0.9
 LEARNED = 0.5
 GROWN = 1000.0
+EPOCHS = 5
+ERRORS = 1.0
+"""Standard errors by which a mean rank must be below that of chance."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The batches of an epoch."""
+    """The batches of an epoch, counted from 0: the captions and the learning rate of each, and the batches before."""
 
     epoch: int
-    """Counted from 0."""
     first: int
-    """Number of batches of all epochs before."""
     order: list[npt.NDArray[np.int64]]
-    """The captions of each batch."""
     rates: list[float]
-    """The learning rate of each batch."""
 
 
 class Watch:
-    """The losses and gradient norms of an epoch, and what is kept of the epochs before.
-
-    Args:
-        encoders: the network at the beginning, on its device.
-        objective: the objective of the training run.
-    """
+    """The losses and gradient norms of an epoch; made at the beginning of a run, with the encoders on their device."""
 
     def __init__(self, encoders: Encoders, objective: Objective) -> None:
         self.objective = objective
@@ -140,3 +139,25 @@ class Watch:
             f"gradient norms{whose} {norms}",
             todo="Lower train.rate_max, or clip the gradients (train.clip_images, train.clip_captions).",
         )
+
+
+def at_chance(mean_rank: float, pictures: int) -> bool:
+    """Return whether chance could give this mean rank of the right one of ``pictures`` pictures.
+
+    By chance the mean of N independent ranks is (N + 1) / 2, with the standard error ``sqrt((N^2 - 1) / 12 / N)``.
+    Captions of one picture are not independent, so a picture counts once. Ties count against the right picture: for
+    equal scores the mean rank is N.
+    """
+    error = math.sqrt((pictures**2 - 1) / 12 / pictures)
+    return mean_rank >= (pictures + 1) / 2 - ERRORS * error
+
+
+def stuck(epoch: int, mean_rank: float) -> TrainingError:
+    """Return the error of a run that is stuck up to an epoch."""
+    return TrainingError(
+        f"training is stuck: for {EPOCHS} epochs, up to epoch {epoch}, all pairs of a batch score alike (their loss, "
+        f"summed, is 2 * batch * margin) and dev is no better than chance (mean rank of the right picture "
+        f"{mean_rank:.1f})",
+        todo="The hardest mismatch is known for it: set train.warm_up to an epoch or more, lower train.rate_max, or "
+        "begin with small embeddings (train.initialisation: vsepp).",
+    )

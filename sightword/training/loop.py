@@ -14,7 +14,7 @@ import torch
 from tqdm import tqdm
 
 from sightword.devices import move
-from sightword.errors import CaptionsError, TrainingError
+from sightword.errors import TrainingError
 from sightword.model.encoders import Encoders
 from sightword.model.similarity import scores
 from sightword.pairs import Pairs
@@ -22,13 +22,12 @@ from sightword.training.averaging import Averaging
 from sightword.training.batches import batches, per_epoch
 from sightword.training.checkpoint import SECONDS, Checkpoint, Progress
 from sightword.training.clipping import clip
-from sightword.training.divergence import Plan, Watch
+from sightword.training.divergence import EPOCHS, Plan, Watch, at_chance, stuck
 from sightword.training.initialisation import initialise
 from sightword.training.objective import Objective
 from sightword.training.schedule import learning_rate
 from sightword.training.settings import TrainSettings
 from sightword.training.state import State, build_optimiser
-from sightword.training.stuck import EPOCHS, at_chance, stuck
 from sightword.training.validation import Recall, validate
 
 log = logging.getLogger(__name__)
@@ -66,10 +65,9 @@ def train(
         settings: the parameters; with ``average``, the averaged weights are validated, kept and returned.
         training: the split to learn from.
         dev: the split on which recall is measured.
-        tokens: number of ids, padding and unknown included.
+        tokens: number of ids, padding and unknown included; all ids of the captions are below it.
         device: the device to work on.
-        keep: called with the epoch (from 1) and the encoders whenever a snapshot is due; a resumed run does not repeat
-            the calls of the earlier process.
+        keep: called with the epoch (from 1) and the encoders at each snapshot, once in all processes of a run.
         checkpoint: the place to save the state in, and to resume from.
         progress: show progress bars on a terminal.
 
@@ -77,12 +75,9 @@ def train(
         The encoders after the last epoch, and the curves.
 
     Raises:
-        TrainingError: there are too few pictures, the run diverges (:mod:`sightword.training.divergence`) or is stuck
-            (:mod:`sightword.training.stuck`).
-        CaptionsError: an id of a caption is not in the vocabulary.
+        TrainingError: there are too few pictures, or the run diverges (:mod:`sightword.training.divergence`).
     """
     check_sizes(settings, training)
-    check_ids(training, dev, tokens=tokens)
     run = Run(settings, training, tokens, device, checkpoint)
     run.resume()
     while run.progress.epoch < settings.epochs:
@@ -100,35 +95,10 @@ def check_sizes(settings: TrainSettings, training: Pairs) -> None:
     Raises:
         TrainingError: there are too few pictures.
     """
-    pictures = len(training.image_ids)
-    if pictures < settings.batch:
-        raise TrainingError(
-            f"train.batch = {settings.batch} is more than the {pictures} training pictures",
-            expected="a batch in which no picture is twice",
-            todo="Choose a smaller train.batch.",
-        )
-
-
-def check_ids(*parts: Pairs, tokens: int) -> None:
-    """Refuse captions of another vocabulary, which an embedding table of ``tokens`` rows cannot look up.
-
-    Raises:
-        CaptionsError: an id is negative or too large.
-    """
-    for pairs in parts:
-        for start in range(0, len(pairs.ids), 10_000):
-            block = pairs.ids[start : start + 10_000]
-            together = np.concatenate(block)
-            if not len(together) or (together.min() >= 0 and together.max() < tokens):
-                continue
-            place = next(place for place, ids in enumerate(block) if ((ids < 0) | (ids >= tokens)).any())
-            row = start + place
-            raise CaptionsError(
-                f"has ids from {block[place].min()} to {block[place].max()}",
-                where=f"{pairs.image_ids[pairs.image_of_caption[row]]}#{pairs.numbers[row]}",
-                expected=f"0 to {tokens - 1}, those of the vocabulary",
-                todo="captions.parquet and vocabulary.json do not belong together: run `dvc repro captions`.",
-            )
+    if len(training.image_ids) < settings.batch:
+        what = f"train.batch = {settings.batch} is more than the {len(training.image_ids)} training pictures"
+        expected, todo = "a batch in which no picture is twice", "Choose a smaller train.batch."
+        raise TrainingError(what, expected=expected, todo=todo)
 
 
 class Run:
@@ -140,7 +110,7 @@ class Run:
         self.settings, self.training, self.device, self.checkpoint = settings, training, device, checkpoint
         torch.manual_seed(settings.seed)
         encoders = Encoders(
-            tokens, training.features.shape[1], settings.shape,
+            tokens, training.features.shape[1], settings,
             dropout_states=settings.dropout_states, dropout_features=settings.dropout_features,
         )  # fmt: skip
         initialise(encoders, settings.initialisation)
@@ -215,7 +185,7 @@ class Run:
         """Measure recall on dev after an epoch, and stop a run that is stuck.
 
         Raises:
-            TrainingError: an embedding is not finite, or training is stuck (:mod:`sightword.training.stuck`).
+            TrainingError: an embedding is not finite, or training is stuck.
         """
         epoch, recall = self.progress.epoch, validate(self.averaging.result, dev, self.settings.similarity)
         self.history.recall.append((epoch, recall))

@@ -31,11 +31,7 @@ _WAIT = 0.5
 
 @contextlib.contextmanager
 def take_folder(place: Path, name: str) -> Iterator[Path]:
-    """Hold the folder of a piece of work for this process only, and remove leftovers beside it.
-
-    Args:
-        place: the parent folder.
-        name: the folder's name, without a dot.
+    """Hold the folder ``place/name`` for this process only, and remove leftovers beside it; the name has no dot.
 
     Yields:
         The folder, with the half-done work if there is some; or, if another process has the folder, a new one that is

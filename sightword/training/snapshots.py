@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ from sightword.errors import EncoderError
 from sightword.files import Pathish, read_json, sha256_file, write_json
 from sightword.model.encoders import Encoders
 from sightword.model.saved import load_encoders
-from sightword.model.settings import ModelSettings
 from sightword.model.shape import Shape
 from sightword.training.validation import Recall
 
@@ -52,7 +51,7 @@ class Snapshots:
     @property
     def model(self) -> Shape:
         """The shape of the network."""
-        return ModelSettings(**{name: self.training[name] for name in ModelSettings.model_fields}).shape
+        return Shape.from_json({field.name: self.training[field.name] for field in fields(Shape)})
 
     def write_index(self) -> None:
         """Write ``snapshots.json`` and ``vocabulary.json`` beside the snapshots, which are in the folder."""

@@ -29,7 +29,7 @@ def build_optimiser(encoders: Encoders, objective: Objective, settings: TrainSet
 
 
 class State(NamedTuple):
-    """Everything that a training run changes; its tensors are all that is needed to resume to the bit."""
+    """Everything that a training run changes."""
 
     encoders: Encoders
     objective: Objective
@@ -38,7 +38,7 @@ class State(NamedTuple):
     watch: Watch
 
     def tensors(self) -> Tensors:
-        """Return the whole state, the random generators included."""
+        """Return the whole state, the random generators included, to resume to the bit."""
         parts = {
             "encoders": self.encoders.state_dict(),
             "objective": self.objective.state_dict(),

@@ -34,14 +34,11 @@ def validate(encoders: Encoders, pairs: Pairs, similarity: SimilarityName) -> Re
     sides = embed_images(encoders, pairs.features), embed_captions(encoders, pairs.ids)
     images, captions = (torch.from_numpy(side).to(encoders.device).double() for side in sides)
     owner = torch.from_numpy(pairs.image_of_caption).to(encoders.device)
-    both = zip(DIRECTIONS, _ranks(images, captions, owner, similarity), strict=True)
-    return {
-        direction: {
-            **{f"r{k}": 100.0 * int((ranks <= k).sum()) / len(ranks) for k in DEPTHS},
-            "mean_rank": float(ranks.double().mean()),
-        }
-        for direction, ranks in both
-    }
+    found = {}
+    for direction, ranks in zip(DIRECTIONS, _ranks(images, captions, owner, similarity), strict=True):
+        found[direction] = {f"r{k}": 100.0 * int((ranks <= k).sum()) / len(ranks) for k in DEPTHS}
+        found[direction]["mean_rank"] = float(ranks.double().mean())
+    return found
 
 
 @torch.no_grad()
