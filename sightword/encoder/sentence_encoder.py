@@ -294,15 +294,13 @@ def _texts(sentences: object) -> list[str]:
     """Return one text, or many, as a list of texts."""
     if isinstance(sentences, str):
         return [sentences]
-    unordered = isinstance(sentences, bytes | bytearray | memoryview | Mapping | Set)
-    if hasattr(sentences, "columns"):  # a table of pandas, polars or Arrow, which iterates over columns
-        raise EncoderError(
-            f"sentences are a table ({type(sentences).__name__})",
-            expected="a text, or a list of texts",
-            todo='Give one column, such as table["caption"].',
-        )
+    table = hasattr(sentences, "columns")  # of pandas, polars or Arrow, which iterates over columns
+    unordered = table or isinstance(sentences, bytes | bytearray | memoryview | Mapping | Set)
     if unordered or not isinstance(sentences, Iterable) or getattr(sentences, "ndim", 1) != 1:
-        raise EncoderError(f"sentences are {type(sentences).__name__}", expected="a text, or a list of texts")
+        todo = 'Give one column, such as table["caption"].' if table else None
+        raise EncoderError(
+            f"sentences are {type(sentences).__name__}", expected="a text, or a list of texts", todo=todo
+        )
     texts = list(sentences)
     for place, text in enumerate(texts):
         if not isinstance(text, str):

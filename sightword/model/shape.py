@@ -47,7 +47,7 @@ class Shape:
         if not isinstance(value, Mapping):
             raise ValueError("model is no JSON object")
         kinds = get_type_hints(cls)
-        for name in sorted(kinds.keys() | value.keys()):
+        for name in dict.fromkeys([*value, *kinds]):
             if name not in kinds or name not in value:
                 raise ValueError(f"model.{name} is {'unknown' if name in value else 'missing'}")
             if wanted := _misses(value[name], kinds[name]):

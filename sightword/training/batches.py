@@ -10,7 +10,6 @@ import numpy.typing as npt
 from sightword.pairs import Pairs
 
 Rows = npt.NDArray[np.int64]
-PerEpoch = Literal["all", "one"]
 LastBatch = Literal["keep", "drop"]
 
 
@@ -21,7 +20,7 @@ def batches(
     bucket: int,
     seed: int,
     epoch: int,
-    captions: PerEpoch = "all",
+    captions: Literal["all", "one"] = "all",
     last_batch: LastBatch = "keep",
     shuffle: Literal["pass", "epoch"] = "pass",
 ) -> list[Rows]:
@@ -42,7 +41,7 @@ def batches(
         shuffle: ``epoch``: the pictures are shuffled once, and all passes take them in that order.
 
     Returns:
-        For each batch an int64 array of rows into the captions.
+        For each batch an int64 array of rows into the captions; every epoch has the same number of batches.
     """
     random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch])))
     lengths = np.asarray([len(ids) for ids in pairs.ids])
@@ -66,12 +65,6 @@ def batches(
             cut = [cut[place] for place in random.permutation(count)]
         found += cut
     return found
-
-
-def per_epoch(pairs: Pairs, size: int, captions: PerEpoch = "all", last_batch: LastBatch = "keep") -> int:
-    """Return the number of batches of an epoch."""
-    counts = np.array([len(pairs.image_ids)]) if captions == "one" else np.bincount(_places(pairs))
-    return sum(_count(int(count), size, last_batch) for count in counts)
 
 
 def _count(captions: int, size: int, last_batch: LastBatch) -> int:

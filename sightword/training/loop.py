@@ -18,8 +18,9 @@ from sightword.errors import TrainingError
 from sightword.model.encoders import Encoders
 from sightword.model.similarity import scores
 from sightword.pairs import Pairs
+from sightword.text import flat
 from sightword.training.averaging import Averaging
-from sightword.training.batches import batches, per_epoch
+from sightword.training.batches import batches
 from sightword.training.checkpoint import SECONDS, Checkpoint, Progress
 from sightword.training.clipping import clip
 from sightword.training.divergence import EPOCHS, Plan, Watch, at_chance, stuck
@@ -27,7 +28,6 @@ from sightword.training.initialisation import initialise
 from sightword.training.objective import Objective
 from sightword.training.schedule import learning_rate
 from sightword.training.settings import TrainSettings
-from sightword.training.state import State, build_optimiser
 from sightword.training.validation import Recall, validate
 
 log = logging.getLogger(__name__)
@@ -101,6 +101,18 @@ def check_sizes(settings: TrainSettings, training: Pairs) -> None:
         raise TrainingError(what, expected=expected, todo=todo)
 
 
+def build_optimiser(encoders: Encoders, objective: Objective, settings: TrainSettings) -> torch.optim.Optimizer:
+    """Return Adam; with weight decay AdamW, which spares biases and the objective's own parameters."""
+    if not settings.weight_decay:
+        return torch.optim.Adam([*encoders.parameters(), *objective.parameters()], lr=settings.rate_min, fused=True)
+    weights = list(encoders.parameters())
+    groups = [
+        {"params": [weight for weight in weights if weight.ndim > 1], "weight_decay": settings.weight_decay},
+        {"params": [*(w for w in weights if w.ndim < 2), *objective.parameters()], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=settings.rate_min, fused=True)
+
+
 class Run:
     """A training run in progress: everything that changes during the run."""
 
@@ -123,10 +135,25 @@ class Run:
         self.optimiser = build_optimiser(self.encoders, self.objective, settings)
         self.averaging = Averaging(self.encoders, settings)
         self.watch = Watch(self.encoders, self.objective)
-        self.state = State(self.encoders, self.objective, self.optimiser, self.averaging, self.watch)
         self.history, self.progress = History(), Progress()
         self.flat = False  # whether the losses of the epoch just done are those of equal scores
-        self._steps = per_epoch(training, settings.batch, settings.captions_per_epoch, settings.last_batch)
+
+    def save(self) -> None:
+        """Write a checkpoint of the whole state, the random generators included, to resume to the bit."""
+        if self.checkpoint is None:
+            return
+        state = {
+            "encoders": self.encoders.state_dict(),
+            "objective": self.objective.state_dict(),
+            "optimiser": self.optimiser.state_dict()["state"],
+            "average": self.averaging.state(),
+            "watch": self.watch.state(),
+            "random": torch.get_rng_state(),
+        }
+        if self.device.type == "cuda":
+            state["random.cuda"] = torch.cuda.get_rng_state(self.device)
+        self.progress.history = asdict(self.history)
+        self.checkpoint.save(self.progress, flat(state))
 
     def resume(self) -> None:
         """Continue where an earlier process was killed."""
@@ -134,16 +161,23 @@ class Run:
         if found is None:
             return
         self.progress, tensors = found
+
+        def part(name: str) -> dict[str, torch.Tensor]:
+            return {key.removeprefix(name): value for key, value in tensors.items() if key.startswith(name)}
+
         self.history = History(**{name: [tuple(row) for row in rows] for name, rows in self.progress.history.items()})
-        self.state.restore(tensors)
+        self.encoders.load_state_dict(part("encoders."))
+        self.objective.load_state_dict(part("objective."))
+        self.averaging.restore(part("average."))
+        self.watch.restore(part("watch."))
+        numbers = {int(name.partition(".")[0]) for name in part("optimiser.")}
+        state = {number: part(f"optimiser.{number}.") for number in numbers}
+        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state})
+        torch.set_rng_state(tensors["random"])
+        if "random.cuda" in tensors:
+            torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
         done = self.progress
         log.info("train: goes on after epoch %d, batch %d, of an earlier run", done.epoch, done.batches)
-
-    def save(self) -> None:
-        """Write a checkpoint."""
-        if self.checkpoint is not None:
-            self.progress.history = asdict(self.history)
-            self.checkpoint.save(self.progress, self.state.tensors())
 
     def epoch(self, *, bar: bool) -> None:
         """Train on all batches of the next epoch, or on the rest of a begun epoch."""
@@ -153,8 +187,8 @@ class Run:
             self.training, size=settings.batch, bucket=settings.bucket, seed=settings.seed, epoch=epoch,
             captions=settings.captions_per_epoch, last_batch=settings.last_batch, shuffle=settings.shuffle,
         )  # fmt: skip
-        first = epoch * self._steps
-        rates = [learning_rate(settings, first + step, self._steps) for step in range(len(order))]
+        first = epoch * len(order)
+        rates = [learning_rate(settings, first + step, len(order)) for step in range(len(order))]
         plan = Plan(epoch, first, order, rates)
         left = range(self.progress.batches, len(order))
         if not left.start:

@@ -191,7 +191,7 @@ def test_a_folder_that_is_no_path_is_told(encoder, folder, said):
 def test_a_table_is_not_encoded_by_the_names_of_its_columns(encoder):
     frame = pd.DataFrame({"caption": TEXTS})
     for table in (frame, pa.Table.from_pandas(frame)):
-        with pytest.raises(EncoderError, match=r"sentences are a table \(.*Give one column"):
+        with pytest.raises(EncoderError, match=r"sentences are .*Give one column"):
             encoder.encode(table)
     assert np.array_equal(encoder.encode(frame["caption"]), encoder.encode(TEXTS))
 

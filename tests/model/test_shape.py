@@ -26,7 +26,7 @@ def test_a_shape_of_parameters_is_read_back_as_it_was():
 
 
 def test_a_missing_entry_is_named():
-    whole = asdict(ModelSettings().shape)
+    whole = asdict(ModelSettings())
     del whole["hidden"]
     with pytest.raises(ValueError, match=r"model\.hidden is missing"):
         Shape.from_json(whole)
