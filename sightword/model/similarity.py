@@ -74,8 +74,7 @@ class _OrderErrors(torch.autograd.Function):
         ctx.save_for_backward(lower, upper)
         found = lower.new_empty(len(lower), len(upper))
         for rows in _tiles(lower, upper):
-            excess = _excess(lower[rows], upper)
-            found[rows] = excess.square_().sum(dim=2)
+            found[rows] = _excess(lower[rows], upper).square_().sum(dim=2)
         return found
 
     @staticmethod

@@ -21,7 +21,7 @@ interpreter's lock takes more time than it saves."""
 
 
 class _Second:
-    """The second thread of the process, which is kept: to start one takes a millisecond, a training step needs four."""
+    """The second thread of the process; it is kept, because a start takes a millisecond, four times a training step."""
 
     def __init__(self) -> None:
         self.turn = threading.Lock()

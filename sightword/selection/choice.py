@@ -13,6 +13,7 @@ from sightword.encoder.sentence_encoder import LONGEST, SentenceEncoder
 from sightword.errors import TrainingError
 from sightword.pairs import Pairs
 from sightword.retrieval import protocols
+from sightword.selection.ensemble import ensemble
 from sightword.selection.settings import SelectSettings
 from sightword.training.snapshots import Snapshots
 from sightword.training.validation import DEPTHS, DIRECTIONS, Recall, validate
@@ -95,18 +96,3 @@ def choose(
     images, captions = encoder.encode_images(dev.features), encoder.encode(dev.texts, max_length=LONGEST)
     whole = protocols.score(images, captions, dev.image_of_caption, encoder.similarity_name)
     return Choice(encoder=encoder, epochs=chosen, recall=r10, score=score, ensemble=whole)
-
-
-def ensemble(snapshots: Snapshots, epochs: list[int], renormalise: bool, device: torch.device) -> SentenceEncoder:
-    """Return the encoder made of the snapshots of some epochs, in their order.
-
-    Raises:
-        EncoderError: a snapshot cannot be loaded.
-    """
-    return SentenceEncoder(
-        members=[snapshots.load(epoch).to(device) for epoch in epochs],
-        vocabulary=snapshots.vocabulary,
-        model=snapshots.model,
-        renormalise=renormalise,
-        notes={"epochs": epochs, "training": snapshots.training, "features": snapshots.features},
-    )

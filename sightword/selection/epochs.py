@@ -10,7 +10,7 @@ import torch
 from tqdm import tqdm
 
 from sightword.encoder.sentence_encoder import LONGEST
-from sightword.selection.choice import ensemble
+from sightword.selection.ensemble import ensemble
 from sightword.selection.epochs_settings import EpochsSettings
 from sightword.semantics.evaluation import judge
 from sightword.training.snapshots import Snapshots

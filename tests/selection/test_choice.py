@@ -14,7 +14,8 @@ from sightword.files import atomic_folder
 from sightword.model.encoders import Encoders
 from sightword.model.saved import save_weights
 from sightword.pairs import Pairs
-from sightword.selection.choice import choose, ensemble, mean_r10
+from sightword.selection.choice import choose, mean_r10
+from sightword.selection.ensemble import ensemble
 from sightword.selection.settings import SelectSettings
 from sightword.training.settings import TrainSettings
 from sightword.training.snapshots import Snapshots, file_name, read_snapshots
