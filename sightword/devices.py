@@ -1,4 +1,4 @@
-"""The device and the threads torch works with."""
+"""The device and the threads of torch."""
 
 from __future__ import annotations
 
@@ -18,32 +18,42 @@ from sightword.machine import Machine
 
 log = logging.getLogger(__name__)
 
-# MKL's vector functions (tanh, exp, log, ..) find the kind of processor at their first call in a process, by two
-# writes without a lock. A second thread that calls one between the two writes gets kernels of few digits. The first
-# call is therefore here: every module that computes imports this one before it starts a thread, and imports are locked.
+# MKL's vector functions (tanh, exp, log, ..) detect the kind of CPU at their first call in a process, by two writes
+# without a lock. A second thread that calls one between the two writes gets kernels of few digits. The first call is
+# therefore here: every module that computes imports this one before it starts a thread, and imports are locked.
 torch.tanh(torch.zeros(1, dtype=torch.float32, device="cpu"))
 
 
 def use(machine: Machine, *, deterministic: bool = True) -> torch.device:
     """Set torch up for this whole process, and return the device to work on.
 
+    TF32 is off: its products are not float32.
+
     Args:
         machine: device and threads.
-        deterministic: the same inputs give the same bits on CUDA too; on a CPU they always do.
+        deterministic: use only kernels that give the same bits each time on CUDA too; on a CPU they always do.
 
     Raises:
-        SetupError: CUDA was asked for by name and is not there.
+        SetupError: the device does not exist.
     """
     torch.set_num_threads(machine.threads)
-    _repeat_exactly(deterministic)
+    if deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.benchmark = not deterministic
+    # `use_deterministic_algorithms` sets the same, but loads torch's compiler, which takes two seconds.
+    torch.set_deterministic_debug_mode("error" if deterministic else "default")
+    # Each new tensor would be filled, which changes nothing: none is read before it is written.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # torch hides it from types
     return choose(machine.device)
 
 
 def choose(name: str) -> torch.device:
-    """The device of a name such as ``auto``, ``cpu``, ``cuda`` or ``cuda:1``; nothing is set.
+    """Return the device of a name: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``; nothing is set.
 
     Raises:
-        SetupError: there is no such device here.
+        SetupError: the device does not exist.
     """
     if name == "auto":
         found = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -66,13 +76,13 @@ def choose(name: str) -> torch.device:
 
 
 def pool(count: int) -> ThreadPoolExecutor:
-    """Threads in which each operation of torch takes one thread."""
+    """Return a pool of threads in which each operation of torch takes one thread."""
     return ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,))
 
 
 @contextlib.contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Torch with another number of threads for its operations on a processor."""
+    """Let torch's operations on a CPU take another number of threads for a block."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -84,11 +94,8 @@ def threads(count: int) -> Iterator[None]:
 def shared(block: Callable[[], Iterator[None]]) -> Callable[[], contextlib.AbstractContextManager[None]]:
     """Return a context manager for settings of the whole process that several threads may enter at a time.
 
-    The first thread to enter runs the block up to its ``yield``. The last thread to leave runs the rest. Each thread
-    has the settings until it leaves, and the earlier settings come back.
-
-    Args:
-        block: a generator that sets, yields once, and restores.
+    The first thread to enter runs the block, a generator that yields once, up to its ``yield``; the last thread to
+    leave runs the rest.
     """
     lock, users, open_block = threading.Lock(), 0, contextlib.ExitStack()
     manager = contextlib.contextmanager(block)
@@ -112,13 +119,10 @@ def shared(block: Callable[[], Iterator[None]]) -> Callable[[], contextlib.Abstr
 
 
 class OwnRandom(TorchDispatchMode):
-    """Within the block, this thread draws from a generator of its own: the numbers that ``manual_seed`` gives.
+    """Lets this thread draw from a generator of its own within a block, with the numbers that ``manual_seed`` gives.
 
-    All threads of a process share one generator: a thread that seeds it changes the numbers of the others, and draws
-    of the others change its own. For operations on a processor only.
-
-    Args:
-        seed: of the generator.
+    All threads of a process share torch's generator, so a thread that seeds it changes the numbers of the others. For
+    operations on a CPU only.
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -128,7 +132,7 @@ class OwnRandom(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Call the operation, one that draws with this generator."""
+        """Call an operation; an operation that draws gets this generator."""
         kwargs = dict(kwargs or {})
         if torch.Tag.nondeterministic_seeded in func.tags:
             kwargs["generator"] = self._generator
@@ -138,20 +142,5 @@ class OwnRandom(TorchDispatchMode):
 
 
 def move(values: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Values of a processor's memory on a device; what runs on a GPU meanwhile is not waited for."""
-    if device.type != "cuda":
-        return values.to(device)
-    return values.pin_memory().to(device, non_blocking=True)
-
-
-def _repeat_exactly(deterministic: bool) -> None:
-    """No TF32, whose products are no float32; where asked for, only kernels that repeat to the bit."""
-    if deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
-    torch.backends.cudnn.allow_tf32 = False
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.benchmark = not deterministic
-    # `use_deterministic_algorithms` sets the same, but loads torch's compiler, which takes two seconds.
-    torch.set_deterministic_debug_mode("error" if deterministic else "default")
-    # Or each new tensor would be filled, which changes nothing where none is read before it is written.
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # torch hides it from types
+    """Copy values from a CPU's memory to a device, without waiting for a GPU."""
+    return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values.to(device)

@@ -1,12 +1,12 @@
-"""Settings of the machine, read from environment variables; none of them belongs to the experiment.
+"""Settings of the machine, from environment variables: they change speed and at most the last bits of results.
 
-The settings change speed and at most the last bits of results. They are not hashed parameters, so machines with
-different settings share their results.
+The settings are not hashed parameters, so machines with different settings share their results.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,8 +38,7 @@ def current() -> Machine:
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     device = os.environ.get("SIGHTWORD_DEVICE") or "auto"
-    kind, _, number = device.partition(":")
-    if kind not in ("auto", "cpu", "cuda") or (number and not (kind == "cuda" and number.isdigit())):
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", device):
         raise SetupError(f"SIGHTWORD_DEVICE={device}: no such device", expected="auto, cpu, cuda or cuda:N")
     return Machine(
         device=device,

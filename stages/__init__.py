@@ -1,15 +1,14 @@
 """The stages of the pipelines: one thin module each, run as ``python -m stages NAME``.
 
-This file is the first that ``python -m stages`` reads, so it says in one line when that
-interpreter is not the one Sightword is installed in. Other programs import a stage for its settings only.
+``python -m stages`` reads this file first: it reports in one line an interpreter without Sightword's packages.
 """
 
 import importlib.util
 import os
 import sys
 
-# Threads that spin while they wait slow each other down thirtyfold when another process has a core;
-# sleeping ones cost a few percent on an idle machine. It must be set before torch is loaded.
+# Threads that spin while they wait slow each other down thirtyfold on a busy machine; sleeping ones cost a few percent
+# on an idle machine. The variable must be set before torch is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 _NEEDED = ("h5py", "jinja2", "matplotlib", "numpy", "pandas", "PIL", "pyarrow", "pydantic", "ruamel", "safetensors",

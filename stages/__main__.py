@@ -1,10 +1,9 @@
 """The launcher of the stages: arguments, parameters, logging, facts of the run, and errors a user can read.
 
 A stage of a pipeline (:mod:`pipeline.pipelines`) is a module of this package with ``SETTINGS``, the class of its
-section, and ``work``, which takes the section's
-settings and returns notes for the facts, or a function to call once the facts are written, or nothing. ``OPTIONS``, if
-any, are options of its own, as :meth:`argparse.ArgumentParser.add_argument` takes them. A stage does not import the
-launcher: nothing here can change its outputs.
+section; ``work``, which takes the settings and returns notes for the facts, or a function to call once the facts are
+written, or nothing; and perhaps ``OPTIONS``, arguments of :meth:`argparse.ArgumentParser.add_argument`. A stage does
+not import the launcher: nothing here can change its outputs.
 """
 
 from __future__ import annotations
@@ -29,25 +28,23 @@ from sightword.files import FULL
 log = logging.getLogger("sightword")
 
 Notes = Mapping[str, Any]
-"""What a stage reports of its run, such as the weights it used: it goes into the run's facts."""
+"""Notes of a stage for the facts of the run, such as the weights it used."""
 Cleanup = Callable[[], object]
-"""Deletes the state from which a failed run would go on; called once outputs and facts are written."""
+"""Deletes the state from which a failed run would resume, once outputs and facts are written."""
 
 
 def main() -> None:
-    """Run one stage: read its section, do its work, exit.
+    """Run one stage; under DVC the facts of the run are kept (:mod:`pipeline.lineage.facts`).
 
-    Under DVC the facts of the run are kept (:mod:`pipeline.lineage.facts`).
-
-    Exit codes: 0 done, 1 a mistake that the message explains, 2 wrong arguments,
-    130 interrupted.
+    Exit codes: 0 done, 1 an error that the message explains, 2 wrong arguments, 130 interrupted.
     """
     try:
         name, stage, arguments = _arguments()
     except SightwordError as error:
         sys.exit(f"python -m stages: {error}")
-    given = {option: getattr(arguments, option) for option in map(_argument, getattr(stage, "OPTIONS", {}))}
-    start_logging(verbose=arguments.verbose, quiet=arguments.quiet)
+    options = [flag.strip("-").replace("-", "_") for flag in getattr(stage, "OPTIONS", {})]
+    given = {option: getattr(arguments, option) for option in options}
+    _start_logging(verbose=arguments.verbose, quiet=arguments.quiet)
     try:
         here = machine.current()  # a wrong setting is reported before any work
         recorder = Recorder(name, Path.cwd(), here) if os.environ.get("DVC_STAGE") else None
@@ -83,28 +80,22 @@ def _arguments() -> tuple[str, Any, argparse.Namespace]:
     return name, stage, parser.parse_args(sys.argv[2:])
 
 
-def _argument(flag: str) -> str:
-    """Return the name of the argument of ``work`` that an option gives."""
-    return flag.strip("-").replace("-", "_")
-
-
 def _finish(name: str, result: Notes | Cleanup | None, recorder: Recorder | None) -> None:
     """Write the facts, then clean up. Nothing here fails the run: DVC would delete the outputs."""
-    notes, clean = (None, result) if callable(result) else (result, None)
-    kept = recorder is None or recorder.finish(notes) is not None
-    if clean is None:
-        return
-    if not kept:
-        log.warning("%s: the checkpoint is kept, in case DVC cannot keep the outputs either", name)
+    kept = recorder is None or recorder.finish(None if callable(result) else result) is not None
+    if not callable(result):
         return
     try:
-        clean()
+        if kept:
+            result()
+        else:
+            log.warning("%s: the checkpoint is kept, in case DVC cannot keep the outputs either", name)
     except OSError as error:
         log.warning("%s: the checkpoint cannot be deleted (%s)", name, error)
 
 
-def start_logging(*, verbose: int = 0, quiet: bool = False) -> None:
-    """Log to standard error, plainly: this package at INFO, others at WARNING, more with ``verbose``."""
+def _start_logging(*, verbose: int, quiet: bool) -> None:
+    """Log to standard error: first-party packages at INFO, others at WARNING, more with ``verbose``."""
     logging.basicConfig(
         level=logging.DEBUG if verbose > 1 else logging.WARNING, format="%(message)s", stream=sys.stderr, force=True
     )
@@ -117,23 +108,19 @@ def start_logging(*, verbose: int = 0, quiet: bool = False) -> None:
 def _fail(name: str, message: str, *, debug: bool) -> None:
     log.error("%s: %s", name, message, exc_info=debug)
     if os.environ.get("DVC_STAGE"):
-        log.error(
-            "%s: DVC removed this stage's earlier outputs before it ran. To have them back: %s", name, _recovery(name)
-        )
+        recovery = " and ".join(f"`{command} {' '.join(paths)}`" for command, paths in _outputs(name).items() if paths)
+        log.error("%s: DVC removed this stage's earlier outputs before it ran. To have them back: %s", name, recovery)
     sys.exit(1)
 
 
-def _recovery(name: str) -> str:
-    """The commands that bring back the outputs of one stage: from DVC's cache, and from git."""
+def _outputs(name: str) -> dict[str, list[str]]:
+    """Return the outputs of a stage by the command that restores them, from DVC's cache or from git."""
     stage = by_stage(Path.cwd())[name].stages[name]
-    cached: list[str] = []
-    tracked: list[str] = []
+    found: dict[str, list[str]] = {"dvc checkout": [], "git checkout --": []}
     for out in [*stage.get("outs", []), *stage.get("metrics", [])]:
         path, options = next(iter(out.items())) if isinstance(out, dict) else (out, {})
-        (cached if options.get("cache", True) else tracked).append(path)
-    commands = [f"dvc checkout {' '.join(cached)}"] if cached else []
-    commands += [f"git checkout -- {' '.join(tracked)}"] if tracked else []
-    return "`" + "` and `".join(commands) + "`"
+        found["dvc checkout" if options.get("cache", True) else "git checkout --"].append(path)
+    return found
 
 
 if __name__ == "__main__":

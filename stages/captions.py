@@ -30,12 +30,9 @@ def work(settings: CaptionsSettings) -> None:
     unknown: Counter[str] = Counter()
     for split, ids in zip(table.splits, table.ids, strict=True):
         unknown[split] += int(np.count_nonzero(ids == UNKNOWN))
+    counts = ", ".join(f"{unknown[split]} in {split}" for split in ("train", "dev", "test"))
+    tokens, unit, training = len(vocabulary.tokens), vocabulary.unit, table.splits.count("train")
     log.info(
         "captions: %d captions, %d %ss in the vocabulary (of %d training captions); unknown %ss: %s",
-        len(table),
-        len(vocabulary.tokens),
-        vocabulary.unit,
-        table.splits.count("train"),
-        vocabulary.unit,
-        ", ".join(f"{unknown[split]} in {split}" for split in ("train", "dev", "test")),
+        *(len(table), tokens, unit, training, unit, counts),
     )

@@ -25,8 +25,5 @@ def work(settings: EpochsSettings) -> None:
     header, lines = rows(measured, settings.tasks)
     with atomic_folder("plots/epochs") as folder:
         write_tsv(folder / "epochs.tsv", header, lines)
-    log.info(
-        "epochs: %d kept epochs, recall@10 on dev, semantics on %s",
-        len(measured),
-        ", ".join(settings.tasks) or "nothing",
-    )
+    tasks = ", ".join(settings.tasks) or "nothing"
+    log.info("epochs: %d kept epochs, recall@10 on dev, semantics on %s", len(measured), tasks)

@@ -34,6 +34,8 @@ OPTIONS = {
 
 def work(settings: FeaturesSettings, part: str | None = None) -> dict[str, str] | None:
     """Compute each picture's features, or convert precomputed ones, to HDF5."""
+    import h5py
+
     from sightword.features.compute import parse_part
     from sightword.files import atomic_folder, read_table
 
@@ -43,19 +45,10 @@ def work(settings: FeaturesSettings, part: str | None = None) -> dict[str, str] 
         _store(image_ids, settings, mine)
         return None
     with atomic_folder(FEATURES) as folder:
-        if settings.source == "precomputed":
-            _convert(folder / "features.h5", image_ids, settings)
-        else:
-            _extract(folder / "features.h5", image_ids, settings)
-        return _weights(folder / "features.h5")
-
-
-def _weights(path: Path) -> dict[str, str]:
-    """Return the file's attributes of the network, for the facts of this run."""
-    import h5py
-
-    with h5py.File(path) as file:
-        return {name: str(file.attrs[name]) for name in ("backbone", "weights", "weights_sha256")}
+        path = folder / "features.h5"
+        (_convert if settings.source == "precomputed" else _extract)(path, image_ids, settings)
+        with h5py.File(path) as file:
+            return {name: str(file.attrs[name]) for name in ("backbone", "weights", "weights_sha256")}
 
 
 def _convert(path: Path, image_ids: list[str], settings: FeaturesSettings) -> None:
@@ -64,10 +57,7 @@ def _convert(path: Path, image_ids: list[str], settings: FeaturesSettings) -> No
     others = convert(path, image_ids, settings)
     log.info(
         "features: %d pictures, 0 computed, %d precomputed in %s (%d rows of other pictures left out)",
-        len(image_ids),
-        len(image_ids),
-        settings.precomputed,
-        others,
+        *(len(image_ids), len(image_ids), settings.precomputed, others),
     )
 
 
@@ -76,10 +66,7 @@ def _extract(path: Path, image_ids: list[str], settings: FeaturesSettings) -> No
     _log_speed(summary.speed, settings)
     log.info(
         "features: %d pictures, %d computed, %d from store, %d rejected",
-        summary.pictures,
-        summary.computed,
-        summary.stored,
-        summary.rejected,
+        *(summary.pictures, summary.computed, summary.stored, summary.rejected),
     )
 
 
@@ -92,11 +79,7 @@ def _store(image_ids: list[str], settings: FeaturesSettings, part: Part) -> None
     _log_speed(summary.speed, settings)
     log.info(
         "features: part %s: %d of %d pictures, %d computed, %d from store",
-        part,
-        summary.pictures,
-        len(image_ids),
-        summary.computed,
-        summary.stored,
+        *(part, summary.pictures, len(image_ids), summary.computed, summary.stored),
     )
 
 
@@ -106,14 +89,9 @@ def _open(image_ids: list[str], settings: FeaturesSettings) -> ResizedCorpus:
     from sightword.features.store import Store
 
     here = machine.current()
+    store, device = Store(here.store), devices.use(here)
     corpus = ResizedCorpus(
-        image_ids,
-        RESIZED,
-        settings,
-        store=Store(here.store),
-        device=devices.use(here),
-        workers=here.workers,
-        progress=True,
+        image_ids, RESIZED, settings, store=store, device=device, workers=here.workers, progress=True
     )
     log.info("features: the store is %s, the kind %s", here.store, corpus.kind)
     return corpus
@@ -125,20 +103,12 @@ def _log_speed(speed: Speed, settings: FeaturesSettings) -> None:
         return
     log.info(
         "features: %.1f s for %d pictures, %.1f a second (read %.1f s, infer %.1f s, write %.1f s, side by side)",
-        clock.wall,
-        clock.pictures,
-        clock.pictures / clock.wall,
-        clock.read,
-        clock.infer,
-        clock.write,
+        *(clock.wall, clock.pictures, clock.pictures / clock.wall, clock.read, clock.infer, clock.write),
     )
     if speed.peak and speed.share:
         log.info(
             "features: %.1f GFLOP a picture, %.0f GFLOP/s, which is %.0f %% of this machine's best in a large "
             "matrix product or convolution (%s, %.0f GFLOP/s)",
-            speed.flops_a_picture / 1e9,
-            speed.peak * speed.share / 1e9,
-            100 * speed.share,
-            settings.precision,
-            speed.peak / 1e9,
+            *(speed.flops_a_picture / 1e9, speed.peak * speed.share / 1e9, 100 * speed.share),
+            *(settings.precision, speed.peak / 1e9),
         )

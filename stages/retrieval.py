@@ -47,11 +47,8 @@ def work(settings: RetrievalSettings) -> None:
         if len(split.image_ids) >= PICTURES:
             folds = fold_rows(corpus_order(IMAGES, split.image_ids), settings.folds, settings.fold_seed)
         elif settings.protocols == ["five_fold_1k"]:
-            raise ScoringError(
-                f"{few}, and no other protocol is asked for",
-                where="retrieval.protocols",
-                todo="Add full to retrieval.protocols.",
-            )
+            what, todo = f"{few}, and no other protocol is asked for", "Add full to retrieval.protocols."
+            raise ScoringError(what, where="retrieval.protocols", todo=todo)
         else:
             skipped["five_fold_1k"] = few
             log.warning("protocol five_fold_1k left out: %s", few)
@@ -71,11 +68,7 @@ def work(settings: RetrievalSettings) -> None:
         found["skipped"] = skipped
 
     table = top_table(
-        ranks,
-        split=settings.split,
-        image_ids=split.image_ids,
-        image_of_caption=owners,
-        caption_numbers=split.numbers,
+        ranks, split=settings.split, image_ids=split.image_ids, image_of_caption=owners, caption_numbers=split.numbers
     )
     with atomic_folder(LISTS) as folder:
         write_table(folder / "top.parquet", table)
@@ -83,14 +76,12 @@ def work(settings: RetrievalSettings) -> None:
         write_tsv(folder / "recall.tsv", ("k", "caption_to_image", "image_to_caption"), recall_rows(ranks))
         write_tsv(folder / "ranks.tsv", ("rank", "caption_to_image", "image_to_caption"), rank_rows(ranks))
     write_json(METRICS, {settings.split: found})
-    everything = found.get("full") or entry([ranks])
+    full = found.get("full") or entry([ranks])
+    recalls = [
+        "/".join(f"{full[direction][recall]:.1f}" for recall in ("r1", "r5", "r10"))
+        for direction in ("caption_to_image", "image_to_caption")
+    ]
     log.info(
         "retrieval: %s, %d captions x %d pictures; R@1/5/10 caption to image %s, image to caption %s",
-        settings.split,
-        len(sentences),
-        len(images),
-        *(
-            "/".join(f"{everything[direction][recall]:.1f}" for recall in ("r1", "r5", "r10"))
-            for direction in ("caption_to_image", "image_to_caption")
-        ),
+        *(settings.split, len(sentences), len(images), *recalls),
     )

@@ -41,17 +41,9 @@ def work(settings: SemanticsSettings) -> None:
         return encoder.encode(sentences, batch_size=settings.batch_size, max_length=LONGEST)
 
     found = judge(
-        encode,
-        settings.tasks,
-        settings.data,
-        training,
-        trained_head=settings.trained_head,
-        seed=settings.seed,
-        classifier=settings.classifier,
-        kfold=settings.kfold,
-        missing=settings.missing,
-        progress=True,
-    )
+        encode, settings.tasks, settings.data, training, trained_head=settings.trained_head, seed=settings.seed,
+        classifier=settings.classifier, kfold=settings.kfold, missing=settings.missing, progress=True,
+    )  # fmt: skip
     for task, reason in found.metrics.get("skipped", {}).items():
         log.warning("%s left out: %s", task, reason)
     for row in found.judged:
@@ -74,9 +66,6 @@ def work(settings: SemanticsSettings) -> None:
     scores = [row.entry["pearson"] for row in judged if row.entry["pearson"] is not None]
     log.info(
         "semantics: %d tasks, %d correlations over %d pairs, mean Pearson %s; %d accuracies",
-        len(found.metrics) - ("skipped" in found.metrics),
-        len(judged),
-        sum(len(row.pairs) for row in judged),
-        f"{sum(scores) / len(scores):.3f}" if scores else "undefined",
-        len(found.accuracies),
+        *(len(found.metrics) - ("skipped" in found.metrics), len(judged), sum(len(row.pairs) for row in judged)),
+        *(f"{sum(scores) / len(scores):.3f}" if scores else "undefined", len(found.accuracies)),
     )

@@ -32,7 +32,7 @@ def work(settings: TrainSettings) -> Callable[[], object]:
     from sightword.training.checkpoint import open_checkpoint
     from sightword.training.curves import write_curves
     from sightword.training.loop import check_sizes, train
-    from sightword.training.snapshots import write_index
+    from sightword.training.snapshots import Snapshots
 
     features, captions = read_features("data/features/features.h5"), read_captions(CAPTIONS)
     vocabulary = Vocabulary.load(VOCABULARY)
@@ -67,10 +67,10 @@ def work(settings: TrainSettings) -> Callable[[], object]:
         recall = dict(history.recall)
         with atomic_folder("models/snapshots") as folder:
             epochs = checkpoint.copy_snapshots(folder, settings.epochs)
-            write_index(
-                folder, {epoch: recall[epoch] for epoch in epochs}, settings=settings, vocabulary=vocabulary,
-                features=origin, features_width=training.features.shape[1], captions_sha256=captions_sha256,
-            )  # fmt: skip
+            Snapshots(
+                folder, {epoch: recall[epoch] for epoch in epochs}, settings.model_dump(), origin,
+                training.features.shape[1], captions_sha256, vocabulary,
+            ).write_index()  # fmt: skip
         with atomic_folder("plots/train") as folder:
             write_curves(folder, history)
         last = recall[settings.epochs]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import operator
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -14,19 +15,16 @@ from typing import Any
 from sightword.errors import EncoderError
 
 WORD_VECTORS = (".txt", ".vec", ".gz")
-"""The endings of word-vector files."""
+"""Endings of files of word vectors."""
 
 
 @dataclass(frozen=True)
 class NamedEncoder:
-    """An encoding function with its preparation and its options."""
+    """An encoding function, with keyword arguments; ``prepare`` is called with all sentences before the first call."""
 
     encode: Callable[..., Any]
-    """Maps a list of N sentences to their vectors (N, D)."""
     prepare: Callable[[list[str]], object] | None = None
-    """Called with all sentences before the first sentence is encoded."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Keyword arguments of ``encode``."""
 
     def __call__(self, sentences: list[str]) -> Any:
         """Return the vectors of N sentences, (N, D)."""
@@ -58,11 +56,8 @@ def open_encoder(name: str, *, batch_size: int | None = None, lower_case: bool =
         return BagOfWords.load(path, lower_case=lower_case)
     if found := re.fullmatch(r"(\w[\w.]*):([\w.]+)(\(\))?", name):
         return _from_module(found[1], found[2], bool(found[3]), batch_size)
-    raise EncoderError(
-        "no such encoder",
-        where=name,
-        expected="the folder of an encoder, a file of word vectors (.txt, .vec or .gz), or module:name",
-    )
+    expected = "the folder of an encoder, a file of word vectors (.txt, .vec or .gz), or module:name"
+    raise EncoderError("no such encoder", where=name, expected=expected)
 
 
 def _from_folder(folder: Path, batch_size: int | None) -> Callable[[list[str]], Any]:
@@ -83,12 +78,12 @@ def _from_module(module: str, name: str, called: bool, batch_size: int | None) -
         raise EncoderError(
             f"there is no module {error.name}", where=where, todo="Run it from the folder that holds it, or install it."
         ) from None
-    except (ImportError, SyntaxError) as error:  # what else its code raises is its own, and shown as it is
+    except (ImportError, SyntaxError) as error:  # other errors of its code are shown as they are
         raise EncoderError(f"cannot be imported ({type(error).__name__}: {error})", where=where) from None
-    for part in name.split("."):
-        if not hasattr(found, part):
-            raise EncoderError(f"the module {module} has no {name}", where=where)
-        found = getattr(found, part)
+    try:
+        found = operator.attrgetter(name)(found)
+    except AttributeError:
+        raise EncoderError(f"the module {module} has no {name}", where=where) from None
     if called:
         if not callable(found):
             raise EncoderError(f"is {type(found).__name__}, which cannot be called", where=where, todo="Remove the ().")
@@ -96,12 +91,11 @@ def _from_module(module: str, name: str, called: bool, batch_size: int | None) -
             raise EncoderError(f"cannot be called without {', '.join(required)}", where=where)
         found = found()
     if isinstance(found, type):
-        raise EncoderError("is a class", where=where, todo="Put () behind it to make one.")
+        raise EncoderError("is a class", where=where, todo="Put () behind it to make an object.")
     encode = getattr(found, "encode", found)
     if not callable(encode):
-        raise EncoderError(
-            f"is {type(found).__name__}", where=where, expected="a function, or an object with a method encode"
-        )
+        expected = "a function, or an object with a method encode"
+        raise EncoderError(f"is {type(found).__name__}", where=where, expected=expected)
     prepare = getattr(found, "prepare", None)
     return NamedEncoder(encode, prepare if callable(prepare) else None, _options(encode, batch_size))
 

@@ -7,8 +7,8 @@ The graphs are compared with the encoder before they are kept. The export needs 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,6 @@ MOST_BYTES = (1 << 31) - (1 << 20)
 """The largest size of a graph with its weights, which is one protobuf message."""
 _FILES = {CAPTIONS, IMAGES, DESCRIPTION}
 TOLERANCE = 1e-5
-_TODO = "Install the extra: pip install 'sightword[export]'."
 
 
 def write_export(folder: Pathish, encoder: SentenceEncoder) -> float:
@@ -37,7 +36,7 @@ def write_export(folder: Pathish, encoder: SentenceEncoder) -> float:
         encoder: the encoder to export.
 
     Returns:
-        the :func:`largest_difference` of the export.
+        The largest difference between the embeddings of the graphs, run by ONNX Runtime, and of the encoder.
 
     Raises:
         SetupError: ``onnx`` or ``onnxruntime`` is not installed.
@@ -45,7 +44,8 @@ def write_export(folder: Pathish, encoder: SentenceEncoder) -> float:
             other embeddings; nothing is written in these cases.
     """
     for name in ("onnx", "onnxruntime"):
-        _import(name)
+        if not importlib.util.find_spec(name):
+            raise SetupError(f"{name} is not installed", todo="Install the extra: pip install 'sightword[export]'.")
     from sightword.encoder.onnx_graph import captions_graph, images_graph
 
     place = Path(folder)
@@ -63,7 +63,7 @@ def write_export(folder: Pathish, encoder: SentenceEncoder) -> float:
             graph = build(encoder.members, encoder.model, renormalise=encoder.renormalise)
             (temporary / name).write_bytes(graph.SerializeToString(deterministic=True))
         write_json(temporary / DESCRIPTION, _description(encoder))
-        difference = largest_difference(temporary, encoder)
+        difference = _largest_difference(temporary, encoder)
         if not difference <= TOLERANCE:
             raise EncoderError(
                 f"ONNX Runtime gives embeddings that differ by {difference:.1e}",
@@ -74,17 +74,7 @@ def write_export(folder: Pathish, encoder: SentenceEncoder) -> float:
     return difference
 
 
-def largest_difference(folder: Pathish, encoder: SentenceEncoder) -> float:
-    """Return the largest difference between the embeddings of an export, run by ONNX Runtime, and of the encoder.
-
-    Args:
-        folder: the folder of the export.
-        encoder: the exported encoder.
-
-    Raises:
-        SetupError: ``onnxruntime`` is not installed.
-    """
-    place = Path(folder)
+def _largest_difference(place: Path, encoder: SentenceEncoder) -> float:
     sentences = _made_up(encoder)
     ids, lengths = pad([np.asarray(encoder.vocabulary.encode(text), np.int64) for text in sentences])
     features = np.random.default_rng(0).normal(size=(7, encoder.features_width)).astype(np.float32)
@@ -96,12 +86,8 @@ def largest_difference(folder: Pathish, encoder: SentenceEncoder) -> float:
 
 
 def run(graph: Pathish, **inputs: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Run a graph by ONNX Runtime on the CPU, and return its ``embeddings``.
-
-    Raises:
-        SetupError: ``onnxruntime`` is not installed.
-    """
-    runtime = _import("onnxruntime")
+    """Run a graph by ONNX Runtime on the CPU, and return its ``embeddings``."""
+    runtime = importlib.import_module("onnxruntime")
     session = runtime.InferenceSession(str(graph), providers=["CPUExecutionProvider"])
     found: npt.NDArray[np.float32] = session.run(["embeddings"], inputs)[0]
     return found
@@ -139,10 +125,3 @@ def _made_up(encoder: SentenceEncoder) -> list[str]:
     tokens = [*encoder.vocabulary.tokens, "\N{REPLACEMENT CHARACTER}"]
     lengths = [1, 2, 3, 60, *draw.integers(1, 60, size=12)]
     return [between.join([tokens[place] for place in draw.integers(len(tokens), size=n)]) for n in lengths]
-
-
-def _import(name: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        raise SetupError(f"{error.name} is not installed", todo=_TODO) from None

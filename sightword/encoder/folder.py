@@ -1,14 +1,13 @@
 """The folder of a saved encoder: its files, and checks that the files are complete and unchanged.
 
-``encoder.json``, ``vocabulary.json``, a safetensors file for each member, ``SHA256SUMS`` of these files in the
-format of the program ``sha256sum``, and ``modules.json``, which names
-:class:`sightword.encoder.sentence_transformers.SightwordModule` for sentence-transformers.
+``encoder.json``, ``vocabulary.json``, a safetensors file for each member, ``SHA256SUMS`` of these files in the format
+of the program ``sha256sum``, and ``modules.json``, which names :data:`WRAPPER` for sentence-transformers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from sightword.errors import CaptionsError, EncoderError, FileFormatError
 from sightword.files import Pathish, read_json, read_text, sha256_file, write_json, write_text
 from sightword.model.encoders import Encoders
 from sightword.model.saved import load_encoders, save_weights
-from sightword.model.shape import ComparisonName, Shape, to_json
+from sightword.model.shape import ComparisonName, Shape
 
 SCHEMA = 1
 WRAPPER = "sightword.encoder.sentence_transformers.SightwordModule"
@@ -58,7 +57,7 @@ def write_folder(folder: Pathish, saved: Saved) -> None:
             "width": saved.model.width,
             "features_width": saved.members[0].features_width,
             "renormalise": saved.renormalise,
-            "model": to_json(saved.model),
+            "model": asdict(saved.model),
             "members": names,
             **saved.notes,
         },
@@ -69,36 +68,36 @@ def write_folder(folder: Pathish, saved: Saved) -> None:
 
 
 def read_folder(folder: Pathish) -> Saved:
-    """Read and check what :func:`write_folder` wrote.
+    """Read and check a folder that :func:`write_folder` wrote.
 
     Raises:
         EncoderError: the folder holds no encoder, one of a newer version, or one that is not whole or was changed.
     """
     place = Path(folder)
-    if not (place / "encoder.json").is_file():
+    where = place / "encoder.json"
+    if not where.is_file():
         what = "holds no encoder (encoder.json is missing)" if place.is_dir() else "is no folder of an encoder"
         raise EncoderError(what, where=place, todo="The stage select writes models/encoder.")
-    sums = _sums(place)
-    _check_sums(place, ["encoder.json"], sums)
-    about = _description(place)
     try:
-        shape = Shape.from_json(about["model"])
-        names, features_width = _names(about["members"]), about["features_width"]
+        sums = _sums(place)
+        _check_sums(place, ["encoder.json"], sums)
+        about = _description(where)
+        shape, names, features_width = Shape.from_json(about["model"]), about["members"], about["features_width"]
         renormalise, similarity = about["renormalise"], about["similarity"]
+        plain = isinstance(names, list) and all(isinstance(name, str) and Path(name).name == name for name in names)
+        if not names or not plain:
+            raise ValueError(f"members is {names!r}; expected a list of names of files beside it")
         if type(features_width) is not int or features_width < 1 or not isinstance(renormalise, bool):
             raise ValueError(f"features_width is {features_width!r}, renormalise {renormalise!r}")
         if similarity != shape.similarity and (similarity, shape.similarity) != ("dot", "cosine"):
             raise ValueError(f"similarity {similarity!r}, the model has {shape.similarity!r}")
-    except KeyError as error:
-        raise EncoderError(
-            f"is damaged (it has no {error.args[0]})", where=place / "encoder.json", todo=_TODO
-        ) from None
-    except ValueError as error:
-        raise EncoderError(f"is damaged ({error})", where=place / "encoder.json", todo=_TODO) from None
-    _check_sums(place, [*names, "vocabulary.json"], sums)
-    try:
+        _check_sums(place, [*names, "vocabulary.json"], sums)
         vocabulary = Vocabulary.load(place / "vocabulary.json")
-    except CaptionsError as error:
+    except KeyError as error:
+        raise EncoderError(f"is damaged (it has no {error.args[0]})", where=where, todo=_TODO) from None
+    except ValueError as error:
+        raise EncoderError(f"is damaged ({error})", where=where, todo=_TODO) from None
+    except (CaptionsError, FileFormatError) as error:
         raise EncoderError(error.what, where=error.where, expected=error.expected, todo=_TODO) from None
     members = []
     for name in names:
@@ -109,49 +108,25 @@ def read_folder(folder: Pathish) -> Saved:
     return Saved(members, vocabulary, shape, renormalise, similarity, notes)
 
 
-def _description(place: Path) -> Mapping[str, Any]:
-    """The content of ``encoder.json``, of this version."""
-    where = place / "encoder.json"
-    try:
-        about = read_json(where)
-    except FileFormatError as error:
-        raise EncoderError(error.what, where=error.where, todo=_TODO) from None
+def _description(where: Path) -> Mapping[str, Any]:
+    """Return the content of ``encoder.json``, of this version."""
+    about = read_json(where)
     version = about.get("schema") if isinstance(about, dict) else None
     if isinstance(about, dict) and type(version) is int and version == SCHEMA:
         return about
-    if type(version) is int and version > SCHEMA:
-        raise EncoderError(
-            f"has the format {version}, from a newer Sightword",
-            where=where,
-            expected=str(SCHEMA),
-            todo="Update Sightword.",
-        )
-    raise EncoderError(f"has the format {version!r}", where=where, expected=str(SCHEMA), todo=_TODO)
-
-
-def _names(value: object) -> list[str]:
-    """The members' files, each a plain name within the folder."""
-    if not isinstance(value, list) or not value:
-        raise ValueError(f"members is {value!r}; expected a list of file names")
-    for name in value:
-        if not isinstance(name, str) or Path(name).name != name:
-            raise ValueError(f"members has {name!r}; expected the name of a file beside it")
-    return value
+    newer = type(version) is int and version > SCHEMA
+    what, todo = (", from a newer Sightword", "Update Sightword.") if newer else ("", _TODO)
+    raise EncoderError(f"has the format {version!r}{what}", where=where, expected=str(SCHEMA), todo=todo)
 
 
 def _sums(place: Path) -> dict[str, str]:
     """Return the listed sha256 of each file."""
-    where = place / SUMS
-    try:
-        text = read_text(where, todo=_TODO)
-    except FileFormatError as error:
-        raise EncoderError(error.what, where=error.where, todo=_TODO) from None
-    lines = [line.split(maxsplit=1) for line in text.splitlines()]
+    lines = [line.split(maxsplit=1) for line in read_text(place / SUMS).splitlines()]
     return {line[1].lstrip("*"): line[0] for line in lines if len(line) == 2}
 
 
 def _check_sums(place: Path, names: list[str], sums: Mapping[str, str]) -> None:
-    """Check that each of these files is there and is the one that was saved."""
+    """Check that each of these files exists and is the one that was saved."""
     for name in names:
         where = place / name
         if not where.is_file():

@@ -1,7 +1,7 @@
 """The two encoders as ONNX graphs, with the same arithmetic in standard operators.
 
-The graphs are built from the weights, operator by operator. Tracing the network would fix the length of the traced
-sentence in the graph; ONNX's own GRU and LSTM accept rows of any length.
+The graphs are built from the weights, operator by operator: tracing the network would fix the length of the traced
+sentence, while ONNX's own GRU and LSTM accept rows of any length.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 
 from sightword.model.attention import Attention
-from sightword.model.encoders import CaptionEncoder, Encoders, ImageEncoder
+from sightword.model.encoders import CaptionEncoder, Encoders
 from sightword.model.shape import Shape
 from sightword.model.similarity import SHORTEST
 
@@ -39,9 +39,8 @@ class Graph:
     def constant(self, values: npt.ArrayLike, kind: npt.DTypeLike = np.float32) -> str:
         """Add a constant."""
         name = f"constant_{len(self.constants)}"
-        self.constants.append(
-            numpy_helper.from_array(np.ascontiguousarray(values, kind).reshape(np.shape(values)), name)
-        )
+        array = np.ascontiguousarray(values, kind).reshape(np.shape(values))
+        self.constants.append(numpy_helper.from_array(array, name))
         return name
 
     def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
@@ -70,30 +69,22 @@ class Graph:
     def ensemble(self, parts: list[str], *, renormalise: bool) -> str:
         """Add the sum of the members' vectors, as in the sentence encoder."""
         total = self.add("Sum", *parts)
-        if renormalise:
-            length = self.add("ReduceL2", total, axes=[1], keepdims=1)
-            total = self.add("Div", total, self.add("Max", length, self.constant(SHORTEST)))
-        return total
+        if not renormalise:
+            return total
+        length = self.add("ReduceL2", total, axes=[1], keepdims=1)
+        return self.add("Div", total, self.add("Max", length, self.constant(SHORTEST)))
 
     def finish(
         self, name: str, inputs: Mapping[str, tuple[int, Sequence[str | int]]], vectors: str, width: int
     ) -> onnx.ModelProto:
         """Return the checked model; its output is named ``embeddings``."""
         self.nodes.append(helper.make_node("Identity", [vectors], ["embeddings"], "embeddings"))
-        graph = helper.make_graph(
-            self.nodes,
-            name,
-            [helper.make_tensor_value_info(key, kind, shape) for key, (kind, shape) in inputs.items()],
-            [
-                helper.make_tensor_value_info(
-                    "embeddings", TensorProto.FLOAT, [next(iter(inputs.values()))[1][0], width]
-                )
-            ],
-            self.constants,
-        )
-        model = helper.make_model(
-            graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="sightword"
-        )
+        given = [helper.make_tensor_value_info(key, kind, shape) for key, (kind, shape) in inputs.items()]
+        rows = next(iter(inputs.values()))[1][0]
+        made = [helper.make_tensor_value_info("embeddings", TensorProto.FLOAT, [rows, width])]
+        graph = helper.make_graph(self.nodes, name, given, made, self.constants)
+        opset = [helper.make_opsetid("", OPSET)]
+        model = helper.make_model(graph, opset_imports=opset, ir_version=IR_VERSION, producer_name="sightword")
         onnx.checker.check_model(model, full_check=True)
         return model
 
@@ -110,16 +101,14 @@ def captions_graph(members: list[Encoders], shape: Shape, *, renormalise: bool) 
 def images_graph(members: list[Encoders], shape: Shape, *, renormalise: bool) -> onnx.ModelProto:
     """Build the graph from raw ``features`` float32 (N, D) to ``embeddings`` float32 (N, width)."""
     graph = Graph()
-    parts = [_image_side(graph, member.images) for member in members]
+    parts = []
+    for side in (member.images for member in members):
+        centred = graph.add("Sub", "features", graph.constant(_array(side.mean)))
+        scaled = graph.add("Div", centred, graph.constant(_array(side.deviation)))
+        parts.append(graph.unit(graph.linear(scaled, side.linear), side.similarity))
     output = graph.ensemble(parts, renormalise=renormalise)
     size: list[str | int] = ["pictures", members[0].features_width]
     return graph.finish("images", {"features": (TensorProto.FLOAT, size)}, output, shape.width)
-
-
-def _image_side(graph: Graph, side: ImageEncoder) -> str:
-    centred = graph.add("Sub", "features", graph.constant(_array(side.mean)))
-    scaled = graph.add("Div", centred, graph.constant(_array(side.deviation)))
-    return graph.unit(graph.linear(scaled, side.linear), side.similarity)
 
 
 def _caption_side(graph: Graph, side: CaptionEncoder, shape: Shape) -> str:
@@ -172,16 +161,14 @@ def _inside(graph: Graph) -> str:
 
 def _recurrent_weights(graph: Graph, layers: list[nn.GRU | nn.LSTM], cell: str) -> list[str]:
     """Add input weights, recurrent weights and biases of each direction, with the gates in ONNX's order."""
-    names = "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"
-    of_inputs, of_states, *biases = (
-        np.stack([_reordered(_array(getattr(layer, name)), cell) for layer in layers]) for name in names
-    )
+
+    def reordered(weights: torch.Tensor) -> npt.NDArray[np.float32]:
+        gates = np.split(_array(weights), len(_GATES[cell]))
+        return np.concatenate([gates[place] for place in _GATES[cell]])
+
+    of_layers = [map(reordered, layer.all_weights[0]) for layer in layers]
+    of_inputs, of_states, *biases = map(np.stack, zip(*of_layers, strict=True))
     return [graph.constant(of_inputs), graph.constant(of_states), graph.constant(np.concatenate(biases, axis=1))]
-
-
-def _reordered(weights: npt.NDArray[np.float32], cell: str) -> npt.NDArray[np.float32]:
-    gates = np.split(weights, len(_GATES[cell]))
-    return np.concatenate([gates[place] for place in _GATES[cell]])
 
 
 def _array(tensor: torch.Tensor) -> npt.NDArray[np.float32]:

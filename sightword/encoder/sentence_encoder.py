@@ -5,12 +5,13 @@ Needs PyTorch, NumPy and safetensors only.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -36,13 +37,22 @@ MAX_LENGTH = 5_000
 Vectors = TypeVar("Vectors", Floats, torch.Tensor)
 
 
+class _Options(TypedDict, total=False):
+    """The other options of :meth:`SentenceEncoder.encode`, for its two return types."""
+
+    batch_size: int
+    show_progress_bar: bool | None
+    normalize_embeddings: bool
+    max_length: int
+    convert_to_numpy: bool
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class SentenceEncoder:
     """An ensemble of trained encoders; its embedding is the sum of its members' unit vectors.
 
-    Merkx & Frank (2019), section 3.4: the embeddings of the snapshots are summed; their
-    released code does not normalise the sum again, which ``renormalise`` decides, and ranks by
-    the dot product. Several threads may use one encoder.
+    The ensemble is that of Merkx & Frank (2019), section 3.4; their released code does not normalise the sum, which
+    ``renormalise`` decides, and ranks by the dot product. Several threads may use one encoder.
     """
 
     members: list[Encoders]
@@ -91,28 +101,12 @@ class SentenceEncoder:
 
     @overload
     def encode(
-        self,
-        sentences: str | Iterable[str],
-        *,
-        batch_size: int = ...,
-        show_progress_bar: bool | None = ...,
-        normalize_embeddings: bool = ...,
-        max_length: int = ...,
-        convert_to_numpy: bool = ...,
-        convert_to_tensor: Literal[False] = ...,
+        self, sentences: str | Iterable[str], *, convert_to_tensor: Literal[False] = ..., **options: Unpack[_Options]
     ) -> Floats: ...
 
     @overload
     def encode(
-        self,
-        sentences: str | Iterable[str],
-        *,
-        batch_size: int = ...,
-        show_progress_bar: bool | None = ...,
-        normalize_embeddings: bool = ...,
-        max_length: int = ...,
-        convert_to_numpy: bool = ...,
-        convert_to_tensor: Literal[True],
+        self, sentences: str | Iterable[str], *, convert_to_tensor: Literal[True], **options: Unpack[_Options]
     ) -> torch.Tensor: ...
 
     def encode(
@@ -129,10 +123,9 @@ class SentenceEncoder:
         """Embed sentences, with the arguments of sentence-transformers' ``encode``.
 
         Args:
-            sentences: N texts, or one text. Characters or words that the vocabulary lacks count as unknown, and the log
-                warns of sentences with unknown ones only. The order does not change the speed, and equal texts are
+            sentences: N texts, or one text; the log warns of texts without any known character or word. Equal texts are
                 encoded once.
-            batch_size: sentences encoded together, fewer if the sentences are very long; changes the last bits only,
+            batch_size: number of sentences encoded together, fewer if they are very long; changes the last bits only,
                 except for an encoder that was trained with ``mask_padding: false``.
             show_progress_bar: show a progress bar on a terminal.
             normalize_embeddings: divide each vector by its length.
@@ -156,8 +149,8 @@ class SentenceEncoder:
             raise EncoderError(f"max_length is {max_length!r}", expected=f"1 to {LONGEST:,}")
         rows = self._rows(_texts(sentences), int(max_length))
         batch, progress = int(batch_size), bool(show_progress_bar)
-        vectors = self._sum([embed_captions(member, rows, batch=batch, progress=progress) for member in self.members])
-        vectors = _finished(vectors, normalize_embeddings, one=isinstance(sentences, str))
+        parts = [embed_captions(member, rows, batch=batch, progress=progress) for member in self.members]
+        vectors = self._sum(parts, normalise=normalize_embeddings, one=isinstance(sentences, str))
         return torch.from_numpy(vectors).to(self.device) if convert_to_tensor else vectors
 
     def encode_images(self, features: npt.ArrayLike | torch.Tensor, *, normalize_embeddings: bool = False) -> Floats:
@@ -181,19 +174,18 @@ class SentenceEncoder:
                 expected=f"(pictures, {self.features_width})",
                 todo="Take features of the network that the encoder was trained with.",
             )
-        vectors = self._sum([embed_images(member, np.atleast_2d(values)) for member in self.members])
-        bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+        parts = [embed_images(member, np.atleast_2d(values)) for member in self.members]
+        vectors = self._sum(parts, normalise=normalize_embeddings, one=values.ndim == 1)
+        bad = np.flatnonzero(~np.isfinite(np.atleast_2d(vectors)).all(axis=1))
         if len(bad):
             raise EncoderError(f"the features of picture {bad[0]} are not finite, or too large for float32")
-        return _finished(vectors, normalize_embeddings, one=values.ndim == 1)
+        return vectors
 
     def similarity(self, captions: Vectors, images: Vectors) -> Vectors:
         """Return the similarity of captions and pictures; higher is more similar.
 
-        :attr:`similarity_name` names the similarity: the cosine; the dot product, for a sum of members that is not
-        scaled to length 1; or, for an encoder that was trained for an order, minus the penalty of
-        :func:`sightword.model.similarity.order_errors`, which is at most 0 and not symmetric: the caption should stand
-        above the picture.
+        :attr:`similarity_name` names the similarity: the cosine, the dot product, or minus the penalty of
+        :func:`sightword.model.similarity.order_errors`, which is at most 0 and not symmetric.
 
         Args:
             captions: (M, width), from :meth:`encode`, or (width,) for one caption.
@@ -271,15 +263,17 @@ class SentenceEncoder:
             )
         return [ids_of[text] for text in texts]
 
-    def _sum(self, parts: list[Floats]) -> Floats:
+    def _sum(self, parts: list[Floats], *, normalise: bool, one: bool) -> Floats:
+        """Return the sum of the members' embeddings, without the first dimension for one text or picture."""
         total: Floats = np.add.reduce(parts, axis=0, dtype=np.float32)
-        return _unit(total) if self.renormalise else total
+        for _ in range(self.renormalise + normalise):
+            total = total / np.maximum(np.linalg.norm(total, axis=1, keepdims=True), SHORTEST)
+        return total[0] if one else total
 
     def _side(self, vectors: Floats | torch.Tensor, name: str) -> torch.Tensor:
         """Check the vectors of a comparison; return float32 (.., width)."""
-        if isinstance(vectors, torch.Tensor):
-            tensor = vectors
-        else:  # torch refuses arrays with negative strides, and warns about read-only arrays
+        tensor = vectors
+        if not isinstance(tensor, torch.Tensor):  # torch refuses negative strides, and warns about read-only arrays
             tensor = torch.from_numpy(np.require(_numbers(vectors, name), requirements=["C", "W"]))
         if tensor.ndim not in (1, 2) or tensor.shape[-1] != self.width:
             raise EncoderError(f"{name} have the shape {tuple(tensor.shape)}", expected=f"(.., {self.width})")
@@ -288,30 +282,25 @@ class SentenceEncoder:
 
 def _place(folder: object) -> Path:
     """Check a path that a user gave."""
-    if not isinstance(folder, str | os.PathLike):
-        raise EncoderError(f"the folder is {type(folder).__name__}", expected="the path of a folder")
-    try:
-        usable = b"\0" not in os.fsencode(folder)
-    except UnicodeEncodeError:
-        usable = False
-    if not usable:
-        raise EncoderError(f"the folder is {os.fspath(folder)!a}", expected="a path that a file system can have")
-    return Path(folder)
+    if isinstance(folder, str | os.PathLike):
+        with contextlib.suppress(UnicodeEncodeError):
+            if b"\0" not in os.fsencode(folder):
+                return Path(folder)
+    found = ascii(folder) if isinstance(folder, str) else type(folder).__name__
+    raise EncoderError(f"the folder is {found}", expected="the path of a folder")
 
 
 def _texts(sentences: object) -> list[str]:
     """Return one text, or many, as a list of texts."""
     if isinstance(sentences, str):
         return [sentences]
-    unordered = isinstance(sentences, bytes | bytearray | memoryview | Mapping | Set)
-    if hasattr(sentences, "columns"):  # a table of pandas, polars or Arrow, which iterates over columns
-        raise EncoderError(
-            f"sentences are a table ({type(sentences).__name__})",
-            expected="a text, or a list of texts",
-            todo='Give one column, such as table["caption"].',
-        )
+    table = hasattr(sentences, "columns")  # of pandas, polars or Arrow, which iterates over columns
+    unordered = table or isinstance(sentences, bytes | bytearray | memoryview | Mapping | Set)
     if unordered or not isinstance(sentences, Iterable) or getattr(sentences, "ndim", 1) != 1:
-        raise EncoderError(f"sentences are {type(sentences).__name__}", expected="a text, or a list of texts")
+        todo = 'Give one column, such as table["caption"].' if table else None
+        raise EncoderError(
+            f"sentences are {type(sentences).__name__}", expected="a text, or a list of texts", todo=todo
+        )
     texts = list(sentences)
     for place, text in enumerate(texts):
         if not isinstance(text, str):
@@ -331,16 +320,3 @@ def _numbers(values: object, name: str) -> Floats:
         raise EncoderError(f"{name} are {array.dtype}, not numbers")
     with np.errstate(over="ignore"):
         return array.astype(np.float32, copy=False)
-
-
-def _finished(vectors: Floats, normalise: bool, *, one: bool) -> Floats:
-    """Normalise the vectors if asked to, and drop the first dimension for one text or picture."""
-    if normalise:
-        vectors = _unit(vectors)
-    return vectors[0] if one else vectors
-
-
-def _unit(vectors: Floats) -> Floats:
-    """Divide each row of (N, D) by its length."""
-    shortened: Floats = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), SHORTEST)
-    return shortened

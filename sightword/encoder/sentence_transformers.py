@@ -1,12 +1,9 @@
 """The encoder as a module of sentence-transformers, and so for MTEB and other users of its models.
 
-``SentenceTransformer(modules=[SightwordModule.load("models/encoder")])`` is a model of sentence-transformers. An
-encoder's folder has a ``modules.json`` that names this class, so that
-``SentenceTransformer("models/encoder", trust_remote_code=True)`` is the same model; ``trust_remote_code`` permits the
-import of a class of another package.
-
-The class implements the interface of a first module (the library's page 'Creating Custom Models') without inheritance,
-so that it can be imported and tested without the library. It was tested with version 6.2.
+``SentenceTransformer(modules=[SightwordModule.load("models/encoder")])`` is a model of sentence-transformers, and so is
+``SentenceTransformer("models/encoder", trust_remote_code=True)``: ``modules.json`` in the folder names this class. The
+class has the interface of a first module (the library's page 'Creating Custom Models') without inheritance, so that it
+can be imported and tested without the library. It was tested with version 6.2.
 """
 
 from __future__ import annotations

@@ -13,29 +13,27 @@ from sightword.model.packing import Packing
 
 
 class Attention(nn.Module):
-    """States over time to one vector for each row, weighted feature by feature.
+    """The weighted mean of the states of each row, with weights for each feature.
 
     Args:
         width: features of a state.
         hidden: units of the hidden layer.
         mask_padding: give padding no weight; the released code gives it some.
-        empty: weights without memory, for weights from a file.
     """
 
-    def __init__(self, width: int, hidden: int, *, mask_padding: bool, empty: bool = False) -> None:
+    def __init__(self, width: int, hidden: int, *, mask_padding: bool) -> None:
         super().__init__()
-        device = "meta" if empty else None
-        self.hidden = nn.Linear(width, hidden, device=device)
-        self.out = nn.Linear(hidden, width, device=device)
+        self.hidden = nn.Linear(width, hidden)
+        self.out = nn.Linear(hidden, width)
         self.mask_padding = mask_padding
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
-        """Float (.., width) to the same shape."""
+        """Map states, float (.., width), to the logarithms of their weights, of the same shape."""
         logits: torch.Tensor = self.out(torch.tanh(self.hidden(states)))
         return logits
 
     def forward(self, states: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Float (B, T, width) and int64 (B,) to float (B, width)."""
+        """Pool states, float (B, T, width), of rows with int64 (B,) lengths to float (B, width)."""
         outside = (torch.arange(states.shape[1], device=lengths.device) >= lengths[:, None])[:, :, None]
         states = states.masked_fill(outside, 0.0)  # the states that packed sequences have on padding
         logits = self.logits(states)  # (B, T, width)
@@ -44,9 +42,9 @@ class Attention(nn.Module):
         return (torch.softmax(logits, dim=1) * states).sum(dim=1)
 
     def packed(self, states: torch.Tensor, packing: Packing) -> torch.Tensor:
-        """The same for states without padding, on a processor: float (N, width) to float32 (B, width).
+        """Pool packed states, float (N, width), on a CPU to float32 (B, width).
 
-        Padding that takes part has states of zero, so all of it has one logit: it is counted, not computed.
+        Unmasked padding has states of zero and therefore one logit: it is counted, not computed.
         """
         logits = self.logits(states)
         outside = None if self.mask_padding else self.logits(states.new_zeros(1, states.shape[1]))[0]
@@ -60,8 +58,8 @@ class Attention(nn.Module):
 class _Attended(torch.autograd.Function):
     """Softmax-weighted sums over the lines of each row, block by block, so that all stays in the cache.
 
-    Sums are float32 at least. Arguments: logits (N, D) and states (N, D) of packed lines, their blocks, and where
-    padding takes part its logit (D,), and how much of it each row has, int64 (B,).
+    Arguments: logits (N, D) and states (N, D) of packed lines, their blocks, the logit of padding (D,) or None for
+    masked padding, and the amount of padding of each row, int64 (B,). Sums are float32 at least.
     """
 
     @staticmethod

@@ -1,10 +1,9 @@
-"""GRU and LSTM over packed rows on a processor, with gradients by hand.
+"""GRU and LSTM over packed rows on a CPU, with gradients by hand.
 
-PyTorch's backward pass forms the gradient of the recurrent weights step by step, from matrices of
-one batch's height, and that is where training spends its time on a processor. Here a step only
-carries the gradient of the states back; the gradients of all gates are kept, and those of the
-weights are one large product after the last step. Gates, their order in the
-weights and their biases are those of ``torch.nn.GRU`` and ``torch.nn.LSTM``.
+PyTorch's backward pass computes the gradient of the recurrent weights step by step, from matrices of one batch's
+height, and takes most of the time of training on a CPU. Here a step only carries the gradient of the states back, and
+the gradient of the weights is one large product after the last step. Gates, their order and their biases are those of
+``torch.nn.GRU`` and ``torch.nn.LSTM``.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from torch.nn import functional as F
 Product = Callable[[torch.Tensor], torch.Tensor]
 
 ONE_DNN = ("_reorder_linear_weight", "_linear_pointwise", "_is_mkldnn_bf16_supported")
-"""Private operators of torch that are used where this torch has them."""
+"""Private operators of torch, used where this torch has them."""
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input
@@ -29,14 +28,10 @@ _tanh_backward = torch.ops.aten.tanh_backward.grad_input
 class Weights(NamedTuple):
     """The parameters of one direction, or their gradients, for G gates (3 in a GRU, 4 in an LSTM)."""
 
-    input: torch.Tensor
-    """(G * H, width)."""
-    recurrent: torch.Tensor
-    """(G * H, H)."""
-    input_bias: torch.Tensor
-    """(G * H,)."""
-    recurrent_bias: torch.Tensor
-    """(G * H,)."""
+    input: torch.Tensor  # (G * H, width)
+    recurrent: torch.Tensor  # (G * H, H)
+    input_bias: torch.Tensor  # (G * H,)
+    recurrent_bias: torch.Tensor  # (G * H,)
 
 
 class Pass(ABC):
@@ -44,8 +39,8 @@ class Pass(ABC):
 
     Args:
         weights: the parameters.
-        blocks: the lines of each step (:class:`sightword.model.packing.Packing`), in the order of
-            reading; a row that is in a block and not in the one before starts there.
+        blocks: the lines of each step (:class:`sightword.model.packing.Packing`), in the order of reading; a row starts
+            at its first block.
     """
 
     def __init__(self, weights: Weights, blocks: Sequence[slice]) -> None:
@@ -56,18 +51,17 @@ class Pass(ABC):
 
     @abstractmethod
     def forward(self, inputs: torch.Tensor, *, keep: bool) -> torch.Tensor:
-        """Inputs (N, width) to states (N, H); ``keep`` what the way back needs.
+        """Map inputs (N, width) to states (N, H); ``keep`` all that :meth:`backward` needs.
 
-        The states are kept as another tensor on the same numbers: one that knew of the way
-        back, and was known to it, would never be freed.
+        The states are kept detached: a cycle of the states and their gradient function would never be freed.
         """
 
     @abstractmethod
     def backward(self, outer: torch.Tensor) -> tuple[torch.Tensor, Weights]:
-        """The gradient of the states (N, H) to those of the inputs (N, width) and of the weights."""
+        """Map the gradient of the states (N, H) to the gradients of the inputs (N, width) and of the weights."""
 
     def before(self, values: torch.Tensor) -> torch.Tensor:
-        """For each line what the same row had at the step read before, zero at its first: (N, H)."""
+        """Return for each line the values of its row at the step read before, zero at the first: (N, H)."""
         found = torch.zeros_like(values)
         for last, block in zip(self.blocks, self.blocks[1:], strict=False):
             rows = min(last.stop - last.start, block.stop - block.start)
@@ -79,7 +73,7 @@ class GruPass(Pass):
     """One direction of a GRU."""
 
     def forward(self, inputs: torch.Tensor, *, keep: bool) -> torch.Tensor:
-        """Reset r, update z and new n of each step; the state becomes ``(1 - z) n + z h`` (Cho et al. 2014)."""
+        """Compute the gates r, z and n of each step; the state becomes ``(1 - z) n + z h`` (Cho et al. 2014)."""
         hidden, weights = self.hidden, self.weights
         gates = torch.addmm(weights.input_bias, inputs, weights.input.t())  # (N, 3H): reset, update, new
         states = gates.new_empty(len(gates), hidden)
@@ -102,12 +96,11 @@ class GruPass(Pass):
         return states
 
     def backward(self, outer: torch.Tensor) -> tuple[torch.Tensor, Weights]:
-        """In each step the gradients of n, r and z; then all weights' at once."""
+        """Compute the gradients of the gates step by step, then the gradients of all weights at once."""
         inputs, gates, recurrent_new, states = self.kept
         hidden, weights = self.hidden, self.weights
         before = self.before(states)
-        # The gradients of new, reset and update from the inputs' side, and of reset, update and
-        # new from the states' side: the middle is the same.
+        # Gradients of new, reset, update by the inputs and of reset, update, new by the states: the middle is shared.
         kept = gates.new_empty(len(gates), 4 * hidden)
         carry = states.new_zeros(self.rows, hidden)
         product = repeated_product(weights.recurrent.t(), None, self.rows)
@@ -135,7 +128,7 @@ class LstmPass(Pass):
     """One direction of an LSTM."""
 
     def forward(self, inputs: torch.Tensor, *, keep: bool) -> torch.Tensor:
-        """Input i, forget f, candidate g and output o; the cell becomes ``f c + i g``, the state ``o tanh(c)``."""
+        """Compute the gates i, f, g and o; the cell becomes ``f c + i g``, the state ``o tanh(c)``."""
         hidden, weights = self.hidden, self.weights
         bias = weights.input_bias + weights.recurrent_bias
         gates = torch.addmm(bias, inputs, weights.input.t())  # (N, 4H): input, forget, cell, output
@@ -162,7 +155,7 @@ class LstmPass(Pass):
         return states
 
     def backward(self, outer: torch.Tensor) -> tuple[torch.Tensor, Weights]:
-        """In each step the gradients of i, f, g and o; then all weights' at once."""
+        """Compute the gradients of the gates step by step, then the gradients of all weights at once."""
         inputs, gates, cells, states = self.kept
         hidden, weights = self.hidden, self.weights
         cells_before = self.before(cells)
@@ -192,9 +185,9 @@ PASSES: dict[str, type[Pass]] = {"gru": GruPass, "lstm": LstmPass}
 
 
 def repeated_product(weight: torch.Tensor, bias: torch.Tensor | None, rows: int) -> Product:
-    """``lines -> lines @ weight.T + bias``, for many calls of up to so many lines.
+    """Return the function ``lines -> lines @ weight.T + bias``, for many calls with up to ``rows`` lines.
 
-    Where oneDNN is there and knows the type on this processor, it lays the weights out once and not at each call.
+    Where oneDNN supports the type on this CPU, it lays the weights out once and not at each call.
     """
     if not _one_dnn(weight.dtype):
         return lambda lines: F.linear(lines, weight, bias)
@@ -204,9 +197,8 @@ def repeated_product(weight: torch.Tensor, bias: torch.Tensor | None, rows: int)
 
 
 def _one_dnn(dtype: torch.dtype) -> bool:
-    """Whether oneDNN multiplies this type here; bfloat16 needs a processor that has it, or AVX512."""
-    if not mkldnn.is_available():  # type: ignore[no-untyped-call]  # torch's own types lack it
-        return False
-    if not all(hasattr(torch.ops.mkldnn, name) for name in ONE_DNN):  # another release may lack them
+    """Return whether oneDNN multiplies this type here; bfloat16 needs a CPU that has it, or AVX512."""
+    there = mkldnn.is_available()  # type: ignore[no-untyped-call]  # torch's own types lack it
+    if not there or not all(hasattr(torch.ops.mkldnn, name) for name in ONE_DNN):  # another release may lack them
         return False
     return dtype == torch.float32 or (dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported())

@@ -16,14 +16,14 @@ from sightword.model.threads import spread
 Floats = npt.NDArray[np.float32]
 
 MOST_TOKENS = 1 << 17
-"""Tokens and padding of one batch, unless it is a single row: what bounds the memory, some GB with 2,048 numbers a
-state. 256 captions of 512 characters reach it."""
+"""Tokens and padding of one batch with several rows; bounds the memory to some GB with 2,048 numbers a state. 256
+captions of 512 characters reach the limit."""
 
 
 def embed_captions(
     encoders: Encoders, rows: Sequence[npt.NDArray[np.int64]], *, batch: int = 256, progress: bool = False
 ) -> Floats:
-    """Token ids of M captions to unit vectors float32 (M, width), in the order given.
+    """Map the token ids of M captions to unit vectors float32 (M, width), in the order given.
 
     Equal captions are embedded once, so that they have equal bits and tie wherever they are compared. The longest
     captions go first, in batches of similar length: this saves padding, and a lack of memory shows at once.
@@ -32,24 +32,20 @@ def embed_captions(
     places_of = [row_of.setdefault(row.tobytes(), len(row_of)) for row in rows]
     rows = [np.frombuffer(data, np.int64) for data in row_of]
     order = np.argsort([-len(row) for row in rows], kind="stable")
-    found: Floats | None = None
+    found = np.empty((len(rows), encoders.width), np.float32)
+    batches = _batches([len(rows[place]) for place in order], batch)
     with torch.inference_mode(), _evaluating(encoders), true_float32(encoders.device):
-        batches = _batches([len(rows[place]) for place in order], batch)
         for part in _with_progress(batches) if progress else batches:
-            places = order[part]
-            ids, lengths = pad([rows[place] for place in places])
-            vectors = encoders.captions(ids.to(encoders.device), lengths.to(encoders.device)).cpu().numpy()
-            if found is None:
-                found = np.empty((len(rows), vectors.shape[1]), np.float32)
-            found[places] = vectors
-    return found[places_of] if found is not None else np.empty((0, encoders.width), np.float32)
+            ids, lengths = pad([rows[place] for place in order[part]])
+            vectors = encoders.captions(ids.to(encoders.device), lengths.to(encoders.device))
+            found[order[part]] = vectors.cpu().numpy()
+    return found[places_of]
 
 
 def embed_images(encoders: Encoders, features: Floats, *, batch: int = 1024) -> Floats:
-    """Raw features (N, D) to unit vectors float32 (N, width).
+    """Map raw features (N, D) to unit vectors float32 (N, width).
 
-    On a processor batches are computed side by side, each in one thread. Several threads that share one product
-    would give other last bits.
+    On a CPU, batches are computed in parallel, each in one thread: a product shared by threads has other last bits.
     """
     found = np.empty((len(features), encoders.width), np.float32)
 
@@ -69,7 +65,7 @@ def embed_images(encoders: Encoders, features: Floats, *, batch: int = 1024) -> 
 
 
 def _batches(lengths: Sequence[int], most: int) -> list[slice]:
-    """Parts of rows that are sorted by falling length: at most so many rows, and so much text as fits."""
+    """Cut rows, sorted by falling length, into batches of at most ``most`` rows and :data:`MOST_TOKENS` tokens."""
     found, start = [], 0
     while start < len(lengths):
         size = min(most, max(1, MOST_TOKENS // max(1, lengths[start])))
@@ -79,7 +75,7 @@ def _batches(lengths: Sequence[int], most: int) -> list[slice]:
 
 
 def _with_progress(batches: Sequence[slice]) -> Iterable[slice]:
-    """The batches with a bar on a terminal; without one where the library that draws it is not installed."""
+    """Show a progress bar on a terminal, if tqdm is installed."""
     try:
         from tqdm import tqdm
     except ModuleNotFoundError:
@@ -89,15 +85,15 @@ def _with_progress(batches: Sequence[slice]) -> Iterable[slice]:
 
 @contextlib.contextmanager
 def _evaluating(module: torch.nn.Module) -> Iterator[None]:
-    """Put a module in evaluation mode, and back into the one it was in; one that is in it is not touched."""
-    if not module.training:
-        yield
-        return
-    module.eval()
+    """Put a module that is in training mode into evaluation mode for a block."""
+    training = module.training
+    if training:
+        module.eval()
     try:
         yield
     finally:
-        module.train()
+        if training:
+            module.train()
 
 
 @shared
@@ -111,8 +107,8 @@ def _no_tf32() -> Iterator[None]:
 
 
 def true_float32(device: torch.device) -> contextlib.AbstractContextManager[None]:
-    """Recurrent layers in true float32 on a GPU, where cuDNN would round its products to TF32 by default.
+    """Switch off TF32 in cuDNN's recurrent layers for a block, on a GPU.
 
-    With TF32 an embedding would depend on its batch in the fourth digit. On a processor nothing is set.
+    With TF32, cuDNN's default, an embedding depends on its batch in the fourth digit.
     """
     return _no_tf32() if device.type == "cuda" else contextlib.nullcontext()

@@ -19,39 +19,35 @@ from sightword.model.shape import Shape
 from sightword.model.similarity import unit
 
 PAD = 0
-"""The id of padding, never a character's."""
+"""The id of padding."""
 BLOCK = 4096
-"""Pictures whose features are looked at together."""
+"""Pictures whose features are read together."""
 
 
 class CaptionEncoder(nn.Module):
-    """Token ids to a unit vector (Merkx & Frank 2019, section 3.2; of order-embeddings without signs).
+    """Maps token ids to a unit vector (Merkx & Frank 2019, section 3.2; without signs for order-embeddings).
 
     Args:
-        tokens: ids in use, padding and unknown included.
-        shape: of the network.
+        tokens: number of ids, padding and unknown included.
+        shape: the shape of the network.
         dropout: share of the states set to zero in training.
-        empty: see :class:`Encoders`.
     """
 
-    def __init__(self, tokens: int, shape: Shape, *, dropout: float = 0.0, empty: bool = False) -> None:
+    def __init__(self, tokens: int, shape: Shape, *, dropout: float = 0.0) -> None:
         super().__init__()
-        if empty:  # torch would load its compiler for the start of an embedding without memory
-            nothing = torch.empty(tokens, shape.embedding, device="meta")
-            self.embedding = nn.Embedding(tokens, shape.embedding, padding_idx=PAD, _weight=nothing)
-        else:
-            self.embedding = nn.Embedding(tokens, shape.embedding, padding_idx=PAD)
-        self.recurrent = Recurrent(
-            shape.embedding, shape.hidden, shape.cell, bidirectional=shape.bidirectional, empty=empty
-        )
+        weights = torch.empty(tokens, shape.embedding)
+        self.embedding = nn.Embedding(tokens, shape.embedding, padding_idx=PAD, _weight=weights)
+        if not weights.is_meta:  # for numbers without memory torch would load its compiler
+            self.embedding.reset_parameters()
+        self.recurrent = Recurrent(shape.embedding, shape.hidden, shape.cell, bidirectional=shape.bidirectional)
         self.dropout = nn.Dropout(dropout)
-        self.pooling = pooling(shape, empty=empty)
+        self.pooling = pooling(shape)
         self.similarity = shape.similarity
 
     def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Int64 (B, T) padded with 0, and int64 (B,) of 1 to T, to float32 unit vectors (B, width).
+        """Map ids, int64 (B, T) padded with 0, and lengths, int64 (B,) from 1 to T, to float32 (B, width).
 
-        Where padding is not masked, all padding counts, that beyond the longest row included.
+        With unmasked padding all padding counts, also beyond the longest row.
         """
         if ids.device.type != "cpu":
             states = self.dropout(self.recurrent(self.embedding(ids), lengths))
@@ -69,7 +65,7 @@ class CaptionEncoder(nn.Module):
         return unit(self.pooling(packing.unpack(states), lengths), self.similarity)
 
     def embed(self, rows: Sequence[npt.NDArray[np.int64]]) -> torch.Tensor:
-        """Rows of ids to float32 unit vectors (B, width), in the order given."""
+        """Map rows of ids to float32 unit vectors (B, width), in the order given."""
         ids, lengths = pad(rows)
         device = self.embedding.weight.device
         vectors: torch.Tensor = self(move(ids, device), move(lengths, device))
@@ -77,32 +73,30 @@ class CaptionEncoder(nn.Module):
 
 
 class ImageEncoder(nn.Module):
-    """Picture features to a unit vector: a linear map, then L2 (Merkx & Frank 2019, section 3.1).
+    """Maps picture features to a unit vector: a linear map, then L2 (Merkx & Frank 2019, section 3.1).
 
     Args:
-        features: numbers in a picture's feature vector.
-        shape: of the network.
+        features: number of features of a picture.
+        shape: the shape of the network.
         dropout: share of the features set to zero in training.
-        empty: see :class:`Encoders`.
     """
 
     mean: torch.Tensor
     deviation: torch.Tensor
 
-    def __init__(self, features: int, shape: Shape, *, dropout: float = 0.0, empty: bool = False) -> None:
+    def __init__(self, features: int, shape: Shape, *, dropout: float = 0.0) -> None:
         super().__init__()
-        device = "meta" if empty else None
         self.dropout = nn.Dropout(dropout)
-        self.linear = nn.Linear(features, shape.width, device=device)
+        self.linear = nn.Linear(features, shape.width)
         self.similarity = shape.similarity
-        self.register_buffer("mean", torch.zeros(features, device=device))
-        self.register_buffer("deviation", torch.ones(features, device=device))
+        self.register_buffer("mean", torch.zeros(features))
+        self.register_buffer("deviation", torch.ones(features))
 
     def standardise_by(self, features: npt.NDArray[np.float32]) -> None:
-        """Take mean and standard deviation from training features (N, D).
+        """Set mean and standard deviation by training features (N, D).
 
-        A feature that hardly varies would be blown up to noise: its deviation is
-        set to infinity, so that it contributes nothing.
+        The standard deviation of a nearly constant feature is set to infinity, so that the feature contributes nothing
+        instead of noise.
         """
         # In blocks: all of COCO's features in float64 would take more memory than the training.
         blocks = np.array_split(features, len(features) // BLOCK + 1)
@@ -113,57 +107,46 @@ class ImageEncoder(nn.Module):
         self.deviation.copy_(torch.from_numpy(deviation))
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Float (B, D) raw features to float32 unit vectors (B, width)."""
+        """Map raw features, float (B, D), to float32 unit vectors (B, width)."""
         return unit(self.linear(self.dropout((features - self.mean) / self.deviation)), self.similarity)
 
 
 class Encoders(nn.Module):
-    """Both sides, as a snapshot holds them; dropout belongs to training only.
+    """Both sides, as a snapshot holds them.
 
     Args:
-        tokens: ids in use, padding and unknown included.
-        features: numbers in a picture's feature vector.
-        shape: of the network.
+        tokens: number of ids, padding and unknown included.
+        features: number of features of a picture.
+        shape: the shape of the network.
         dropout_states: share of the states set to zero in training.
         dropout_features: share of the features set to zero in training.
-        empty: weights without memory, for weights from a file; no random numbers are drawn.
     """
 
     def __init__(
-        self,
-        tokens: int,
-        features: int,
-        shape: Shape,
-        *,
-        dropout_states: float = 0.0,
-        dropout_features: float = 0.0,
-        empty: bool = False,
+        self, tokens: int, features: int, shape: Shape, *, dropout_states: float = 0.0, dropout_features: float = 0.0
     ) -> None:
         super().__init__()
-        self.captions = CaptionEncoder(tokens, shape, dropout=dropout_states, empty=empty)
-        self.images = ImageEncoder(features, shape, dropout=dropout_features, empty=empty)
+        self.captions = CaptionEncoder(tokens, shape, dropout=dropout_states)
+        self.images = ImageEncoder(features, shape, dropout=dropout_features)
 
     @property
     def width(self) -> int:
-        """Numbers in an embedding."""
+        """Number of dimensions of an embedding."""
         return self.images.linear.out_features
 
     @property
     def features_width(self) -> int:
-        """Numbers in a picture's features."""
+        """Number of features of a picture."""
         return self.images.linear.in_features
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return self.images.linear.weight.device
 
 
 def pad(rows: Sequence[npt.NDArray[np.int64]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Rows of ids to a padded matrix int64 (B, T) and their lengths int64 (B,).
-
-    An empty row becomes one padding, so that every row has a state.
-    """
+    """Return rows of ids as a padded matrix int64 (B, T) and their lengths int64 (B,); an empty row is one padding."""
     lengths = [max(len(row), 1) for row in rows]
     ids = np.full((len(rows), max(lengths, default=1)), PAD, np.int64)
     for matrix_row, row in zip(ids, rows, strict=True):

@@ -1,7 +1,7 @@
-"""A GRU over packed rows on a processor where no gradient is asked for.
+"""A GRU over packed rows on a CPU, without gradients.
 
-What training must keep is not kept: the input's part of the gates is looked up in a table with a line for
-each distinct token of the batch, and the gates of one step at a time stay in the cache.
+The inputs' part of the gates comes from a table with a line for each distinct token of the batch, and the gates of one
+step at a time stay in the cache.
 """
 
 from __future__ import annotations
@@ -18,16 +18,13 @@ from sightword.model.threads import side_by_side
 
 
 def gru_states(layers: Sequence[nn.GRU], tokens: torch.Tensor, places: torch.Tensor, packing: Packing) -> torch.Tensor:
-    """The states of one or two directions, each of H numbers, the second one reading backwards.
+    """Return the states of one or two directions, float32 (N, H) or (N, 2 * H), as ``Recurrent.packed`` (to 1e-6).
 
     Args:
-        layers: onwards, and backwards where there is one.
+        layers: the forward layer, and the backward layer if there is one.
         tokens: float32 (K, width), the embeddings of K tokens.
-        places: int64 (N,), which of the tokens stands on each packed line.
-        packing: of the batch.
-
-    Returns:
-        Float32 (N, H), or (N, 2 * H); those of ``Recurrent.packed`` but for the last bits.
+        places: int64 (N,), the token of each packed line.
+        packing: the packing of the batch.
     """
     hidden = layers[0].hidden_size
     states = tokens.new_empty(len(places), hidden * len(layers))
@@ -46,7 +43,7 @@ def gru_states(layers: Sequence[nn.GRU], tokens: torch.Tensor, places: torch.Ten
 def _read(
     layer: nn.GRU, tokens: torch.Tensor, places: torch.Tensor, blocks: Sequence[slice], states: torch.Tensor
 ) -> None:
-    """Fill the states (N, H); reset r, update z and new n as in :class:`sightword.model.cells.GruPass`."""
+    """Fill in the states (N, H) of one direction, as :class:`sightword.model.cells.GruPass`."""
     weights = Weights(*layer.parameters())
     hidden = layer.hidden_size
     table = torch.addmm(weights.input_bias, tokens, weights.input.t())  # (K, 3H): reset, update, new

@@ -1,8 +1,7 @@
-"""What training minimises, over the mismatched pairs of a minibatch.
+"""The objectives, over the mismatched pairs of a minibatch.
 
-In all of them ``scores`` holds the similarity of caption i and picture j, float (B, B), with the
-pairs on the diagonal, and ``same`` is bool (B, B), true where caption i describes picture j as
-well (the diagonal included): such a pair is no mismatch and counts nothing.
+``scores`` holds the similarity of caption i and picture j, float (B, B), with the pairs on the diagonal. ``same`` is
+bool (B, B), true where caption i describes picture j as well (the diagonal included): such a pair is not a mismatch.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ Reduction = Literal["mean", "sum"]
 
 
 def hinge(scores: torch.Tensor, same: torch.Tensor, *, margin: float, reduction: Reduction) -> torch.Tensor:
-    """The hinge loss of Merkx & Frank (2019), equation 1, both directions.
+    """Return the hinge loss of Merkx & Frank (2019), equation 1, in both directions.
 
-    For caption i of picture i and every other picture j:
-    ``max(0, margin - s(c_i, p_i) + s(c_i, p_j))``, and the same with other captions.
+    For caption i of picture i and every other picture j: ``max(0, margin - s(c_i, p_i) + s(c_i, p_j))``, and the same
+    with other captions.
 
     Args:
         scores: see above.
         same: see above.
-        margin: by how much a pair must score above a mismatch.
-        reduction: ``sum`` over all pairs (the paper), or their ``mean`` over B * B with the
-            diagonal counted as zero (the released code). The scale matters to clipping.
+        margin: difference by which a pair must score above a mismatch.
+        reduction: ``sum`` over all pairs (the paper), or the ``mean`` over B * B with the diagonal counted as zero (the
+            released code). Gradient clipping depends on this scale.
     """
     other_pictures, other_captions = _violations(scores, same, margin)
     cost = other_pictures + other_captions
@@ -34,12 +33,12 @@ def hinge(scores: torch.Tensor, same: torch.Tensor, *, margin: float, reduction:
 
 
 def hardest(scores: torch.Tensor, same: torch.Tensor, *, margin: float, reduction: Reduction) -> torch.Tensor:
-    """The hinge loss with the hardest mismatch of each caption and of each picture (VSE++, Faghri et al. 2018, eq. 6).
+    """Return the hinge loss of the hardest mismatch of each caption and picture (VSE++, Faghri et al. 2018, eq. 6).
 
     Args:
         scores: see above.
         same: see above.
-        margin: by how much a pair must score above its hardest mismatch.
+        margin: difference by which a pair must score above its hardest mismatch.
         reduction: ``sum`` over the batch (the released code), or the ``mean`` over its B pairs.
     """
     other_pictures, other_captions = _violations(scores, same, margin)
@@ -50,14 +49,14 @@ def hardest(scores: torch.Tensor, same: torch.Tensor, *, margin: float, reductio
 def infonce(
     scores: torch.Tensor, same: torch.Tensor, *, temperature: torch.Tensor, reduction: Reduction
 ) -> torch.Tensor:
-    """Symmetric InfoNCE: the cross-entropy of the right picture, and of the right caption, among the batch's.
+    """Return symmetric InfoNCE: the cross-entropy of the right picture, and of the right caption, in the batch.
 
     As in CLIP (Radford et al. 2021, figure 3), with the mean of the two directions.
 
     Args:
         scores: see above.
         same: see above.
-        temperature: what scores are divided by, a scalar above zero.
+        temperature: the divisor of the scores, a scalar above zero.
         reduction: ``mean`` over the B pairs, or ``sum``.
     """
     diagonal = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
@@ -68,7 +67,7 @@ def infonce(
 
 
 def _violations(scores: torch.Tensor, same: torch.Tensor, margin: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """By how much each mismatch comes too near: other pictures for caption i, other captions for picture j, (B, B)."""
+    """Return the violation of the margin, (B, B), by other pictures for caption i and other captions for picture j."""
     right = scores.diagonal()
     other_pictures = (margin - right[:, None] + scores).clamp(min=0).masked_fill(same, 0.0)
     other_captions = (margin - right[None, :] + scores).clamp(min=0).masked_fill(same, 0.0)

@@ -1,7 +1,7 @@
-"""Rows of different lengths without padding: what stands at one step lies together, the longest row first.
+"""Rows of different lengths without padding, in the order of torch's packed sequences.
 
-The order of torch's packed sequences. Step t of a batch is a block of ``sizes[t]`` lines, one for
-each row that is longer than t; the rows are sorted, so they are always the first ones.
+Step t of a batch is a block of ``sizes[t]`` lines, one for each row that is longer than t. The rows are sorted by
+falling length, so they are always the first ones.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import torch
 
 @dataclass(frozen=True)
 class Packing:
-    """Where each position of a padded batch (B, T) lies among N lines without padding."""
+    """The place of each position of a padded batch (B, T) among N lines without padding."""
 
     rows: int
     """B."""
     steps: int
     """T, the width of the padded batch."""
     sizes: list[int]
-    """Rows that are longer than t, for each step t of the longest row; they fall."""
+    """Number of rows that are longer than t, for each step t of the longest row."""
     padding: torch.Tensor
-    """How much padding each row has, from the longest row to the shortest: int64 (B,)."""
+    """Amount of padding of each row, from the longest row to the shortest: int64 (B,)."""
     order: torch.Tensor
     """Rows from the longest to the shortest: int64 (B,)."""
     lines: torch.Tensor
@@ -30,14 +30,10 @@ class Packing:
 
     @classmethod
     def of(cls, lengths: torch.Tensor, steps: int | None = None) -> Packing:
-        """The packing of rows, on the processor.
-
-        Args:
-            lengths: int64 (B,), each at least 1.
-            steps: T, the width of the padded batch; the longest row unless given.
+        """Return the packing of rows with lengths int64 (B,), each at least 1, on the CPU.
 
         Raises:
-            ValueError: a row is longer than the batch is wide.
+            ValueError: a row is longer than ``steps`` (T; the longest row by default).
         """
         order = torch.argsort(lengths, descending=True, stable=True)
         longest = int(lengths.max())
@@ -46,9 +42,8 @@ class Packing:
             raise ValueError(f"a row of length {longest} in a batch of {steps} steps")
         longer = lengths[order][None, :] > torch.arange(longest)[:, None]  # (longest, B)
         step, place = longer.nonzero(as_tuple=True)
-        return cls(
-            len(lengths), steps, longer.sum(dim=1).tolist(), steps - lengths[order], order, order[place] * steps + step
-        )
+        sizes, lines = longer.sum(dim=1).tolist(), order[place] * steps + step
+        return cls(len(lengths), steps, sizes, steps - lengths[order], order, lines)
 
     @property
     def blocks(self) -> list[slice]:
@@ -57,10 +52,10 @@ class Packing:
         return [slice(end - size, end) for size, end in zip(self.sizes, ends, strict=True)]
 
     def pack(self, padded: torch.Tensor) -> torch.Tensor:
-        """(B, T, ..) to (N, ..)."""
+        """Map (B, T, ..) to (N, ..)."""
         return padded.flatten(0, 1).index_select(0, self.lines)
 
     def unpack(self, lines: torch.Tensor) -> torch.Tensor:
-        """(N, D) to (B, T, D), zero on the padding."""
+        """Map (N, D) to (B, T, D), zero on the padding."""
         padded = lines.new_zeros(self.rows * self.steps, lines.shape[1])
         return padded.index_copy(0, self.lines, lines).view(self.rows, self.steps, -1)

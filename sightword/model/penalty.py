@@ -1,8 +1,7 @@
 """The error of order-embeddings for all pairs of two blocks, without gradients: ``sum_d max(0, c_d - i_d)^2``.
 
-The error has no form as a product of matrices. The dimensions are taken one after another, a tile of pairs at a time,
-which keeps the work in a CPU's cache. A compiled kernel, in which a pair's sum never leaves a register, is several
-times as fast as plain operations, which need no C++ compiler.
+The error is not a product of matrices. The dimensions are added one after another, a tile of pairs at a time, which
+stays in a CPU's cache. A compiled kernel is several times as fast as plain operations, which need no C++ compiler.
 """
 
 from __future__ import annotations
@@ -21,19 +20,14 @@ from sightword.model.threads import spread
 log = logging.getLogger(__name__)
 
 Kernel = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]
-"""Adds the error over :data:`STEP` dimensions to ``total`` (2, n, m), from captions (2, n, STEP) and pictures
-(STEP, m)."""
+"""Adds the error over :data:`STEP` dimensions of captions (2, n, STEP) and pictures (STEP, m) to a total (2, n, m)."""
 
 STEP = 32
-"""Dimensions that the compiled kernel adds up in one call."""
+"""Dimensions of one call of the compiled kernel."""
 _WORTH_COMPILING = 2e10
-"""Pairs times dimensions from which compiling, some seconds, takes less time than it saves."""
-_PLAIN_TILE = (64, 512)
-"""Captions and pictures of a tile in plain operations on a CPU."""
-_TILE = 128
-"""Pictures of a tile of the compiled kernel."""
-_TALL = 512
-"""Half the captions of a tile of the compiled kernel."""
+"""Pairs times dimensions from which the kernel saves more time than compiling takes (some seconds)."""
+_PLAIN_TILE = (64, 512)  # captions and pictures of a tile in plain operations on a CPU
+_TALL, _TILE = 512, 128  # half the captions, and the pictures, of a tile of the compiled kernel
 
 
 def errors(captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor, fused: Kernel | None) -> None:
@@ -47,11 +41,7 @@ def errors(captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor, fuse
     """
     if fused:
         _fused_errors(captions, images, out, fused)
-    else:
-        _plain_errors(captions, images, out)
-
-
-def _plain_errors(captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor) -> None:
+        return
     across, down = captions.T.contiguous()[:, :, None], images.T.contiguous()  # (D, n, 1), (D, m)
     cpu = out.device.type == "cpu"
     tall, wide = _PLAIN_TILE if cpu else out.shape
@@ -67,16 +57,16 @@ def _plain_errors(captions: torch.Tensor, images: torch.Tensor, out: torch.Tenso
         out[top : top + tall, left : left + wide] = total
 
     places = product(range(0, len(captions), tall), range(0, len(images), wide))
-    if cpu:  # side by side: a tile is too little work to be shared by threads
+    if cpu:  # each tile in one thread, which is too little work for more
         spread(tile, places)
-        return
-    for place in places:
-        tile(place)
+    else:
+        for place in places:
+            tile(place)
 
 
 def _fused_errors(captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor, fused: Kernel) -> None:
-    # One shape and layout only, since another would be compiled anew; more zeros change no sum. The kernel keeps
-    # Python's lock, so that its threads are within: the more captions, the less they wait for each other.
+    # One shape and layout only, since another would be compiled anew; more zeros change no sum. The kernel holds
+    # Python's lock and has threads of its own: the more captions, the less they wait for each other.
     (n, m), more, tall = out.shape, -captions.shape[1] % STEP, 2 * _TALL
     captions, images = pad(captions, (0, more, 0, -n % tall)), pad(images, (0, more, 0, -m % _TILE))
     steps = captions.shape[1] // STEP
@@ -94,7 +84,7 @@ def _fused_errors(captions: torch.Tensor, images: torch.Tensor, out: torch.Tenso
 
 
 def _unrolled(total: torch.Tensor, captions: torch.Tensor, images: torch.Tensor) -> None:
-    for half in range(2):  # two captions use what is read of a picture
+    for half in range(2):  # two captions share one read of a picture
         part = torch.zeros_like(total[half])
         for d in range(STEP):
             excess = torch.relu(captions[half, :, d, None] - images[d])
@@ -103,12 +93,7 @@ def _unrolled(total: torch.Tensor, captions: torch.Tensor, images: torch.Tensor)
 
 
 def compiled(work: float, device: torch.device) -> Kernel | None:
-    """Return the fused kernel, or None where it does not pay or cannot be made (there is no C++ compiler).
-
-    Args:
-        work: pairs times dimensions.
-        device: where it will run.
-    """
+    """Return the fused kernel; None if it does not pay for ``work`` (pairs times dimensions) or cannot be built."""
     if work < _WORTH_COMPILING:
         log.debug("order similarity by plain operations: too little work to compile a kernel for")
         return None
@@ -118,7 +103,7 @@ def compiled(work: float, device: torch.device) -> Kernel | None:
 @cache
 def _compiled(device: torch.device) -> Kernel | None:
     shapes = ((2, _TALL, _TILE), (2, _TALL, STEP), (STEP, _TILE))
-    # Products and sums in one instruction; a torch that does not know the option makes do without.
+    # Products and sums in one instruction, if this torch knows the option.
     for extra in ({"cpp.enable_floating_point_contract_flag": "fast"}, {}):
         try:
             with torch.inference_mode(), warnings.catch_warnings():

@@ -1,16 +1,14 @@
 """The recurrent layer: one or two directions over rows of any lengths, exact for each.
 
-Two ways to the same states. On a processor: packed lines, gradients by hand, and the two directions
-side by side. Elsewhere: PyTorch's own layers over padded rows, where the forward one
-never sees what follows a position, and the backward one reads each row reversed by its
-own length, so that padding comes last in both.
+On a CPU: packed lines, gradients by hand, and the two directions in parallel. Elsewhere: PyTorch's layers over padded
+rows; the backward layer reads each row reversed by its own length, so that padding comes last in both directions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
@@ -18,6 +16,7 @@ from torch.autograd.function import once_differentiable
 
 from sightword.model.cells import PASSES, Pass, Weights
 from sightword.model.packing import Packing
+from sightword.model.shape import CellName
 from sightword.model.threads import side_by_side
 
 LAYERS: dict[str, type[nn.GRU | nn.LSTM]] = {"gru": nn.GRU, "lstm": nn.LSTM}
@@ -31,39 +30,29 @@ class Recurrent(nn.Module):
         hidden: states of each direction.
         cell: ``gru`` or ``lstm``.
         bidirectional: read the rows backwards too.
-        empty: weights without memory, for weights from a file.
     """
 
-    def __init__(
-        self,
-        width: int,
-        hidden: int,
-        cell: Literal["gru", "lstm"],
-        *,
-        bidirectional: bool = True,
-        empty: bool = False,
-    ) -> None:
+    def __init__(self, width: int, hidden: int, cell: CellName, *, bidirectional: bool = True) -> None:
         super().__init__()
-        device = "meta" if empty else None
         self.cell = cell
-        self.onward = LAYERS[cell](width, hidden, batch_first=True, device=device)
-        self.backward_ = LAYERS[cell](width, hidden, batch_first=True, device=device) if bidirectional else None
+        self.onward = LAYERS[cell](width, hidden, batch_first=True)
+        self.backward_ = LAYERS[cell](width, hidden, batch_first=True) if bidirectional else None
 
     @property
     def layers(self) -> list[nn.GRU | nn.LSTM]:
-        """One or two directions."""
+        """The layer of each direction."""
         return [self.onward, *([self.backward_] if self.backward_ is not None else [])]
 
     def forward(self, inputs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """States at every position, by PyTorch's layers.
+        """Compute the states at every position by PyTorch's layers.
 
         Args:
-            inputs: float (B, T, width), anything beyond a row's length.
+            inputs: float (B, T, width), with any numbers beyond a row's length.
             lengths: int64 (B,), each between 1 and T.
 
         Returns:
-            Float (B, T, hidden), or (B, T, 2 * hidden) with the backward states behind the others;
-            what stands beyond a row's length has no meaning.
+            float (B, T, hidden), or (B, T, 2 * hidden) with the backward states last; the states beyond a row's length
+            have no meaning.
         """
         onward: torch.Tensor = self.onward(inputs)[0]  # (B, T, hidden)
         if self.backward_ is None:
@@ -73,9 +62,9 @@ class Recurrent(nn.Module):
         return torch.cat((onward, _take(backward, order)), dim=2)  # (B, T, 2 * hidden)
 
     def packed(self, inputs: torch.Tensor, packing: Packing) -> torch.Tensor:
-        """The same on a processor, of packed inputs (N, width): float (N, hidden) or (N, 2 * hidden).
+        """Compute the states of packed inputs (N, width) on a CPU: float (N, hidden) or (N, 2 * hidden).
 
-        Under autocast all is computed in its type.
+        Under autocast everything is computed in its type.
         """
         dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else inputs.dtype
         blocks = packing.blocks
@@ -89,7 +78,7 @@ class Recurrent(nn.Module):
 
 
 class _Directions(torch.autograd.Function):
-    """One or two directions over the same inputs, side by side."""
+    """One or two directions over the same inputs, in parallel."""
 
     @staticmethod
     def forward(
@@ -118,10 +107,9 @@ class _Directions(torch.autograd.Function):
 
 
 def reversal(lengths: torch.Tensor, steps: int) -> torch.Tensor:
-    """Positions that reverse each row by its own length and leave the padding in place: int64 (B, steps)."""
+    """Return positions, int64 (B, steps), that reverse each row by its own length and leave the padding in place."""
     position = torch.arange(steps, device=lengths.device).expand(len(lengths), steps)
-    inside = position < lengths[:, None]
-    return torch.where(inside, lengths[:, None] - 1 - position, position)
+    return torch.where(position < lengths[:, None], lengths[:, None] - 1 - position, position)
 
 
 def _take(values: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:

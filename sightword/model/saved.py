@@ -1,4 +1,4 @@
-"""Weights on disk: safetensors, read back only into the network they belong to."""
+"""Weights as safetensors files, read only into the network they belong to."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write_tensors(path: Pathish, tensors: Mapping[str, torch.Tensor]) -> None:
     """Write a safetensors file, whole or not at all; the same values give the same bytes.
 
     Raises:
-        OSError: what the file system says.
+        OSError: the file system's error.
         EncoderError: safetensors cannot write the tensors.
     """
     plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
@@ -34,7 +34,7 @@ def write_tensors(path: Pathish, tensors: Mapping[str, torch.Tensor]) -> None:
         try:
             safetensors.torch.save_file(plain, os.fspath(temporary))
         except safetensors.SafetensorError as error:
-            # The system's error is only in safetensors' message, as Rust spells it.
+            # The system's error is only in the message, as Rust spells it.
             code = re.search(r"\(os error (\d+)\)", str(error))
             if code is None:
                 raise EncoderError(f"cannot be written ({error})", where=path) from None
@@ -46,9 +46,9 @@ def load_encoders(path: Pathish, tokens: int, features: int, shape: Shape) -> En
 
     Args:
         path: the weights.
-        tokens: ids in use, padding and unknown included.
-        features: numbers in a picture's features.
-        shape: of the network.
+        tokens: number of ids, padding and unknown included.
+        features: number of features of a picture.
+        shape: the shape of the network.
 
     Raises:
         EncoderError: the file is missing, damaged, or of another network (which tensor, which shapes).
@@ -59,19 +59,18 @@ def load_encoders(path: Pathish, tokens: int, features: int, shape: Shape) -> En
         found = safetensors.torch.load_file(os.fspath(path))
     except safetensors.SafetensorError as error:
         raise EncoderError(f"is not a whole safetensors file ({error})", where=path) from None
-    encoders = Encoders(tokens, features, shape, empty=True)
-    wanted = encoders.state_dict()
-    for name in sorted(wanted.keys() | found.keys()):
-        have = tuple(found[name].shape) if name in found else "nothing"
-        want = tuple(wanted[name].shape) if name in wanted else "nothing"
-        if have != want:
-            raise EncoderError(
-                f"belongs to another network: {name} is {have}, this network has {want}",
-                where=path,
-                todo="Use the encoder.json or snapshots.json it was written with.",
-            )
-        if not found[name].is_floating_point():
-            raise EncoderError(f"is damaged: {name} is {found[name].dtype}", where=path, expected="float32")
+    with torch.device("meta"):  # weights without memory
+        encoders = Encoders(tokens, features, shape)
+    want, have = ({name: tuple(value.shape) for name, value in one.items()} for one in (encoders.state_dict(), found))
+    if name := next((name for name in sorted(want | have) if want.get(name) != have.get(name)), None):
+        raise EncoderError(
+            f"belongs to another network: {name} is {have.get(name, 'nothing')}, "
+            f"this network has {want.get(name, 'nothing')}",
+            where=path,
+            todo="Use the encoder.json or snapshots.json it was written with.",
+        )
+    if name := next((name for name, value in found.items() if not value.is_floating_point()), None):
+        raise EncoderError(f"is damaged: {name} is {found[name].dtype}", where=path, expected="float32")
     # Copies: the tensors that were read are windows on the file.
     plain = {name: value.to(torch.float32, copy=True) for name, value in found.items()}
     encoders.load_state_dict(plain, assign=True)

@@ -10,38 +10,31 @@ from sightword.settings import Settings
 __all__ = ["ModelSettings", "SimilarityName"]
 
 
-class ModelSettings(Settings):
-    """The caption encoder of Merkx & Frank (2019), section 3.2, and the linear map of the pictures."""
+class ModelSettings(Settings, Shape):
+    """The caption encoder of Merkx & Frank (2019), section 3.2, and the linear map of the pictures.
+
+    The class is a :class:`Shape` with defaults, limits and explanations; mypy compares the types of the fields.
+    """
 
     embedding: int = Field(20, gt=0)
     """Width of a token's embedding (Merkx & Frank: 20 for a character; order-embeddings and VSE++: 300 for a word)."""
     cell: CellName = "gru"
     """Recurrent cell; the paper's Figure 2 compares both."""
     hidden: int = Field(1024, gt=0)
-    """States of each direction (Merkx & Frank: 1024); with two directions the embedding has twice as many numbers."""
+    """States of each direction (Merkx & Frank: 1024); two directions double the width of the embedding."""
     bidirectional: bool = True
     """Read captions in both directions (Merkx & Frank), or forwards only (order-embeddings and VSE++)."""
     pooling: PoolingName = "attention"
-    """How the states over time become one vector; the published model attends."""
+    """The pooling of the states over time to one vector; the published model has attention."""
     attention: int = Field(128, gt=0)
     """Hidden units of the attention (Merkx & Frank: 128); unused by the other poolings."""
     mask_padding: bool = True
-    """Leave padding out of the attention. The released code does not (false), which lets a caption's
-    embedding depend on the longest caption of its batch."""
+    """Leave padding out of the attention. With ``false``, as in the released code, a caption's embedding depends on the
+    longest caption of its batch."""
     standardise: StandardiseName = "none"
-    """``training``: subtract each picture feature's mean over the training pictures and divide by its
-    standard deviation; the two are saved with the weights."""
+    """``training``: subtract the mean of each feature over the training pictures and divide by the standard deviation;
+    both are saved with the weights."""
     similarity: SimilarityName = "cosine"
-    """How captions and pictures are compared, in training and later: ``cosine``; ``order``, the penalty of
-    order-embeddings for a caption that is not below its picture in every dimension; or ``reversed_order``, the
-    penalty the other way round. The last two take the absolute values of the normalised embeddings."""
-
-    @property
-    def width(self) -> int:
-        """Numbers in an embedding, and in a state of the recurrent layer."""
-        return self.shape.width
-
-    @property
-    def shape(self) -> Shape:
-        """The values alone, as the networks take them and a saved encoder keeps them."""
-        return Shape(**{name: getattr(self, name) for name in ModelSettings.model_fields})
+    """The similarity of captions and pictures, in training and later: ``cosine``; ``order``, the penalty of
+    order-embeddings for a caption that is not below its picture in every dimension; or ``reversed_order``, the penalty
+    the other way round. The last two take the absolute values of the normalised embeddings."""

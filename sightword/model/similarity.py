@@ -1,12 +1,9 @@
-"""How alike captions and pictures are: the cosine, the dot product, or how far one is from standing above the other in
-an order.
+"""The similarity of captions and pictures: the cosine, the dot product, or minus the penalty of order-embeddings.
 
-Order-embeddings (Vendrov et al. 2016, section 3): a caption is more general than its pictures, so in every dimension
-its embedding should be the smaller one. What it exceeds costs its square:
-``E(c, i) = sum_d max(0, c_d - i_d)^2``, no root taken. Embeddings have length 1 and then no signs.
-
-The 'symmetric' row of their table is the cosine with the summed hinge loss and margin 0.2, without absolute values:
-``similarity: cosine`` here.
+Order-embeddings (Vendrov et al. 2016, section 3): a caption is more general than its pictures, so its embedding should
+be the smaller one in every dimension. The penalty is ``E(c, i) = sum_d max(0, c_d - i_d)^2``, without a root, of the
+absolute values of embeddings of length 1. The 'symmetric' row of their table is ``similarity: cosine`` here, with the
+summed hinge loss and margin 0.2.
 """
 
 from __future__ import annotations
@@ -19,15 +16,15 @@ from torch.autograd.function import once_differentiable
 from sightword.model.shape import ComparisonName, SimilarityName
 
 SHORTEST = 1e-12
-"""A vector shorter than this has no direction."""
+"""Length below which a vector has no direction."""
 _CPU_TILE, _OTHER_TILE = 1 << 19, 1 << 26
-"""Numbers in a tile: what stays in a processor's cache, and 256 MB elsewhere."""
+"""Numbers in a tile: a CPU's cache, and 256 MB elsewhere."""
 
 
 def unit(vectors: torch.Tensor, similarity: SimilarityName) -> torch.Tensor:
-    """Float (B, D) to float32 (float64 stays) rows of length 1, for the order similarities with absolute values.
+    """Scale the rows of (B, D) to length 1, as float32 (float64 stays); for the order similarities without signs.
 
-    A row of zeros stays one, and gets no gradient: it has no direction that could be turned.
+    A row of zeros stays zero, without a gradient: it has no direction.
     """
     vectors = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
     length = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
@@ -36,16 +33,13 @@ def unit(vectors: torch.Tensor, similarity: SimilarityName) -> torch.Tensor:
 
 
 def scores(captions: torch.Tensor, images: torch.Tensor, similarity: ComparisonName) -> torch.Tensor:
-    """The similarity of each caption with each picture; more is more alike.
+    """Return the similarity (B, N) of each caption with each picture, with gradients to both; more is more similar.
 
     Args:
         captions: (B, D), from :func:`unit`.
-        images: (N, D), likewise.
-        similarity: ``cosine``, of rows of length 1; ``dot``, of rows as they are; ``order``, minus E(c, i); or
+        images: (N, D), from :func:`unit`.
+        similarity: ``cosine`` of rows of length 1; ``dot`` of any rows; ``order``, minus E(c, i); or
             ``reversed_order``, minus E(i, c).
-
-    Returns:
-        (B, N), with gradients to both sides.
     """
     if similarity in ("cosine", "dot"):
         return captions @ images.T
@@ -58,27 +52,17 @@ def tie_width(dimensions: int) -> float:
     """Return the difference below which two float64 similarities are tied.
 
     The width is absolute for cosines, relative to the product of the longest rows for dot products, and relative to the
-    score itself for the order similarities.
-
-    A float64 sum of D products of unit vectors has an error of at most about D times 2**-53, in whatever order the
-    products are added. Two scores and the lengths of their rows make the error four times as large, with some room for
-    small D. The relative error of a sum of D squares is no larger.
+    score itself for the order similarities. A float64 sum of D products of unit vectors has an error of at most about D
+    times 2**-53, in any order of addition; two scores and the lengths of their rows make it four times as large, with
+    some room for small D. The relative error of a sum of D squares is not larger.
     """
     return (dimensions + 16) * 2.0**-50
 
 
 def order_errors(lower: torch.Tensor, upper: torch.Tensor) -> torch.Tensor:
-    """``sum_d max(0, l_d - u_d)^2`` of each row l of one with each row u of the other.
+    """Return ``sum_d max(0, l_d - u_d)^2``, (B, N), of each row l of lower (B, D) with each row u of upper (N, D).
 
-    There is no form of it as a product of matrices. It is computed in tiles, and again for the gradients,
-    so that memory stays that of a tile and never holds all (B, N, D) differences.
-
-    Args:
-        lower: (B, D).
-        upper: (N, D).
-
-    Returns:
-        (B, N).
+    The differences (B, N, D) are computed in tiles, and again for the gradients, so that memory holds one tile.
     """
     found: torch.Tensor = _OrderErrors.apply(lower, upper)  # type: ignore[no-untyped-call]  # torch gives it no type
     return found
@@ -90,8 +74,7 @@ class _OrderErrors(torch.autograd.Function):
         ctx.save_for_backward(lower, upper)
         found = lower.new_empty(len(lower), len(upper))
         for rows in _tiles(lower, upper):
-            excess = _excess(lower[rows], upper)
-            found[rows] = excess.square_().sum(dim=2)
+            found[rows] = _excess(lower[rows], upper).square_().sum(dim=2)
         return found
 
     @staticmethod

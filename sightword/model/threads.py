@@ -1,4 +1,4 @@
-"""Several works at a time on a processor."""
+"""Several works at a time on a CPU."""
 
 from __future__ import annotations
 
@@ -16,35 +16,24 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 WORTH_A_THREAD = 20_000
-"""A second thread pays where one step of a work computes at least so many numbers. Below, the threads lose more time
-by waking each other and by handing over the interpreter's lock than they save."""
+"""Numbers in one step of a work from which a second thread pays. Below, waking each other and handing over the
+interpreter's lock takes more time than it saves."""
 
 
-class _Helper:
-    """The second thread, which is kept: a training step needs it four times, and making one takes a millisecond."""
+class _Second:
+    """The second thread of the process; it is kept, because a start takes a millisecond, four times a training step."""
 
     def __init__(self) -> None:
         self.turn = threading.Lock()
-        self._pool: ThreadPoolExecutor | None = None
-
-    def beside(self, later: Callable[[], Result], first: Callable[[], Result]) -> list[Result]:
-        """Do one work in the second thread and one in the caller's; the caller holds the :attr:`turn`."""
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(1, thread_name_prefix="beside")
-        other = self._pool.submit(later)
-        try:
-            found = first()
-        finally:
-            wait([other])  # if the first work fails, no thread is left that still writes
-        return [found, other.result()]
+        self.pool = ThreadPoolExecutor(1, thread_name_prefix="beside")
 
 
-_helper = _Helper()
+_second = _Second()
 
 
 def _renew() -> None:
-    global _helper
-    _helper = _Helper()
+    global _second
+    _second = _Second()
 
 
 os.register_at_fork(after_in_child=_renew)
@@ -53,10 +42,9 @@ os.register_at_fork(after_in_child=_renew)
 def side_by_side(works: Sequence[Callable[[], Result]], *, size: int) -> list[Result]:
     """Do one or two works without gradients, each with half of torch's threads where there are two or more.
 
-    Small operations gain little from a second thread, which must be woken for each; two
-    works with threads of their own need not wait for each other. Works that are too small even for that are done
-    one after the other, and so are all works while another thread keeps the process's second thread busy: each with
-    the same number of threads as side by side, so with the same bits.
+    Two works with threads of their own need not wait for each other. Works that are too small for that are done one
+    after the other, and so are all works while another thread uses the process's second thread: each with the same
+    number of threads, so with the same bits.
 
     Args:
         works: none of which needs another's result.
@@ -66,34 +54,31 @@ def side_by_side(works: Sequence[Callable[[], Result]], *, size: int) -> list[Re
         The results, in the order of the works.
 
     Raises:
-        Exception: what a work raises.
+        Exception: the exception of a work.
     """
     count = torch.get_num_threads()
     if len(works) == 1 or count == 1:
         return [_without_gradients(work, count) for work in works]
-    half = count // 2
-
-    def first() -> Result:
-        return _without_gradients(works[0], half)
-
-    def later() -> Result:
-        return _without_gradients(works[1], count - half)
-
-    helper = _helper
+    half, second = count // 2, _second
     with threads(half):
-        if size < WORTH_A_THREAD or not helper.turn.acquire(blocking=False):
-            return [first(), later()]
+        if size < WORTH_A_THREAD or not second.turn.acquire(blocking=False):
+            return [_without_gradients(works[0], half), _without_gradients(works[1], count - half)]
         try:
-            return helper.beside(later, first)
+            other = second.pool.submit(_without_gradients, works[1], count - half)
+            try:
+                first = _without_gradients(works[0], half)
+            finally:
+                wait([other])  # after a failure of the first work too: no thread is left that still writes
+            return [first, other.result()]
         finally:
-            helper.turn.release()
+            second.turn.release()
 
 
 def spread(work: Callable[[Item], None], items: Iterable[Item]) -> None:
     """Do a work without gradients for each item, as many at a time as torch has threads, each in one thread.
 
     Raises:
-        Exception: what a work raises, the first in the order of the items.
+        Exception: the exception of a work, the first in the order of the items.
     """
 
     def alone(item: Item) -> None:
@@ -102,7 +87,7 @@ def spread(work: Callable[[Item], None], items: Iterable[Item]) -> None:
 
     items = list(items)
     count = min(torch.get_num_threads(), len(items))
-    with threads(1):  # the number that a thread of the pool sets is also that of later threads, so it is restored
+    with threads(1):  # later threads start with the number that a thread of the pool sets, so it is restored
         if count <= 1:
             for item in items:
                 alone(item)

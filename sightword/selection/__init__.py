@@ -1,1 +1,1 @@
-"""Every kept epoch of a training, by retrieval on dev and by sentence similarity: Figure 4 of Merkx & Frank (2019)."""
+"""The choice of the best snapshots, the model card, and the scores of every kept epoch."""

@@ -41,14 +41,14 @@ def mean_r10(recall: Mapping[str, Any]) -> float:
     return float(recall["caption_to_image"]["r10"] + recall["image_to_caption"]["r10"]) / 2
 
 
-def _rsum(recall: Mapping[str, Any], direction: str) -> float:
-    return float(sum(recall[direction][f"r{k}"] for k in DEPTHS))
+def _rsum(recall: Mapping[str, Any], *directions: str) -> float:
+    return float(sum(sum(recall[direction][f"r{k}"] for k in DEPTHS) for direction in directions))
 
 
 CRITERIA: dict[str, Callable[[Mapping[str, Any]], float]] = {
     "mean_r10": mean_r10,
     "caption_to_image_rsum": lambda recall: _rsum(recall, "caption_to_image"),
-    "rsum": lambda recall: sum(_rsum(recall, direction) for direction in DIRECTIONS),
+    "rsum": lambda recall: _rsum(recall, *DIRECTIONS),
 }
 """The scores that ``select.criterion`` names, in percent; more is better."""
 
@@ -63,14 +63,14 @@ def choose(
 ) -> Choice:
     """Make the ensemble of the best snapshots, and measure it (Merkx & Frank 2019, section 3.4).
 
-    ``select.criterion`` names the score that is compared; of two equally good snapshots the later one is taken.
+    Of two equally good snapshots the later one is chosen.
 
     Args:
-        snapshots: to choose from.
-        dev: the split that is compared on.
+        snapshots: the snapshots to choose from.
+        dev: the split to compare on.
         settings: the parameters.
-        device: where to work.
-        recall: each snapshot's recall on this split, where it is known; otherwise it is measured.
+        device: the device to work on.
+        recall: the recall of each snapshot on this split; None: it is measured.
 
     Raises:
         TrainingError: there are fewer snapshots than members.
@@ -86,21 +86,13 @@ def choose(
     r10: dict[int, float] = {}
     score: dict[int, float] = {}
     for epoch in epochs:
-        found = recall[epoch] if recall else _measure(snapshots, epoch, dev, device)
+        similarity = snapshots.model.similarity
+        found = recall[epoch] if recall else validate(snapshots.load(epoch).to(device), dev, similarity)
         r10[epoch], score[epoch] = mean_r10(found), CRITERIA[settings.criterion](found)
-        log.info(
-            "snapshot of epoch %d: mean recall@10 %.1f on %s%s",
-            epoch,
-            r10[epoch],
-            settings.split,
-            "" if settings.criterion == "mean_r10" else f", {settings.criterion} {score[epoch]:.1f}",
-        )
+        other = "" if settings.criterion == "mean_r10" else f", {settings.criterion} {score[epoch]:.1f}"
+        log.info("snapshot of epoch %d: mean recall@10 %.1f on %s%s", epoch, r10[epoch], settings.split, other)
     chosen = sorted(score, key=lambda epoch: (-score[epoch], -epoch))[: settings.members]
     encoder = ensemble(snapshots, chosen, settings.renormalise, device)
     images, captions = encoder.encode_images(dev.features), encoder.encode(dev.texts, max_length=LONGEST)
     whole = protocols.score(images, captions, dev.image_of_caption, encoder.similarity_name)
     return Choice(encoder=encoder, epochs=chosen, recall=r10, score=score, ensemble=whole)
-
-
-def _measure(snapshots: Snapshots, epoch: int, pairs: Pairs, device: torch.device) -> Recall:
-    return validate(snapshots.load(epoch).to(device), pairs, snapshots.model.similarity)

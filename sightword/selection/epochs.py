@@ -1,4 +1,4 @@
-"""Recall and sentence similarity of every kept epoch: the numbers behind Figure 4 of Merkx & Frank (2019)."""
+"""Recall and sentence similarity of every kept epoch, as in Figure 4 of Merkx & Frank (2019)."""
 
 from __future__ import annotations
 
@@ -21,28 +21,20 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Measured:
-    """One epoch's encoder alone, without an ensemble."""
+    """The scores of the encoder of one epoch."""
 
     epoch: int
     r10: dict[str, float]
     """Recall@10 on dev for each direction, in percent."""
     pearson: dict[str, float | None]
-    """100 times Pearson's r of each task: the mean over its subtasks, or r of its test pairs. None where r is not
-    defined, as with an encoder that gives all pairs the same cosine."""
+    """100 times Pearson's r of each task: the mean over its subtasks, or r of its test pairs. None if r is not defined:
+    all pairs have the same cosine."""
 
 
 def measure_epochs(
     snapshots: Snapshots, settings: EpochsSettings, *, device: torch.device, progress: bool = False
 ) -> list[Measured]:
-    """Measure the encoder of every kept epoch, or of each N-th, in their order.
-
-    Recall on dev is that of training. Each distinct sentence of all tasks is encoded once an epoch.
-
-    Args:
-        snapshots: what training kept.
-        settings: the parameters.
-        device: where to work.
-        progress: show a bar on a terminal.
+    """Measure the encoder of every kept epoch, or of each N-th, in their order; recall on dev is that of training.
 
     Raises:
         EncoderError: a snapshot cannot be loaded.
@@ -57,10 +49,9 @@ def measure_epochs(
 
 
 def rows(measured: list[Measured], tasks: list[str]) -> tuple[list[str], list[list[object]]]:
-    """The table ``plots/epochs/epochs.tsv``: header and one row an epoch.
+    """Return the header and the rows, one for each epoch, of the table ``plots/epochs/epochs.tsv``.
 
-    ``semantics`` is the mean over the tasks, so that it is one line in a plot. A value is None where it is not defined,
-    or where a task was left out because its files are missing.
+    ``semantics`` is the mean over the tasks. A value is None if it is not defined or the files of a task are missing.
     """
     header = ["epoch", *(f"{direction}_r10" for direction in DIRECTIONS), "semantics", *tasks]
     return header, [
@@ -87,10 +78,6 @@ def _pearson(
     for task, reason in scores.pop("skipped", {}).items():
         if warn:
             log.warning("%s left out: %s", task, reason)
-    return {task: _percent(entry) for task, entry in scores.items()}
-
-
-def _percent(scores: dict[str, Any]) -> float | None:
-    """100 times Pearson's r of a task; an STS task has the mean of its subtasks, the others their cosine."""
-    pearson: float | None = (scores.get("mean") or scores["cosine"])["pearson"]
-    return None if pearson is None else 100 * pearson
+    # An STS task has the mean of its subtasks, the others their cosine.
+    found = {task: (entry.get("mean") or entry["cosine"])["pearson"] for task, entry in scores.items()}
+    return {task: None if pearson is None else 100 * pearson for task, pearson in found.items()}

@@ -11,19 +11,16 @@ from sightword.settings import Settings
 
 
 class EpochsSettings(Settings):
-    """What is measured of every kept epoch, to look at; nothing is chosen by it.
-
-    ``train.snapshots: epoch`` keeps all epochs, ``cycle`` those at the end of a cycle.
-    """
+    """The scores of every kept epoch (``train.snapshots``), for people: nothing is chosen by them."""
 
     every: int = Field(default=1, ge=1)
     """Measure each N-th kept epoch, counted back from the last one."""
     data: str = "data/raw/senteval"
     """The folder that holds SentEval's ``downstream/``."""
     tasks: list[str] = Field(default=list(TASKS))
-    """Which tasks, named as in ``semantics.tasks``, each by the cosine alone; an empty list leaves recall only."""
+    """The tasks, named as in ``semantics.tasks``, each by the cosine alone; with an empty list there is recall only."""
     missing: Literal["error", "skip"] = "error"
-    """A task whose files are not there: stop, or leave its column empty."""
+    """Stop at a task without files, or leave its column empty."""
     batch_size: int = Field(default=256, ge=1)
     """Sentences encoded together."""
 

@@ -1,7 +1,6 @@
-"""The model card: what an encoder is, what it was made from, how good it was on dev, and what it cannot do.
+"""The model card of an encoder: a README with a YAML head for model hubs.
 
-A README with a YAML head, as model hubs read it. It says what the stage select knows: nothing of the test split,
-whose scores come later.
+The card has what the stage select knows, so no scores on the test split.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from statistics import median
 from typing import Any
 
 from sightword.captions.table import CaptionTable
-from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.features.origin import describe, random_weights
 from sightword.features.table import FeatureTable
 from sightword.selection.choice import Choice
@@ -25,113 +23,62 @@ RECALLS = (1, 5, 10)
 
 @dataclass(frozen=True)
 class Amount:
-    """Captions of one split whose pictures have features."""
+    """The captions of one split whose pictures have features."""
 
     pictures: int
     captions: int
     tokens: list[int]
-    """Of each caption."""
+    """The number of tokens of each caption."""
 
     @classmethod
     def of(cls, captions: CaptionTable, features: FeatureTable, split: str) -> Amount:
-        """Those of a split."""
+        """Return the captions of a split."""
         rejected = set(features.rejected)
-        rows = [
-            row
-            for row, (image, which) in enumerate(zip(captions.image_ids, captions.splits, strict=True))
-            if which == split and image not in rejected
-        ]
-        return cls(len({captions.image_ids[row] for row in rows}), len(rows), [len(captions.ids[row]) for row in rows])
+        chosen = captions.split(split)
+        rows = [row for row, image in enumerate(chosen.image_ids) if image not in rejected]
+        return cls(len({chosen.image_ids[row] for row in rows}), len(rows), [len(chosen.ids[row]) for row in rows])
 
 
 def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> str:
-    """The whole text; the same choice gives the same bytes.
+    """Return the whole text; the same choice gives the same bytes.
 
     Args:
-        choice: the encoder, and what it reached on dev.
-        settings: by which it was chosen.
-        training: what it was trained on.
+        choice: the encoder and its scores on dev.
+        settings: the parameters of the choice.
+        training: the captions of the training split.
     """
-    encoder = choice.encoder
+    encoder, model, vocabulary = choice.encoder, choice.encoder.model, choice.encoder.vocabulary
     features = encoder.notes.get("features", {})
-    parts = [
-        _head(choice, settings),
-        _what(encoder, random=random_weights(features)),
-        _use(encoder),
-        _scores(choice, settings),
-        _data(encoder, features, training),
-        _limits(encoder, training),
-        _LICENCES,
-        _parameters(encoder, features),
-    ]
-    return "\n\n".join(part.strip() for part in parts) + "\n"
+    members, unit, longest = len(encoder.members), vocabulary.unit, f"{max(training.tokens):,}"
+    weights = sum(weights.numel() for weights in encoder.members[0].parameters())
+    rows = []
+    for direction, words in DIRECTIONS.items():
+        entry = choice.ensemble[direction]
+        cells = [f"{entry[f'r{k}']:.1f} ± {entry[f'r{k}_ci95']:.1f}" for k in RECALLS]
+        rows.append([words, *cells, f"{entry['median_rank']:g}", str(entry["queries"])])
+    epochs = ", ".join(f"{epoch} ({choice.recall[epoch]:.1f})" for epoch in choice.epochs)
+    if unit == "character":
+        known = f"{len(vocabulary.tokens)} characters: {_shown(vocabulary.tokens)}"
+        reads, limit = "character by character", _OF_CHARACTERS
+    else:
+        known = f"{len(vocabulary.tokens):,} words, those of its training captions"
+        reads, limit = "word by word", _OF_WORDS
+    return f"""\
+{_head(choice, settings)}
 
+# A sentence encoder that learned from pictures
 
-def _head(choice: Choice, settings: SelectSettings) -> str:
-    """The YAML head. Each value is JSON, which is YAML too, so that nothing in it can break out."""
-    unit, cell = choice.encoder.vocabulary.unit, choice.encoder.model.cell
-    fields: dict[str, Any] = {
-        "library_name": "sentence-transformers",
-        "pipeline_tag": "sentence-similarity",
-        "license": "other",
-        "license_name": "as-the-captions-pictures-and-weights-it-was-made-from",
-        "tags": [
-            *("sentence-transformers", "sentence-similarity", "feature-extraction", "visually-grounded"),
-            *("image-text-retrieval", f"{unit}-level", cell),
-        ],
-    }
-    metrics = [
-        {
-            "type": f"recall_at_{k}",
-            "name": f"Recall@{k}, {words}, percent",
-            "value": round(choice.ensemble[direction][f"r{k}"], 4),
-        }
-        for direction, words in DIRECTIONS.items()
-        for k in RECALLS
-    ]
-    result = {
-        "task": {"type": "image-text-retrieval", "name": "Image-text retrieval"},
-        "dataset": {
-            "type": "own",
-            "name": f"{settings.split} split of the training corpus",
-            "split": settings.split,
-        },
-        "metrics": metrics,
-    }
-    fields["model-index"] = [{"name": "sightword", "results": [result]}]
-    return "\n".join(["---", *(f"{key}: {json.dumps(value)}" for key, value in fields.items()), "---"])
+It turns a sentence into {encoder.width} numbers, and the features of a picture into as many, so that a
+caption and its picture lie close together. It was trained only on pictures and their captions.
 
-
-def _what(encoder: SentenceEncoder, *, random: bool) -> str:
-    model, members = encoder.model, len(encoder.members)
-    directions = "bidirectional " if model.bidirectional else ""
-    each = sum(weights.numel() for weights in encoder.members[0].parameters())
-    reads = "character by character" if encoder.vocabulary.unit == "character" else "word by word"
-    lines = [
-        "# A sentence encoder that learned from pictures",
-        "",
-        f"It turns a sentence into {encoder.width} numbers, and the features of a picture into as many, so that a",
-        "caption and its picture lie close together. It was trained only on pictures and their captions.",
-        "",
-        f"- Captions: read {reads} by a {directions}{model.cell.upper()} with {model.hidden} states a direction,",
-        f"  {_POOLINGS[model.pooling]}.",
-        f"- Pictures: {encoder.features_width} features of an image network, and a linear map.",
-        f"- {members} {'snapshot' if members == 1 else 'snapshots'} of one training with {each:,} weights each; the",
-        f"  embedding is their sum{', brought to length 1' if encoder.renormalise else ''}.",
-        f"- Compared by {_SIMILARITIES[encoder.similarity_name]}.",
-    ]
-    if random:
-        lines += [
-            "",
-            "> **For demonstration only.** The image network had random weights: nobody trained it to see. Its",
-            "> features are what chance filters make of a picture. The scores show that the pipeline runs, and say",
-            "> nothing about the method.",
-        ]
-    return "\n".join(lines)
-
-
-def _use(encoder: SentenceEncoder) -> str:
-    return f"""
+- Captions: read {reads} by a {"bidirectional " * model.bidirectional}{model.cell.upper()} with {model.hidden} states \
+a direction,
+  {_POOLINGS[model.pooling]}.
+- Pictures: {encoder.features_width} features of an image network, and a linear map.
+- {members} snapshot{"s" * (members != 1)} of one training with {weights:,} weights each; the
+  embedding is their sum{", brought to length 1" * encoder.renormalise}.
+- Compared by {_SIMILARITIES[encoder.similarity_name]}.
+{_RANDOM * random_weights(features)}
 ## Use
 
 With Sightword installed, in the folder above this one:
@@ -152,17 +99,7 @@ from sentence_transformers import SentenceTransformer
 
 model = SentenceTransformer("encoder", trust_remote_code=True)
 ```
-"""
 
-
-def _scores(choice: Choice, settings: SelectSettings) -> str:
-    rows = []
-    for direction, words in DIRECTIONS.items():
-        entry = choice.ensemble[direction]
-        cells = [f"{entry[f'r{k}']:.1f} ± {entry[f'r{k}_ci95']:.1f}" for k in RECALLS]
-        rows.append([words, *cells, f"{entry['median_rank']:g}", str(entry["queries"])])
-    epochs = ", ".join(f"{epoch} ({choice.recall[epoch]:.1f})" for epoch in choice.epochs)
-    return f"""
 ## Scores on {settings.split}
 
 {_table(["", "R@1", "R@5", "R@10", "median rank", "queries"], rows)}
@@ -170,47 +107,25 @@ def _scores(choice: Choice, settings: SelectSettings) -> str:
 Recall in percent, with the half-width of Wald's 95 % interval. The snapshots were chosen on this split, by
 `{settings.criterion}`, so the scores are a little too good; those on the test split are in the report and in
 `metrics/retrieval.json` of the run. Chosen epochs, with the mean R@10 of each alone: {epochs}.
-"""
 
-
-def _data(encoder: SentenceEncoder, features: Mapping[str, Any], training: Amount) -> str:
-    unit = encoder.vocabulary.unit
-    return f"""
 ## Data
 
 - Trained on {training.captions:,} captions of {training.pictures:,} pictures. The median length is
-  {median(training.tokens):g} {unit}s, the longest has {max(training.tokens):,}.
+  {median(training.tokens):g} {unit}s, the longest has {longest}.
 - Features of the pictures: {describe(features)}.
 - The corpus's name is not among what this card is made from. In the project, `sightword audit models/encoder`
   follows the encoder back to its files and their hashes.
-"""
 
-
-def _limits(encoder: SentenceEncoder, training: Amount) -> str:
-    vocabulary = encoder.vocabulary
-    if vocabulary.unit == "character":
-        known = f"It knows {len(vocabulary.tokens)} characters: {_shown(vocabulary.tokens)}. Others count as unknown."
-        words = (
-            "- No word list went into it: a word is what its spelling and the pictures made of it. Words that are\n"
-            "  spelled alike are often taken for each other, and one that the captions lack is a guess."
-        )
-    else:
-        known = f"It knows {len(vocabulary.tokens):,} words, those of its training captions. Others count as unknown."
-        words = "- No dictionary and no other text went into it: it knows of a word what pictures showed with it."
-    return f"""
 ## Limits
 
-- {known} It has learned the language of its captions and no other.
-{words}
+- It knows {known}. Others count as unknown. It has learned the language of its captions and no other.
+{limit}
 - It knows what captions say of pictures. Negation, time, causes, opinions, numbers and names are hardly in it.
-- Sentences unlike captions, much longer than {max(training.tokens):,} {vocabulary.unit}s above all, are outside of what
+- Sentences unlike captions, much longer than {longest} {unit}s above all, are outside of what
   it was trained on.
 - Who is shown in the pictures, and how annotators put it, is in the embeddings, stereotypes included. It is
   made for research, not for decisions about people.
-"""
 
-
-_LICENCES = """
 ## Licences
 
 The code is under the Apache License 2.0. The weights come from captions, pictures and an image network, whose terms go
@@ -221,17 +136,12 @@ with them; look up those of your corpus. Of what Sightword's recipes use:
 - The sample corpus: drawn by Sightword, under the code's licence.
 - Image networks of torchvision: code under BSD-3-Clause; the published weights were trained on ImageNet, whose terms
   are non-commercial research and education.
-"""
 
-
-def _parameters(encoder: SentenceEncoder, features: Mapping[str, Any]) -> str:
-    training = encoder.notes.get("training", {})
-    return f"""
 ## Parameters
 
 Training:
 
-{_table(["parameter", "value"], _pairs(training))}
+{_table(["parameter", "value"], _pairs(encoder.notes.get("training", {})))}
 
 Features:
 
@@ -239,10 +149,50 @@ Features:
 
 Text before it is read:
 
-{_table(["choice", "value"], _pairs(encoder.vocabulary.normalise.to_json()))}
+{_table(["choice", "value"], _pairs(vocabulary.normalise.to_json()))}
 """
 
 
+def _head(choice: Choice, settings: SelectSettings) -> str:
+    """Return the YAML head. Each value is JSON, which is YAML too, so that nothing in it can break out."""
+    unit, cell = choice.encoder.vocabulary.unit, choice.encoder.model.cell
+    metrics = [
+        {
+            "type": f"recall_at_{k}",
+            "name": f"Recall@{k}, {words}, percent",
+            "value": round(choice.ensemble[direction][f"r{k}"], 4),
+        }
+        for direction, words in DIRECTIONS.items()
+        for k in RECALLS
+    ]
+    result = {
+        "task": {"type": "image-text-retrieval", "name": "Image-text retrieval"},
+        "dataset": {"type": "own", "name": f"{settings.split} split of the training corpus", "split": settings.split},
+        "metrics": metrics,
+    }
+    fields: dict[str, Any] = {
+        "library_name": "sentence-transformers",
+        "pipeline_tag": "sentence-similarity",
+        "license": "other",
+        "license_name": "as-the-captions-pictures-and-weights-it-was-made-from",
+        "tags": [
+            *("sentence-transformers", "sentence-similarity", "feature-extraction", "visually-grounded"),
+            *("image-text-retrieval", f"{unit}-level", cell),
+        ],
+        "model-index": [{"name": "sightword", "results": [result]}],
+    }
+    return "\n".join(["---", *(f"{key}: {json.dumps(value)}" for key, value in fields.items()), "---"])
+
+
+_RANDOM = """
+> **For demonstration only.** The image network had random weights: nobody trained it to see. Its
+> features are what chance filters make of a picture. The scores show that the pipeline runs, and say
+> nothing about the method.
+"""
+_OF_CHARACTERS = """\
+- No word list went into it: a word is what its spelling and the pictures made of it. Words that are
+  spelled alike are often taken for each other, and one that the captions lack is a guess."""
+_OF_WORDS = "- No dictionary and no other text went into it: it knows of a word what pictures showed with it."
 _POOLINGS = {
     "attention": "with attention over the states",
     "max": "of which the largest value over time is taken",
@@ -263,7 +213,7 @@ def _pairs(values: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _shown(characters: Sequence[str]) -> str:
-    """Characters as code; the backtick, which ends code, and what cannot be seen are told by name or number."""
+    """Return characters as code; the backtick, which ends code, and invisible characters have a name or a number."""
     named = {" ": "the space", "`": "the backtick"}
     seen = [character for character in characters if character.isprintable() and character not in named]
     rest = [named.get(character, f"U+{ord(character):04X}") for character in characters if character not in seen]

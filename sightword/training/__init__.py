@@ -1,1 +1,1 @@
-"""Training: batches, learning rate, the loop, and the snapshots it keeps."""
+"""The training run: batches, objective, learning rate, the loop, checkpoints, and the snapshots it keeps."""

@@ -1,7 +1,7 @@
-"""Checkpoints: a training run that is killed at any moment resumes where it was, to the bit.
+"""Checkpoints: a training run that is killed at any moment resumes to the bit.
 
-A half-done run has a folder, named by a hash of all that determines the run. The folder is deleted when the run is
-done, so that a forced rerun trains again.
+A half-done run has a folder, named by a hash of all inputs of the run. The folder is deleted when the run is done, so
+that a forced rerun trains again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import torch
 from sightword.errors import FileFormatError, TrainingError
 from sightword.files import Pathish, canonical_json, read_json, sha256_file, write_json
 from sightword.model.encoders import Encoders
-from sightword.model.saved import save_weights, write_tensors
+from sightword.model.saved import write_tensors
 from sightword.training.code_hash import code_hash
 from sightword.training.scratch import DAMAGED, take_folder
 from sightword.training.snapshots import file_name
@@ -33,41 +33,36 @@ log = logging.getLogger(__name__)
 
 SCHEMA = 1
 SECONDS = 60.0
-"""Between two checkpoints within an epoch; one more is written after each epoch."""
+"""Seconds between two checkpoints within an epoch; one more is written after each epoch."""
 
 _INDEX = "checkpoint.json"
-_DAMAGED = (safetensors.SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError)
+_DAMAGE = (safetensors.SafetensorError, FileFormatError, OSError, KeyError, TypeError, ValueError, RuntimeError)
 
 
 @dataclass
 class Progress:
-    """How far a training run is."""
+    """The progress of a training run."""
 
     epoch: int = 0
-    """Epochs done."""
+    """Number of epochs done."""
     batches: int = 0
-    """Batches of the next epoch done."""
+    """Number of batches of the next epoch done."""
     history: dict[str, list[Any]] = field(default_factory=dict)
-    """The curves of the epochs done."""
     stuck: int = 0
-    """Epochs in a row, the last one done included, that looked stuck."""
+    """Number of successive epochs, up to the last one done, that looked stuck."""
 
 
 class Checkpoint:
-    """The folder of one training run.
-
-    Args:
-        folder: from :func:`open_checkpoint`.
-    """
+    """The folder of one training run, from :func:`open_checkpoint`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def save(self, progress: Progress, tensors: dict[str, torch.Tensor]) -> None:
-        """Write all state; the earlier checkpoint stays valid until the new one is complete.
+        """Write the whole state; the earlier checkpoint stays valid until the new one is complete.
 
         Raises:
-            OSError: what the file system says.
+            OSError: the file system's error.
         """
         path = self.folder / f"state-{progress.epoch:03d}-{progress.batches:06d}.safetensors"
         write_tensors(path, tensors)
@@ -78,10 +73,7 @@ class Checkpoint:
                 other.unlink(missing_ok=True)
 
     def load(self) -> tuple[Progress, dict[str, torch.Tensor]] | None:
-        """Return the last complete state, or None at the start.
-
-        A damaged checkpoint is reported and set aside.
-        """
+        """Return the last complete state, or None at the start; a damaged checkpoint is reported and set aside."""
         if not (self.folder / _INDEX).exists():
             return None
         try:
@@ -91,7 +83,7 @@ class Checkpoint:
                 raise ValueError("its sha256 is not the one that was written")
             progress = Progress(**{name: index[name] for name in Progress.__dataclass_fields__})
             return progress, safetensors.torch.load_file(path)
-        except (*_DAMAGED, FileFormatError) as error:
+        except _DAMAGE as error:
             aside = self.folder.with_name(self.folder.name + DAMAGED)
             shutil.rmtree(aside, ignore_errors=True)
             self.folder.rename(aside)
@@ -101,20 +93,11 @@ class Checkpoint:
             return None
 
     def keep(self, epoch: int, encoders: Encoders) -> None:
-        """Write the snapshot of an epoch.
-
-        Raises:
-            OSError: the file system's error.
-        """
-        save_weights(self.folder / file_name(epoch), encoders)
+        """Write the snapshot of an epoch."""
+        write_tensors(self.folder / file_name(epoch), encoders.state_dict())
 
     def copy_snapshots(self, folder: Path, epochs: int) -> list[int]:
-        """Copy the kept snapshots into a folder, and return their epochs.
-
-        Args:
-            folder: an existing folder.
-            epochs: the number of epochs of the run.
-        """
+        """Copy the snapshots of a run of so many epochs into an existing folder; return the epochs of the snapshots."""
         kept = [epoch for epoch in range(1, epochs + 1) if (self.folder / file_name(epoch)).exists()]
         for epoch in kept:
             shutil.copyfile(self.folder / file_name(epoch), folder / file_name(epoch))
@@ -127,15 +110,9 @@ class Checkpoint:
 
 @contextlib.contextmanager
 def open_checkpoint(scratch: Pathish, inputs: dict[str, Any]) -> Iterator[Checkpoint]:
-    """Open the checkpoint of the training run that these inputs determine.
+    """Open the checkpoint, in a folder of scratch, of the training run with these inputs (settings and hashes).
 
-    Args:
-        scratch: the folder of half-done work.
-        inputs: settings and hashes, as plain values; the hash of the training code and the versions of torch and numpy
-            are added here.
-
-    Yields:
-        The checkpoint, in a folder of its own where another process does the same run.
+    The hash of the training code and the versions of torch and numpy are added to the inputs.
     """
     versions = {"torch": torch.__version__, "numpy": np.__version__}
     name = hashlib.sha256(canonical_json({**inputs, "code": code_hash(), **versions}).encode()).hexdigest()

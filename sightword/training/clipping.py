@@ -1,4 +1,4 @@
-"""Gradients that are too long are shortened, by each published system in its own way."""
+"""Gradient clipping, in the way of each published system."""
 
 from __future__ import annotations
 
@@ -11,48 +11,37 @@ from torch.nn.utils import clip_grad_norm_
 from sightword.model.encoders import Encoders
 from sightword.training.settings import TrainSettings
 
-Weights = Sequence[torch.nn.Parameter]
-
 
 def clip(encoders: Encoders, settings: TrainSettings) -> torch.Tensor:
-    """Shorten the gradients of both sides in place, where they are above their limits.
+    """Clip the gradients of both sides in place.
 
-    A gradient g with the limit l becomes ``g * min(1, l / (|g| + 1e-6))``. What is one gradient says ``clip_scope``:
-    ``side``, all of a side's weights (Merkx & Frank 2019, released code); ``all``, the weights of both sides (VSE++,
-    released code); ``tensor``, each tensor of weights (order-embeddings, released code). What the objective learns is
-    of no side and never clipped. All stays on the device, nothing is waited for.
+    A gradient g with the limit l becomes ``g * min(1, l / (|g| + 1e-6))``. ``clip_scope`` decides which weights share
+    one norm: all of a ``side`` (Merkx & Frank 2019, released code), ``all`` weights of both sides (VSE++, released
+    code), or each ``tensor`` (order-embeddings, released code). The parameters of the objective are never clipped.
+    Nothing waits for the device.
 
     Args:
-        encoders: after the backward pass.
-        settings: the scope and both limits; without a limit nothing is changed.
+        encoders: the network after the backward pass.
+        settings: scope and limits; without a limit nothing changes.
 
     Returns:
-        Float (2,): the norms of the picture side and of the caption side before clipping, whatever the scope.
+        float (2,): the norms of the picture side and of the caption side before clipping, in every scope.
     """
     images, captions = (
         [weight for weight in side.parameters() if weight.grad is not None]
         for side in (encoders.images, encoders.captions)
     )
     sides = ((images, settings.clip_images), (captions, settings.clip_captions))
-    if settings.clip_scope == "side":
-        return torch.stack([_shorten(weights, limit) for weights, limit in sides])
     if settings.clip_scope == "tensor":
-        return torch.stack([_total([_shorten([weight], limit) for weight in weights]) for weights, limit in sides])
-    norms = torch.stack([_total([torch.linalg.vector_norm(_of(w)) for w in weights]) for weights, _ in sides])
-    _shorten([*images, *captions], settings.clip_images)  # both limits are the same: the settings see to it
-    return norms
+        parts = [torch.stack([_shorten([weight], limit) for weight in weights]) for weights, limit in sides]
+        return torch.stack([torch.linalg.vector_norm(norms) for norms in parts])
+    shared = settings.clip_scope == "all"
+    found = torch.stack([_shorten(weights, None if shared else limit) for weights, limit in sides])
+    if shared:
+        _shorten([*images, *captions], settings.clip_images)  # both limits are the same: the settings see to it
+    return found
 
 
-def _shorten(weights: Weights, limit: float | None) -> torch.Tensor:
-    """Without a limit this multiplies by exactly 1, and tells the norm."""
+def _shorten(weights: Sequence[torch.nn.Parameter], limit: float | None) -> torch.Tensor:
+    """Clip the gradients of some weights together, and return their norm; None multiplies by exactly 1."""
     return clip_grad_norm_(weights, math.inf if limit is None else limit)
-
-
-def _total(norms: list[torch.Tensor]) -> torch.Tensor:
-    total: torch.Tensor = torch.linalg.vector_norm(torch.stack(norms)) if norms else torch.tensor(0.0)
-    return total
-
-
-def _of(weight: torch.nn.Parameter) -> torch.Tensor:
-    assert weight.grad is not None
-    return weight.grad

@@ -1,4 +1,4 @@
-"""A training's curves as tables that DVC plots, and as the files that DVCLive would have written."""
+"""The curves of a training run: tables that DVC plots, and the files that DVCLive would write."""
 
 from __future__ import annotations
 
@@ -9,47 +9,39 @@ import numpy as np
 
 from sightword.files import write_json, write_tsv
 from sightword.training.loop import History
-from sightword.training.validation import DEPTHS, DIRECTIONS, Recall
-
-RECALLS = [f"r{k}" for k in DEPTHS]
+from sightword.training.validation import DEPTHS, DIRECTIONS
 
 
 def write_curves(folder: Path, history: History) -> None:
-    """Write ``loss.tsv``, ``learning_rate.tsv`` and ``recall.tsv`` into a folder, and the folder ``dvclive`` in it."""
-    write_tsv(folder / "loss.tsv", ("step", "loss"), history.loss)
-    write_tsv(folder / "learning_rate.tsv", ("step", "learning_rate"), history.rate)
-    names = [f"{direction}_{recall}" for direction in DIRECTIONS for recall in RECALLS]
-    write_tsv(folder / "recall.tsv", ("epoch", *names), ((epoch, *_recalls(entry)) for epoch, entry in history.recall))
-    write_dvclive(folder / "dvclive", history)
+    """Write ``loss.tsv``, ``learning_rate.tsv`` and ``recall.tsv`` into a folder, and the folder ``dvclive`` in it.
 
-
-def write_dvclive(folder: Path, history: History) -> None:
-    """Write a folder as DVCLive does, with one step an epoch.
-
-    ``plots/metrics/NAME.tsv`` has the columns ``step`` and the last part of NAME, ``metrics.json`` the last value of
-    each, nested by the parts of NAME, and the last ``step``.
+    ``dvclive`` is as DVCLive writes it, with a step for each epoch: ``plots/metrics/NAME.tsv`` has the columns ``step``
+    and the last part of NAME; ``metrics.json`` has the last value of each, nested by the parts of NAME, and ``step``.
     """
     epochs = [epoch for epoch, _ in history.recall]
+    names = [(direction, f"r{k}") for direction in DIRECTIONS for k in DEPTHS]
+    recalls = [[entry[direction][recall] for _, entry in history.recall] for direction, recall in names]
+    write_tsv(folder / "loss.tsv", ("step", "loss"), history.loss)
+    write_tsv(folder / "learning_rate.tsv", ("step", "learning_rate"), history.rate)
+    header = ("epoch", *(f"{direction}_{recall}" for direction, recall in names))
+    write_tsv(folder / "recall.tsv", header, zip(epochs, *recalls, strict=True))
+
     series = _by_epoch(history)
-    for place, (direction, recall) in enumerate((d, r) for d in DIRECTIONS for r in RECALLS):
-        series[f"dev/{direction}/{recall}"] = [_recalls(entry)[place] for _, entry in history.recall]
+    series |= {f"dev/{direction}/{recall}": values for (direction, recall), values in zip(names, recalls, strict=True)}
     latest: dict[str, Any] = {}
     for name, values in series.items():
         *above, last = name.split("/")
-        write_tsv(folder / "plots" / "metrics" / f"{name}.tsv", ("step", last), zip(epochs, values, strict=True))
+        table = folder / "dvclive" / "plots" / "metrics" / f"{name}.tsv"
+        write_tsv(table, ("step", last), zip(epochs, values, strict=True))
         inner = latest
         for part in above:
             inner = inner.setdefault(part, {})
         inner[last] = values[-1]
-    write_json(folder / "metrics.json", {**latest, "step": epochs[-1]})
-
-
-def _recalls(entry: Recall) -> list[float]:
-    return [entry[direction][recall] for direction in DIRECTIONS for recall in RECALLS]
+    write_json(folder / "dvclive" / "metrics.json", {**latest, "step": epochs[-1]})
 
 
 def _by_epoch(history: History) -> dict[str, list[float]]:
-    """The mean loss of each epoch's batches, and its last learning rate; each epoch has as many points in a curve."""
+    """Return the mean loss of each epoch's batches, and its last learning rate; all epochs have as many points."""
     sizes = np.diff([step for step, _ in history.loss], prepend=0)
     parts = np.array_split(np.arange(len(sizes)), len(history.recall))
     losses = np.array([loss for _, loss in history.loss])

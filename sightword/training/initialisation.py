@@ -1,4 +1,4 @@
-"""The weights that a training run starts from."""
+"""The initial weights of a training run."""
 
 from __future__ import annotations
 
@@ -10,23 +10,18 @@ from sightword.model.encoders import PAD, Encoders
 from sightword.training.settings import InitialisationName
 
 LIMIT = 0.1
-"""Embeddings, and order-embeddings' input weights, start uniform between minus this and this."""
+"""Bound of the uniform weights."""
 
 
 @torch.no_grad()
 def initialise(encoders: Encoders, name: InitialisationName) -> None:
-    """Draw the initial weights of new encoders in place, from torch's generator.
+    """Draw the initial weights of new encoders in place, from torch's generator, as the released code of a paper does.
 
-    All three start the linear map of the pictures by Xavier's uniform rule. Weights that are not named below keep
-    torch's own start, and the embedding of padding is zero.
-
-    Args:
-        encoders: as built, with torch's own start.
-        name: the paper whose released code is followed. ``char_gru`` (Merkx & Frank 2019): the weights of the
-            attention's hidden layer are orthogonal. ``vsepp`` (Faghri et al. 2018): the embeddings of tokens are
-            uniform in +-:data:`LIMIT`, the biases of the map 0. ``order_embeddings`` (Vendrov et al. 2016): as
-            ``vsepp``; in the recurrent layer the input weights are uniform in +-:data:`LIMIT` too, the recurrent
-            weights of each gate orthogonal, and the biases 0.
+    The linear map of the pictures starts by Xavier's uniform rule, the embedding of padding is 0, and other weights
+    keep torch's start, except: in ``char_gru`` (Merkx & Frank 2019) the hidden weights of the attention are orthogonal;
+    in ``vsepp`` (Faghri et al. 2018) embeddings are uniform in +-:data:`LIMIT` and the biases of the map 0; in
+    ``order_embeddings`` (Vendrov et al. 2016) moreover the input weights of the recurrent layer are uniform in
+    +-:data:`LIMIT`, the recurrent weights of each gate orthogonal, and the biases 0.
     """
     linear, captions = encoders.images.linear, encoders.captions
     nn.init.xavier_uniform_(linear.weight)

@@ -14,32 +14,31 @@ import torch
 from tqdm import tqdm
 
 from sightword.devices import move
-from sightword.errors import CaptionsError, TrainingError
+from sightword.errors import TrainingError
 from sightword.model.encoders import Encoders
 from sightword.model.similarity import scores
 from sightword.pairs import Pairs
+from sightword.text import flat
 from sightword.training.averaging import Averaging
-from sightword.training.batches import batches, per_epoch
+from sightword.training.batches import batches
 from sightword.training.checkpoint import SECONDS, Checkpoint, Progress
 from sightword.training.clipping import clip
-from sightword.training.divergence import Plan, Watch
+from sightword.training.divergence import EPOCHS, Plan, Watch, at_chance, stuck
 from sightword.training.initialisation import initialise
 from sightword.training.objective import Objective
 from sightword.training.schedule import learning_rate
 from sightword.training.settings import TrainSettings
-from sightword.training.state import build_optimiser, restore, state_of
-from sightword.training.stuck import EPOCHS, at_chance
 from sightword.training.validation import Recall, validate
 
 log = logging.getLogger(__name__)
 
 POINTS = 50
-"""Points an epoch in the curves of loss and learning rate."""
+"""Points of an epoch in the curves of loss and learning rate."""
 
 
 @dataclass
 class History:
-    """What the curves show."""
+    """The curves of a training run."""
 
     loss: list[tuple[int, float]] = field(default_factory=list)
     """(batches done, mean loss of a batch since the point before)."""
@@ -62,29 +61,23 @@ def train(
 ) -> tuple[Encoders, History]:
     """Train both encoders (Merkx & Frank 2019, section 3.4).
 
-    Where the settings ask for an average of the weights, that is what is validated, kept and returned.
-
     Args:
-        settings: the parameters.
-        training: what is learned from.
-        dev: what the curves of recall are measured on.
-        tokens: ids in use, padding and unknown included.
-        device: where to work.
-        keep: called with the epoch (from 1) and the encoders whenever a snapshot is due; after a
-            resumption not again for those that were kept before.
-        checkpoint: where the state is saved now and then, and taken up again.
-        progress: show bars on a terminal.
+        settings: the parameters; with ``average``, the averaged weights are validated, kept and returned.
+        training: the split to learn from.
+        dev: the split on which recall is measured.
+        tokens: number of ids, padding and unknown included; all ids of the captions are below it.
+        device: the device to work on.
+        keep: called with the epoch (from 1) and the encoders at each snapshot, once in all processes of a run.
+        checkpoint: the place to save the state in, and to resume from.
+        progress: show progress bars on a terminal.
 
     Returns:
         The encoders after the last epoch, and the curves.
 
     Raises:
-        TrainingError: there are too few pictures, a loss or gradient is no number, the loss explodes
-            (:mod:`sightword.training.divergence` says when), or training is stuck (:mod:`sightword.training.stuck`).
-        CaptionsError: ids that are no tokens.
+        TrainingError: there are too few pictures, or the run diverges (:mod:`sightword.training.divergence`).
     """
     check_sizes(settings, training)
-    check_ids(training, dev, tokens=tokens)
     run = Run(settings, training, tokens, device, checkpoint)
     run.resume()
     while run.progress.epoch < settings.epochs:
@@ -97,111 +90,113 @@ def train(
 
 
 def check_sizes(settings: TrainSettings, training: Pairs) -> None:
-    """Refuse what cannot be trained, before any costly work.
+    """Refuse a split with fewer pictures than a batch, before any costly work.
 
     Raises:
-        TrainingError: fewer pictures than two, or than a batch.
+        TrainingError: there are too few pictures.
     """
-    pictures = len(training.image_ids)
-    if pictures < max(2, settings.batch):
-        raise TrainingError(
-            f"train.batch = {settings.batch} is more than the {pictures} training pictures",
-            expected="a batch in which no picture is twice",
-            todo="Choose a smaller train.batch.",
-        )
+    if len(training.image_ids) < settings.batch:
+        what = f"train.batch = {settings.batch} is more than the {len(training.image_ids)} training pictures"
+        expected, todo = "a batch in which no picture is twice", "Choose a smaller train.batch."
+        raise TrainingError(what, expected=expected, todo=todo)
 
 
-def check_ids(*parts: Pairs, tokens: int) -> None:
-    """Refuse captions of another vocabulary, which an embedding table of ``tokens`` rows cannot look up.
-
-    Raises:
-        CaptionsError: an id is negative or too large.
-    """
-    for pairs in parts:
-        for start in range(0, len(pairs.ids), 10_000):
-            block = pairs.ids[start : start + 10_000]
-            flat = np.concatenate(block)
-            if len(flat) and (flat.min() < 0 or flat.max() >= tokens):
-                outside = np.flatnonzero((flat < 0) | (flat >= tokens))[0]
-                row = start + int(np.searchsorted(np.cumsum([len(ids) for ids in block]), outside, side="right"))
-                raise CaptionsError(
-                    f"has ids from {pairs.ids[row].min()} to {pairs.ids[row].max()}",
-                    where=f"{pairs.image_ids[pairs.image_of_caption[row]]}#{pairs.numbers[row]}",
-                    expected=f"0 to {tokens - 1}, those of the vocabulary",
-                    todo="captions.parquet and vocabulary.json do not belong together: run `dvc repro captions`.",
-                )
+def build_optimiser(encoders: Encoders, objective: Objective, settings: TrainSettings) -> torch.optim.Optimizer:
+    """Return Adam; with weight decay AdamW, which spares biases and the objective's own parameters."""
+    if not settings.weight_decay:
+        return torch.optim.Adam([*encoders.parameters(), *objective.parameters()], lr=settings.rate_min, fused=True)
+    weights = list(encoders.parameters())
+    groups = [
+        {"params": [weight for weight in weights if weight.ndim > 1], "weight_decay": settings.weight_decay},
+        {"params": [*(w for w in weights if w.ndim < 2), *objective.parameters()], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=settings.rate_min, fused=True)
 
 
 class Run:
-    """A training under way: everything that changes while it goes on."""
+    """A training run in progress: everything that changes during the run."""
 
     def __init__(
         self, settings: TrainSettings, training: Pairs, tokens: int, device: torch.device, checkpoint: Checkpoint | None
     ) -> None:
-        self.settings, self.training, self.checkpoint = settings, training, checkpoint
+        self.settings, self.training, self.device, self.checkpoint = settings, training, device, checkpoint
         torch.manual_seed(settings.seed)
-        self.encoders = Encoders(
-            tokens,
-            training.features.shape[1],
-            settings.shape,
-            dropout_states=settings.dropout_states,
-            dropout_features=settings.dropout_features,
-        )
-        initialise(self.encoders, settings.initialisation)
+        encoders = Encoders(
+            tokens, training.features.shape[1], settings,
+            dropout_states=settings.dropout_states, dropout_features=settings.dropout_features,
+        )  # fmt: skip
+        initialise(encoders, settings.initialisation)
         if settings.standardise == "training":
-            self.encoders.images.standardise_by(training.features)
+            encoders.images.standardise_by(training.features)
         self.objective = Objective(settings).to(device)
-        self.encoders = self.encoders.to(device)
-        self.device = device
+        self.encoders = encoders.to(device)
         self.features = _near(torch.from_numpy(training.features), device)
         self.same_picture = torch.from_numpy(_distinct(training.features)).to(device)
         self.optimiser = build_optimiser(self.encoders, self.objective, settings)
         self.averaging = Averaging(self.encoders, settings)
-        self.history = History()
-        self.progress = Progress()
         self.watch = Watch(self.encoders, self.objective)
+        self.history, self.progress = History(), Progress()
         self.flat = False  # whether the losses of the epoch just done are those of equal scores
-        self._steps = per_epoch(training, settings.batch, settings.captions_per_epoch, settings.last_batch)
+
+    def save(self) -> None:
+        """Write a checkpoint of the whole state, the random generators included, to resume to the bit."""
+        if self.checkpoint is None:
+            return
+        state = {
+            "encoders": self.encoders.state_dict(),
+            "objective": self.objective.state_dict(),
+            "optimiser": self.optimiser.state_dict()["state"],
+            "average": self.averaging.state(),
+            "watch": self.watch.state(),
+            "random": torch.get_rng_state(),
+        }
+        if self.device.type == "cuda":
+            state["random.cuda"] = torch.cuda.get_rng_state(self.device)
+        self.progress.history = asdict(self.history)
+        self.checkpoint.save(self.progress, flat(state))
 
     def resume(self) -> None:
-        """Go on where an earlier process was killed."""
+        """Continue where an earlier process was killed."""
         found = self.checkpoint.load() if self.checkpoint else None
         if found is None:
             return
         self.progress, tensors = found
-        self.history = History(**{name: [tuple(row) for row in rows] for name, rows in self.progress.history.items()})
-        restore(tensors, self.encoders, self.objective, self.optimiser, self.averaging, self.watch)
-        log.info(
-            "train: goes on after epoch %d, batch %d, of an earlier run", self.progress.epoch, self.progress.batches
-        )
 
-    def save(self) -> None:
-        """Write a checkpoint."""
-        if self.checkpoint is None:
-            return
-        self.progress.history = asdict(self.history)
-        state = state_of(self.encoders, self.objective, self.optimiser, self.averaging, self.watch)
-        self.checkpoint.save(self.progress, state)
+        def part(name: str) -> dict[str, torch.Tensor]:
+            return {key.removeprefix(name): value for key, value in tensors.items() if key.startswith(name)}
+
+        self.history = History(**{name: [tuple(row) for row in rows] for name, rows in self.progress.history.items()})
+        self.encoders.load_state_dict(part("encoders."))
+        self.objective.load_state_dict(part("objective."))
+        self.averaging.restore(part("average."))
+        self.watch.restore(part("watch."))
+        numbers = {int(name.partition(".")[0]) for name in part("optimiser.")}
+        state = {number: part(f"optimiser.{number}.") for number in numbers}
+        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state})
+        torch.set_rng_state(tensors["random"])
+        if "random.cuda" in tensors:
+            torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
+        done = self.progress
+        log.info("train: goes on after epoch %d, batch %d, of an earlier run", done.epoch, done.batches)
 
     def epoch(self, *, bar: bool) -> None:
-        """All batches of the next epoch, or those that are left of it."""
+        """Train on all batches of the next epoch, or on the rest of a begun epoch."""
         settings, epoch = self.settings, self.progress.epoch
         self.encoders.train()
         order = batches(
             self.training, size=settings.batch, bucket=settings.bucket, seed=settings.seed, epoch=epoch,
             captions=settings.captions_per_epoch, last_batch=settings.last_batch, shuffle=settings.shuffle,
         )  # fmt: skip
-        first = epoch * self._steps
-        rates = [learning_rate(settings, first + step, self._steps) for step in range(len(order))]
+        first = epoch * len(order)
+        rates = [learning_rate(settings, first + step, len(order)) for step in range(len(order))]
         plan = Plan(epoch, first, order, rates)
         left = range(self.progress.batches, len(order))
         if not left.start:
             self.watch.begin(anew=settings.loss == "hardest" and epoch == settings.warm_up)
         saved = time.monotonic()
-        description = f"epoch {epoch + 1}/{settings.epochs}"
         for step in tqdm(
-            left, desc=description, unit="batch", initial=left.start, total=len(order), leave=False,
-            disable=None if bar else True,
+            left, desc=f"epoch {epoch + 1}/{settings.epochs}", unit="batch", initial=left.start, total=len(order),
+            leave=False, disable=None if bar else True,
         ):  # fmt: skip
             self.step(order[step], rates[step])
             self.progress.batches = step + 1
@@ -212,7 +207,10 @@ class Run:
                 self.save()
                 saved = time.monotonic()
         losses = self.watch.losses
-        _record(self.history, losses, plan)
+        for block in np.array_split(np.arange(len(losses)), min(POINTS, len(losses))):
+            last = int(block[-1])
+            self.history.loss.append((first + last + 1, float(losses[block].mean())))
+            self.history.rate.append((first + last + 1, rates[last]))
         self.flat = self.objective.flat(losses, np.array([len(rows) for rows in order]), epoch=epoch)
         self.progress.epoch, self.progress.batches = epoch + 1, 0
         self.averaging.after_epoch(epoch + 1)
@@ -221,26 +219,29 @@ class Run:
         """Measure recall on dev after an epoch, and stop a run that is stuck.
 
         Raises:
-            TrainingError: an embedding is not finite, or training is stuck (:mod:`sightword.training.stuck`).
+            TrainingError: an embedding is not finite, or training is stuck.
         """
         epoch, recall = self.progress.epoch, validate(self.averaging.result, dev, self.settings.similarity)
         self.history.recall.append((epoch, recall))
+        captions, images = recall["caption_to_image"], recall["image_to_caption"]
         log.info(
             "epoch %d: loss %.4g, dev recall@10 %.1f (caption to image) %.1f (image to caption)",
-            *(epoch, self.history.loss[-1][1], recall["caption_to_image"]["r10"], recall["image_to_caption"]["r10"]),
+            *(epoch, self.history.loss[-1][1], captions["r10"], images["r10"]),
         )
-        mean_rank = recall["caption_to_image"]["mean_rank"]
-        collapsed = self.flat and at_chance(mean_rank, len(dev.image_ids))
+        collapsed = self.flat and at_chance(captions["mean_rank"], len(dev.image_ids))
         self.progress.stuck = self.progress.stuck + 1 if collapsed else 0
         if self.progress.stuck >= EPOCHS:
-            raise _stuck(epoch, mean_rank)
+            raise stuck(epoch, captions["mean_rank"])
 
     def step(self, rows: npt.NDArray[np.int64], rate: float) -> torch.Tensor:
-        """One batch; its loss stays on the device, so that nothing here waits for it.
+        """Train on one batch.
 
         Args:
-            rows: the batch's captions.
+            rows: the captions of the batch.
             rate: the learning rate.
+
+        Returns:
+            The loss, a scalar on the device: nothing here waits for it.
         """
         settings, encoders, device = self.settings, self.encoders, self.device
         for group in self.optimiser.param_groups:
@@ -253,11 +254,9 @@ class Run:
         features = self.features[pictures] if near else move(self.features[places], device)  # (B, D)
         images = encoders.images(features)  # (B, 2n)
         kinds = self.same_picture[pictures]
-        loss: torch.Tensor = self.objective(
-            scores(captions, images, settings.similarity),
-            kinds[:, None] == kinds[None, :],
-            epoch=self.progress.epoch,
-        )
+        same = kinds[:, None] == kinds[None, :]
+        similarity = scores(captions, images, settings.similarity)
+        loss: torch.Tensor = self.objective(similarity, same, epoch=self.progress.epoch)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no type
         norms = clip(encoders, settings)
@@ -269,7 +268,7 @@ class Run:
 
 
 def _near(features: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """The features on the device where they take no more than half of what is free there, else where they are."""
+    """Return the features on the device if they take at most half of its free memory, else where they are."""
     if device.type == "cuda" and 2 * features.nbytes > torch.cuda.mem_get_info(device)[0]:
         log.warning("train: the features do not fit on the GPU beside the training: each batch's are copied there")
         return features
@@ -277,24 +276,6 @@ def _near(features: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 
 def _distinct(features: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
-    """A number for each picture, the same for pictures with equal features: copies are no mismatches."""
+    """Return a number for each picture, the same for pictures with equal features: copies are not mismatches."""
     seen: dict[bytes, int] = {}
     return np.array([seen.setdefault(hashlib.sha256(row.data).digest(), len(seen)) for row in features], np.int64)
-
-
-def _stuck(epoch: int, mean_rank: float) -> TrainingError:
-    return TrainingError(
-        f"training is stuck: for {EPOCHS} epochs, up to epoch {epoch}, all pairs of a batch score alike (their loss, "
-        f"summed, is 2 * batch * margin) and dev is no better than chance (mean rank of the right picture "
-        f"{mean_rank:.1f})",
-        todo="The hardest mismatch is known for it: set train.warm_up to an epoch or more, lower train.rate_max, or "
-        "begin with small embeddings (train.initialisation: vsepp).",
-    )
-
-
-def _record(history: History, losses: npt.NDArray[np.float64], plan: Plan) -> None:
-    """Add an epoch's points."""
-    for block in np.array_split(np.arange(len(losses)), min(POINTS, len(losses))):
-        done = plan.first + int(block[-1]) + 1
-        history.loss.append((done, float(losses[block].mean())))
-        history.rate.append((done, plan.rates[int(block[-1])]))

@@ -1,8 +1,8 @@
 """Folders of half-done work: each belongs to one process at a time, and useless leftovers are removed.
 
 A folder ``NAME`` belongs to the process that holds a lock on the file ``NAME.lock`` beside it; the operating system
-releases the lock when the process ends, in whatever way. A second process that asks for the same name gets a folder
-``NAME.XXXXXXXX`` of its own, with a lock likewise, which is deleted at the end.
+releases the lock when the process ends. A second process with the same name gets a folder ``NAME.XXXXXXXX``, with a
+lock of its own, which is deleted at the end.
 """
 
 from __future__ import annotations
@@ -20,51 +20,44 @@ from filelock import FileLock, Timeout
 log = logging.getLogger(__name__)
 
 DAMAGED = ".damaged"
-"""Added to the name of a folder that was set aside."""
+"""Ending of a folder that was set aside."""
 DAYS = 2.0
-"""Days that useless leftovers stay, for people to look at."""
+"""Age in days at which useless leftovers are removed."""
 
 _LOCK = ".lock"
 _WAIT = 0.5
-"""Seconds in which a lock that is just being removed is gone."""
+"""Seconds to wait for a lock that another process is just removing."""
 
 
 @contextlib.contextmanager
 def take_folder(place: Path, name: str) -> Iterator[Path]:
-    """Hold the folder of a piece of work for this process only, and remove leftovers beside it.
-
-    Args:
-        place: the parent folder.
-        name: the folder's name, without a dot.
+    """Hold the folder ``place/name`` for this process only, and remove leftovers beside it; the name has no dot.
 
     Yields:
-        The folder with the half-done work in it, if there is some. If another process has the folder, a new one that
-        is deleted at the end. Whoever finishes the work deletes the folder.
+        The folder, with the half-done work if there is some; or, if another process has the folder, a new one that is
+        deleted at the end. Whoever finishes the work deletes the folder.
     """
     place.mkdir(parents=True, exist_ok=True)
     clear(place)
-    own = False
     folder = place / name
     lock = _take(folder, seconds=_WAIT)
     if lock is None:
         log.warning("another process trains with the same inputs now: this run starts anew and cannot be resumed")
-        folder, own = Path(tempfile.mkdtemp(prefix=f"{name}.", dir=place)), True
+        folder = Path(tempfile.mkdtemp(prefix=f"{name}.", dir=place))
         lock = _take(folder, seconds=_WAIT)
     folder.mkdir(exist_ok=True)
     try:
         yield folder
     finally:
-        if own:
+        if folder.name != name:
             shutil.rmtree(folder, ignore_errors=True)
-        if lock is not None:
-            _release(lock, folder)
+        _release(lock, folder)
 
 
 def clear(place: Path) -> None:
-    """Remove useless leftovers older than ``DAYS``.
+    """Remove leftovers older than :data:`DAYS`: damaged folders, locks without a folder, folders of second processes.
 
-    Leftovers are locks without a folder, folders that were set aside, and folders of second processes that were
-    killed. A folder whose lock is held stays, and so does half-done work, however old.
+    A folder whose lock is held stays, and so does half-done work of any age.
     """
     for path in sorted(place.iterdir()):
         folder = path.with_suffix("") if path.suffix == _LOCK else path
@@ -74,7 +67,7 @@ def clear(place: Path) -> None:
         if path.suffix == DAMAGED:
             shutil.rmtree(path, ignore_errors=True)
         elif lock := _take(folder, seconds=0):
-            if "." in folder.name:
+            if "." in folder.name:  # of a second process
                 shutil.rmtree(folder, ignore_errors=True)
             _release(lock, folder)
 
@@ -89,11 +82,12 @@ def _take(folder: Path, *, seconds: float) -> FileLock | None:
     return lock
 
 
-def _release(lock: FileLock, folder: Path) -> None:
+def _release(lock: FileLock | None, folder: Path) -> None:
     """Release a folder's lock; without the folder, remove the lock's file too, while the lock is held."""
-    if not folder.exists():
-        Path(lock.lock_file).unlink(missing_ok=True)
-    lock.release()
+    if lock is not None:
+        if not folder.exists():
+            Path(lock.lock_file).unlink(missing_ok=True)
+        lock.release()
 
 
 def _is_old(path: Path) -> bool:

@@ -19,8 +19,8 @@ class TrainSettings(ModelSettings):
     """Seed of the initial weights and of the order of the batches."""
     initialisation: InitialisationName = "char_gru"
     """The initial weights, as in the released code of ``char_gru`` (Merkx & Frank 2019), ``vsepp`` or
-    ``order_embeddings``. Embeddings of tokens start with a standard deviation of 1 in the first and of 0.06 in the
-    others; with the larger one ``hardest`` hardly learns."""
+    ``order_embeddings``. Embeddings of tokens start with the standard deviation 1 in the first (``hardest`` then hardly
+    learns) and 0.06 in the others."""
     loss: Literal["hinge", "hardest", "infonce"] = "hinge"
     """The objective: ``hinge`` over all mismatched pairs of the minibatch (the published one), ``hardest``
     over the hardest mismatch of each caption and picture (VSE++), or ``infonce`` in both directions (CLIP)."""
@@ -28,12 +28,12 @@ class TrainSettings(ModelSettings):
     """``mean`` over batch x batch (the released code; clipping depends on this scale) or ``sum`` (the paper);
     with ``hardest`` and ``infonce`` the mean over the batch's pairs."""
     margin: float = Field(0.2, ge=0)
-    """Margin of ``hinge`` and ``hardest``, in the similarity: of the cosine 0.2 (Merkx & Frank, VSE++), of the order
-    penalty 0.05 (order-embeddings)."""
+    """Margin of ``hinge`` and ``hardest``: 0.2 of the cosine (Merkx & Frank, VSE++), 0.05 of the order penalty
+    (order-embeddings)."""
     warm_up: int = Field(0, ge=0)
     """Epochs of ``hinge`` before ``hardest`` begins; unused by the others."""
     temperature: float = Field(0.07, gt=0)
-    """What ``infonce`` divides scores by at the start (CLIP: 0.07); it is learned. Unused by the others."""
+    """Initial temperature of ``infonce`` (CLIP: 0.07), the divisor of scores; it is learned. Unused by the others."""
     dropout_features: float = Field(0.0, ge=0, lt=1)
     """Share of a picture's (standardised) features set to zero in training."""
     dropout_states: float = Field(0.0, ge=0, lt=1)
@@ -67,21 +67,21 @@ class TrainSettings(ModelSettings):
     step_epochs: int = Field(15, ge=1)
     """Epochs from one step of the learning rate to the next (VSE++: 15); unused by ``cyclic``."""
     step_factor: float = Field(0.1, gt=0, le=1)
-    """What a step multiplies the learning rate by (VSE++: 0.1); unused by ``cyclic``."""
+    """Factor of the learning rate at each step (VSE++: 0.1); unused by ``cyclic``."""
     clip_images: float | None = Field(0.0025, gt=0)
     """Largest gradient norm of the picture side; null for none (the released code clips on Flickr8k only)."""
     clip_captions: float | None = Field(0.05, gt=0)
     """Largest gradient norm of the caption side; null for none."""
     clip_scope: Literal["side", "all", "tensor"] = "side"
-    """What these limits hold for: the norm over all weights of the ``side`` (Merkx & Frank), over ``all`` weights of
-    both sides together (VSE++; both limits are then the same), or of each ``tensor`` by itself (order-embeddings)."""
+    """Weights that share one norm: all of a ``side`` (Merkx & Frank), ``all`` of both sides (VSE++; both limits must be
+    the same), or each ``tensor`` (order-embeddings)."""
     average: Literal["none", "ema", "swa"] = "none"
-    """What is validated and kept: the weights themselves, their exponential average over all batches (``ema``), or
+    """The weights to validate and keep: the current ones, their exponential average over all batches (``ema``), or
     their mean over the ends of cycles (``swa``, Izmailov et al. 2018)."""
     average_decay: float = Field(0.999, gt=0, lt=1)
-    """What the exponential average keeps of itself at each batch; unused by the others."""
+    """Decay of the exponential average at each batch; unused by the others."""
     average_start: int = Field(0, ge=0)
-    """Epochs before averaging begins; until then the weights themselves are validated and kept."""
+    """Epochs before averaging begins; until then the current weights are validated and kept."""
     snapshots: Literal["cycle", "epoch"] = "cycle"
     """Keep a snapshot at each cycle's end, or at every epoch."""
     precision: Literal["fp32", "bf16"] = "fp32"
@@ -92,25 +92,24 @@ class TrainSettings(ModelSettings):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.schedule == "cyclic" and self.rate_min > self.rate_max:
-            raise ValueError(f"rate_min ({self.rate_min}) is above rate_max ({self.rate_max})")
-        if self.loss == "hardest" and self.warm_up >= self.epochs:
-            raise ValueError(
-                f"warm_up ({self.warm_up}) leaves none of the {self.epochs} epochs for the hardest mismatch"
-            )
-        if self.shuffle == "epoch" and self.bucket > 1:
-            raise ValueError(f"shuffle epoch needs bucket 1 (it is {self.bucket}): sorted by length, passes differ")
-        if self.clip_scope == "all" and self.clip_images != self.clip_captions:
-            raise ValueError(
-                f"clip_scope all has one limit for both sides, but clip_images is {self.clip_images} and "
-                f"clip_captions {self.clip_captions}"
-            )
         ends = self.epochs - self.epochs % self.cycle if self.average == "swa" else self.epochs
-        if self.average != "none" and self.average_start >= ends:
-            raise ValueError(f"average_start ({self.average_start}) leaves none of the {self.epochs} epochs to average")
-        if self.epochs % self.cycle and self.snapshots == "cycle":
-            raise ValueError(
-                f"epochs ({self.epochs}) is no multiple of cycle ({self.cycle}): the last cycle would not end, "
-                "and its snapshot would be missing"
-            )
+        late = f"leaves none of the {self.epochs} epochs"
+        clips = f"clip_images is {self.clip_images} and clip_captions {self.clip_captions}"
+        faults = (
+            (self.schedule == "cyclic" and self.rate_min > self.rate_max,
+             f"rate_min ({self.rate_min}) is above rate_max ({self.rate_max})"),
+            (self.loss == "hardest" and self.warm_up >= self.epochs,
+             f"warm_up ({self.warm_up}) {late} for the hardest mismatch"),
+            (self.shuffle == "epoch" and self.bucket > 1,
+             f"shuffle epoch needs bucket 1 (it is {self.bucket}): sorted by length, passes differ"),
+            (self.clip_scope == "all" and self.clip_images != self.clip_captions,
+             f"clip_scope all has one limit for both sides, but {clips}"),
+            (self.average != "none" and self.average_start >= ends,
+             f"average_start ({self.average_start}) {late} to average"),
+            (self.epochs % self.cycle and self.snapshots == "cycle",
+             f"epochs ({self.epochs}) is no multiple of cycle ({self.cycle}): the last snapshot would be missing"),
+        )  # fmt: skip
+        for wrong, what in faults:
+            if wrong:
+                raise ValueError(what)
         return self

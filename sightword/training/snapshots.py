@@ -1,24 +1,19 @@
-"""The folder of snapshots: a safetensors file for each, and ``snapshots.json``, the index."""
+"""The folder of snapshots: a safetensors file for each, ``vocabulary.json``, and ``snapshots.json``, the index."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
-
-from pydantic import ValidationError
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import EncoderError
 from sightword.files import Pathish, read_json, sha256_file, write_json
 from sightword.model.encoders import Encoders
 from sightword.model.saved import load_encoders
-from sightword.model.settings import ModelSettings
 from sightword.model.shape import Shape
-from sightword.training.settings import TrainSettings
-from sightword.training.validation import DEPTHS, DIRECTIONS, Recall
+from sightword.training.validation import Recall
 
 SCHEMA = 3
 _IDENTITY = ("backbone", "feature_point", "weights_sha256", "transform")
@@ -31,70 +26,50 @@ def file_name(epoch: int) -> str:
     return f"epoch-{epoch:03d}.safetensors"
 
 
-def write_index(
-    folder: Pathish,
-    recall: Mapping[int, Recall],
-    *,
-    settings: TrainSettings,
-    vocabulary: Vocabulary,
-    features: dict[str, Any],
-    features_width: int,
-    captions_sha256: str,
-) -> None:
-    """Write ``snapshots.json`` and ``vocabulary.json`` beside snapshots that are already there.
-
-    Args:
-        folder: of the snapshots.
-        recall: of each snapshot's epoch, recall on dev as training measured it.
-        settings: of the training run.
-        vocabulary: of the captions.
-        features: the attributes of the features.
-        features_width: numbers in a picture's features.
-        captions_sha256: of the table of captions.
-    """
-    place = Path(folder)
-    vocabulary.save(place / "vocabulary.json")
-    write_json(
-        place / "snapshots.json",
-        {
-            "schema": SCHEMA,
-            "training": settings.model_dump(),
-            "features": features,
-            "features_width": features_width,
-            "captions_sha256": captions_sha256,
-            "vocabulary_sha256": sha256_file(place / "vocabulary.json"),
-            "snapshots": [
-                {
-                    "epoch": epoch,
-                    "file": file_name(epoch),
-                    "sha256": sha256_file(place / file_name(epoch)),
-                    "dev": found,
-                }
-                for epoch, found in recall.items()
-            ],
-        },
-    )
-
-
 @dataclass(frozen=True)
 class Snapshots:
-    """A folder of snapshots that was read and checked; weights are loaded one at a time."""
+    """A folder of snapshots; weights are loaded one at a time."""
 
     folder: Path
     recall: dict[int, Recall]
-    """For each snapshot's epoch, recall on dev as training measured it."""
+    """For each snapshot's epoch, the recall on dev as training measured it."""
     training: dict[str, Any]
+    """The parameters of the section ``train``."""
     features: dict[str, Any]
+    """The attributes of the features."""
     features_width: int
+    """Number of features of a picture."""
     captions_sha256: str
-    """Of the table of captions that training read."""
+    """The sha256 of the table of captions that training read."""
     vocabulary: Vocabulary
-    model: Shape
 
     @property
     def epochs(self) -> list[int]:
         """The epochs of the snapshots, in their order."""
         return list(self.recall)
+
+    @property
+    def model(self) -> Shape:
+        """The shape of the network."""
+        return Shape.from_json({field.name: self.training[field.name] for field in fields(Shape)})
+
+    def write_index(self) -> None:
+        """Write ``snapshots.json`` and ``vocabulary.json`` beside the snapshots, which are in the folder."""
+        self.vocabulary.save(self.folder / "vocabulary.json")
+        index = {
+            "schema": SCHEMA,
+            "training": self.training,
+            "features": self.features,
+            "features_width": self.features_width,
+            "captions_sha256": self.captions_sha256,
+            "vocabulary_sha256": sha256_file(self.folder / "vocabulary.json"),
+            "snapshots": [
+                {"epoch": epoch, "file": name, "sha256": sha256_file(self.folder / name), "dev": recall}
+                for epoch, recall in self.recall.items()
+                for name in [file_name(epoch)]
+            ],
+        }
+        write_json(self.folder / "snapshots.json", index)
 
     def load(self, epoch: int) -> Encoders:
         """Return the encoders as they were after an epoch.
@@ -102,35 +77,28 @@ class Snapshots:
         Raises:
             EncoderError: the file is missing, damaged, or of another network.
         """
-        path = self.folder / file_name(epoch)
-        return load_encoders(path, len(self.vocabulary), self.features_width, self.model)
+        return load_encoders(self.folder / file_name(epoch), len(self.vocabulary), self.features_width, self.model)
 
     def check_features(self, attributes: dict[str, Any], width: int, *, where: Pathish) -> None:
-        """Refuse features of another kind than the snapshots were trained on; warn of other features of that kind.
+        """Refuse features of another kind than those of the training; warn of another file of the same kind.
 
         Args:
-            attributes: those of the features at hand.
-            width: numbers in a picture's features.
-            where: their file.
+            attributes: the attributes of the features.
+            width: number of features of a picture.
+            where: the file of the features.
 
         Raises:
-            EncoderError: another network, weights, way of cutting out, or width (which, and both values).
+            EncoderError: the backbone, weights, feature point, transform or width differ (both values are named).
         """
-        todo = "The snapshots belong to other parameters: run `dvc repro train`, or bring back their features."
-        if width != self.features_width:
-            raise EncoderError(
-                f"has {width} features a picture",
-                where=where,
-                expected=f"{self.features_width}, as in training",
-                todo=todo,
-            )
-        for key in _IDENTITY:
-            if attributes.get(key) != self.features.get(key):
+        found = {"number of features of a picture": width, **{key: attributes.get(key) for key in _IDENTITY}}
+        wanted = [self.features_width, *map(self.features.get, _IDENTITY)]
+        for (name, value), expected in zip(found.items(), wanted, strict=True):
+            if value != expected:
                 raise EncoderError(
-                    f"{key} is {attributes.get(key)!r}",
+                    f"{name} is {value!r}",
                     where=where,
-                    expected=f"{self.features.get(key)!r}, as in training",
-                    todo=todo,
+                    expected=f"{expected!r}, as in training",
+                    todo="Run `dvc repro train`, or bring back the features of the snapshots.",
                 )
         if attributes.get("checksum") != self.features.get("checksum"):
             log.warning(
@@ -148,7 +116,7 @@ def read_snapshots(folder: Pathish) -> Snapshots:
 
     Raises:
         EncoderError: no snapshots, another format, or a file that changed since it was written.
-        FileFormatError: a file is missing or no JSON.
+        FileFormatError: a file is missing or is not JSON.
     """
     place = Path(folder)
     index = read_json(place / "snapshots.json", todo="The stage train writes it: run `dvc repro train`.")
@@ -157,26 +125,18 @@ def read_snapshots(folder: Pathish) -> Snapshots:
             raise EncoderError(
                 f"has the format {index['schema']!r}", where=place, expected=str(SCHEMA), todo="Run `dvc repro train`."
             )
-        training = dict(index["training"])
-        shape = {name: training[name] for name in ModelSettings.model_fields}
         found = Snapshots(
             folder=place,
-            recall={int(snapshot["epoch"]): _recall(snapshot["dev"]) for snapshot in index["snapshots"]},
-            training=training,
-            features=dict(index["features"]),
-            features_width=int(index["features_width"]),
-            captions_sha256=str(index["captions_sha256"]),
+            recall={int(snapshot["epoch"]): snapshot["dev"] for snapshot in index["snapshots"]},
             vocabulary=Vocabulary.load(place / "vocabulary.json"),
-            model=ModelSettings.model_validate(shape).shape,
+            **{name: index[name] for name in ("training", "features", "features_width", "captions_sha256")},
         )
-        vocabulary = str(index["vocabulary_sha256"])
-        hashes = {int(snapshot["epoch"]): str(snapshot["sha256"]) for snapshot in index["snapshots"]}
-    except (KeyError, TypeError, ValueError, ValidationError) as error:
+        assert found.model
+        sums = {file_name(snapshot["epoch"]): snapshot["sha256"] for snapshot in index["snapshots"]}
+        sums["vocabulary.json"] = index["vocabulary_sha256"]
+    except (KeyError, TypeError, ValueError) as error:
         raise EncoderError(f"is damaged ({error})", where=place / "snapshots.json") from None
-    for name, wanted in [
-        ("vocabulary.json", vocabulary),
-        *((file_name(epoch), hashes[epoch]) for epoch in found.epochs),
-    ]:
+    for name, wanted in sums.items():
         if not (place / name).is_file() or sha256_file(place / name) != wanted:
             raise EncoderError(
                 "is not the file that was written with snapshots.json",
@@ -184,8 +144,3 @@ def read_snapshots(folder: Pathish) -> Snapshots:
                 todo="Run `dvc checkout models/snapshots`, or `dvc repro train`.",
             )
     return found
-
-
-def _recall(entry: dict[str, Any]) -> Recall:
-    names = [*(f"r{k}" for k in DEPTHS), "mean_rank"]
-    return {direction: {name: float(entry[direction][name]) for name in names} for direction in DIRECTIONS}

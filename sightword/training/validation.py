@@ -1,7 +1,4 @@
-"""Recall on dev while training: products of matrices, without intervals.
-
-The tie rule is that of :func:`sightword.retrieval.score`, which gives the same recalls.
-"""
+"""Recall on dev during training; :func:`sightword.retrieval.score` has the same tie rule and gives the same recalls."""
 
 from __future__ import annotations
 
@@ -22,19 +19,14 @@ Recall = dict[str, dict[str, float]]
 """For each direction ``r1``, ``r5`` and ``r10`` in percent, and ``mean_rank``."""
 
 _NUMBERS = 1 << 22
-"""Scores computed together, and numbers of captions compared with their own pictures together."""
+"""Largest number of scores, or of coordinates, computed together."""
 
 
 def validate(encoders: Encoders, pairs: Pairs, similarity: SimilarityName) -> Recall:
     """Rank all pictures of a split for each caption, and all captions for each picture.
 
-    Embeddings are computed as the saved encoder computes them, in float32 whatever the precision of training; scores
-    are float64. Ties count against the right answer; the rank of a picture is the best among its own captions.
-
-    Args:
-        encoders: the network.
-        pairs: the split.
-        similarity: how the network compares captions with pictures.
+    Embeddings are float32 whatever the precision of training, as the saved encoder computes them; scores are float64.
+    Ties count against the right answer; the rank of a picture is the best rank of its own captions.
 
     Raises:
         TrainingError: an embedding is not finite.
@@ -42,13 +34,11 @@ def validate(encoders: Encoders, pairs: Pairs, similarity: SimilarityName) -> Re
     sides = embed_images(encoders, pairs.features), embed_captions(encoders, pairs.ids)
     images, captions = (torch.from_numpy(side).to(encoders.device).double() for side in sides)
     owner = torch.from_numpy(pairs.image_of_caption).to(encoders.device)
-    return {
-        direction: {
-            **{f"r{k}": 100.0 * int((ranks <= k).sum()) / len(ranks) for k in DEPTHS},
-            "mean_rank": float(ranks.double().mean()),
-        }
-        for direction, ranks in zip(DIRECTIONS, _ranks(images, captions, owner, similarity), strict=True)
-    }
+    found = {}
+    for direction, ranks in zip(DIRECTIONS, _ranks(images, captions, owner, similarity), strict=True):
+        found[direction] = {f"r{k}": 100.0 * int((ranks <= k).sum()) / len(ranks) for k in DEPTHS}
+        found[direction]["mean_rank"] = float(ranks.double().mean())
+    return found
 
 
 @torch.no_grad()
@@ -57,11 +47,7 @@ def _ranks(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the rank of the right answer to each caption (M,) and to each picture (N,), from 1.
 
-    Args:
-        images: float64 (N, D).
-        captions: float64 (M, D).
-        owner: int64 (M,), the row of each caption's picture; each picture has a caption.
-        similarity: see :func:`validate`.
+    Images are float64 (N, D), captions float64 (M, D); owner is int64 (M,), the row of each caption's picture.
     """
     cosine, dimensions = similarity == "cosine", images.shape[1]
     if cosine:
@@ -88,7 +74,7 @@ def _ranks(
             table = images.new_empty(len(captions[rows]), len(images))
             errors(captions[rows], images, table, None)
             table.neg_()
-        table.scatter_(1, owner[rows, None], -torch.inf)  # the right answer is not a rival of itself
+        table.scatter_(1, owner[rows, None], -torch.inf)  # the right answer is not its own rival
         of_captions.append(1 + (table >= bar(own[rows, None])).sum(dim=1))
         rivals += (table >= bar(best)).sum(dim=0)
     return torch.cat(of_captions), 1 + rivals

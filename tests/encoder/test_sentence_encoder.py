@@ -178,8 +178,8 @@ def test_a_longer_one_is_refused_at_once_and_not_cut(encoder):
         (5, "the folder is int; expected the path of a folder"),
         (None, "the folder is NoneType"),
         (b"models/encoder", "the folder is bytes"),
-        ("a\0b", r"the folder is 'a\\x00b'; expected a path that a file system can have"),
-        ("\ud83d", r"the folder is '\\ud83d'; expected a path that a file system can have"),
+        ("a\0b", r"the folder is 'a\\x00b'; expected the path of a folder"),
+        ("\ud83d", r"the folder is '\\ud83d'; expected the path of a folder"),
     ],
 )
 def test_a_folder_that_is_no_path_is_told(encoder, folder, said):
@@ -191,7 +191,7 @@ def test_a_folder_that_is_no_path_is_told(encoder, folder, said):
 def test_a_table_is_not_encoded_by_the_names_of_its_columns(encoder):
     frame = pd.DataFrame({"caption": TEXTS})
     for table in (frame, pa.Table.from_pandas(frame)):
-        with pytest.raises(EncoderError, match=r"sentences are a table \(.*Give one column"):
+        with pytest.raises(EncoderError, match=r"sentences are .*Give one column"):
             encoder.encode(table)
     assert np.array_equal(encoder.encode(frame["caption"]), encoder.encode(TEXTS))
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from sightword.model.pooling import Attention, Last, Max, Mean, pooling
+from sightword.model.pooling import Attention, Plain, pooling
 from sightword.model.settings import ModelSettings
 
 LENGTHS = torch.tensor([5, 2, 1])
@@ -47,8 +47,8 @@ def test_no_pooling_sees_the_padding(states, name):
 
 def test_plain_poolings(states):
     row, length = 1, 2
-    assert torch.equal(Max()(states, LENGTHS)[row], states[row, :length].amax(0))
-    assert torch.allclose(Mean()(states, LENGTHS)[row], states[row, :length].mean(0))
+    assert torch.equal(Plain("max")(states, LENGTHS)[row], states[row, :length].amax(0))
+    assert torch.allclose(Plain("mean")(states, LENGTHS)[row], states[row, :length].mean(0))
     expected = torch.cat((states[row, length - 1, :4], states[row, 0, 4:]))
-    assert torch.equal(Last()(states, LENGTHS)[row], expected)
-    assert torch.equal(Last(bidirectional=False)(states, LENGTHS)[row], states[row, length - 1])
+    assert torch.equal(Plain("last")(states, LENGTHS)[row], expected)
+    assert torch.equal(Plain("last", bidirectional=False)(states, LENGTHS)[row], states[row, length - 1])

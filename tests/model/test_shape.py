@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import get_type_hints
 
 import pytest
 
 from sightword.model.settings import ModelSettings
-from sightword.model.shape import Shape, to_json
+from sightword.model.shape import Shape
 
 
 def test_entries_and_types_are_those_of_the_parameters():
@@ -16,18 +16,17 @@ def test_entries_and_types_are_those_of_the_parameters():
     assert [field.name for field in fields(Shape)] == list(ModelSettings.model_fields)
     assert kinds == {name: setting.annotation for name, setting in ModelSettings.model_fields.items()}
     for settings in (ModelSettings(), ModelSettings(bidirectional=False)):
-        assert settings.shape.width == settings.width == settings.hidden * (1 + settings.bidirectional)
+        assert settings.width == settings.hidden * (1 + settings.bidirectional)
 
 
 def test_a_shape_of_parameters_is_read_back_as_it_was():
     settings = ModelSettings(cell="lstm", hidden=7, pooling="last", similarity="order", bidirectional=False)
-    found = Shape.from_json(to_json(settings.shape))
-    assert found == settings.shape
-    assert to_json(found) == settings.model_dump()
+    found = Shape.from_json(asdict(settings))
+    assert asdict(found) == asdict(settings) == settings.model_dump()
 
 
 def test_a_missing_entry_is_named():
-    whole = to_json(ModelSettings().shape)
+    whole = asdict(ModelSettings())
     del whole["hidden"]
     with pytest.raises(ValueError, match=r"model\.hidden is missing"):
         Shape.from_json(whole)

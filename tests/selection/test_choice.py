@@ -18,7 +18,7 @@ from sightword.selection.choice import choose, mean_r10
 from sightword.selection.ensemble import ensemble
 from sightword.selection.settings import SelectSettings
 from sightword.training.settings import TrainSettings
-from sightword.training.snapshots import file_name, read_snapshots, write_index
+from sightword.training.snapshots import Snapshots, file_name, read_snapshots
 from sightword.training.validation import validate
 
 SETTINGS = TrainSettings(embedding=4, hidden=3, attention=4, epochs=4, cycle=1)
@@ -35,15 +35,8 @@ def snapshots(tmp_path):
         for epoch in (1, 2, 3, 4):
             torch.manual_seed(epoch)
             save_weights(folder / file_name(epoch), Encoders(len(vocabulary), 5, SETTINGS))
-        write_index(
-            folder,
-            dict.fromkeys((1, 2, 3, 4), NONE),
-            settings=SETTINGS,
-            vocabulary=vocabulary,
-            features={"backbone": "none", "checksum": "f"},
-            features_width=5,
-            captions_sha256="c",
-        )
+        recall, features = dict.fromkeys((1, 2, 3, 4), NONE), {"backbone": "none", "checksum": "f"}
+        Snapshots(folder, recall, SETTINGS.model_dump(), features, 5, "c", vocabulary).write_index()
     return read_snapshots(tmp_path / "snapshots")
 
 
@@ -142,10 +135,7 @@ def test_snapshots_of_an_order_are_measured_by_it(dev, tmp_path):
     encoders = Encoders(len(vocabulary), 5, settings)
     with atomic_folder(tmp_path / "snapshots") as folder:
         save_weights(folder / file_name(4), encoders)
-        write_index(
-            folder, {4: NONE}, settings=settings, vocabulary=vocabulary, features={}, features_width=5,
-            captions_sha256="",
-        )  # fmt: skip
+        Snapshots(folder, {4: NONE}, settings.model_dump(), {}, 5, "", vocabulary).write_index()
     choice = choose(read_snapshots(tmp_path / "snapshots"), dev, SelectSettings(members=1), device=CPU)
     assert choice.encoder.similarity_name == "order"
     images, captions = choice.encoder.encode_images(dev.features), choice.encoder.encode(dev.texts)
@@ -196,7 +186,7 @@ def test_snapshots_of_other_parameters_than_their_index_are_refused(snapshots, d
 def test_features_of_another_kind_than_in_training_are_refused(snapshots, caplog):
     snapshots.check_features({"backbone": "none", "checksum": "f"}, 5, where="f.h5")
     assert not caplog.records
-    with pytest.raises(EncoderError, match=r"f.h5: has 6 features a picture; expected 5, as in training"):
+    with pytest.raises(EncoderError, match=r"f.h5: number of features of a picture is 6; expected 5, as in training"):
         snapshots.check_features({"backbone": "none"}, 6, where="f.h5")
     with pytest.raises(EncoderError, match=r"f.h5: backbone is 'vgg19'; expected 'none', as in training"):
         snapshots.check_features({"backbone": "vgg19"}, 5, where="f.h5")

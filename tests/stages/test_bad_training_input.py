@@ -150,7 +150,7 @@ def no_captions_of_dev():
     ("spoil", "error", "message"),
     [
         (other_network, EncoderError, "backbone is 'vgg19'; expected 'resnet152', as in training.*dvc repro train"),
-        (other_width, EncoderError, "has 5 features a picture; expected 6, as in training"),
+        (other_width, EncoderError, "number of features of a picture is 5; expected 6, as in training"),
         (other_vocabulary, EncoderError, "vocabulary.json: is not the file that was written with snapshots.json"),
         (other_parameters, EncoderError, "belongs to another network: .* is .*, this network has"),
         (other_run_s_snapshot, EncoderError, "epoch-002.safetensors: belongs to another network"),

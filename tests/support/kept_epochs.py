@@ -15,7 +15,7 @@ from sightword.model.encoders import Encoders
 from sightword.model.saved import save_weights
 from sightword.pairs import pair
 from sightword.training.settings import TrainSettings
-from sightword.training.snapshots import file_name, write_index
+from sightword.training.snapshots import Snapshots, file_name
 from sightword.training.validation import validate
 
 SETTINGS = TrainSettings(embedding=4, hidden=3, attention=4, epochs=4, cycle=2)
@@ -47,10 +47,8 @@ def write_inputs(folder: Path) -> None:
             encoders = Encoders(len(vocabulary), WIDTH, SETTINGS)
             save_weights(place / file_name(epoch), encoders)
             recall[epoch] = validate(encoders, dev, SETTINGS.similarity)
-        write_index(
-            place, recall, settings=SETTINGS, vocabulary=vocabulary, features=features.attributes,
-            features_width=WIDTH, captions_sha256=sha256_file(folder / "data/captions/captions.parquet"),
-        )  # fmt: skip
+        sha256 = sha256_file(folder / "data/captions/captions.parquet")
+        Snapshots(place, recall, SETTINGS.model_dump(), features.attributes, WIDTH, sha256, vocabulary).write_index()
     sts = folder / "senteval/downstream/STS/STSOwn-en-test"
     sts.mkdir(parents=True)
     for name, shift in (("near", 1), ("far", 7)):

@@ -7,9 +7,9 @@ import torch
 from sightword.errors import TrainingError
 from sightword.pairs import Pairs
 from sightword.training.checkpoint import Checkpoint
+from sightword.training.divergence import at_chance
 from sightword.training.loop import train
 from sightword.training.settings import TrainSettings
-from sightword.training.stuck import at_chance
 
 SETTINGS = TrainSettings(
     embedding=6, hidden=12, attention=8, batch=8, initialisation="vsepp", loss="hardest", reduction="sum",
