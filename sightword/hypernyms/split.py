@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,33 +11,15 @@ from numpy.typing import NDArray
 
 from sightword.errors import CorpusError
 from sightword.hypernyms.corruption import Bools, PairSet, corrupt, corruptible
+from sightword.hypernyms.pairs import SPLITS, Pairs
 from sightword.hypernyms.tables import PairList, read_pairs
 from sightword.hypernyms.taxonomy import Ids, Taxonomy, closure
 from sightword.hypernyms.taxonomy_settings import TaxonomySettings
 
 log = logging.getLogger(__name__)
 
-SPLITS = ("train", "dev", "test")
-REPLACED = ("", "hyponym", "hypernym")
 RELEASED = 4000
 """True pairs of the published test split."""
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Labelled pairs of one split."""
-
-    hyponyms: Ids
-    hypernyms: Ids
-    labels: Bools
-    direct: Bools
-    """Whether the pair is an edge of the taxonomy."""
-    replaced: NDArray[np.int8]
-    """The replaced side of a false pair, as a place in :data:`REPLACED`; 0 for true pairs and where unknown."""
-
-    def where(self, rows: NDArray[Any]) -> Pairs:
-        """Return some rows."""
-        return Pairs(*(getattr(self, name)[rows] for name in Pairs.__dataclass_fields__))
 
 
 def split(taxonomy: Taxonomy, settings: TaxonomySettings) -> tuple[dict[str, Pairs], dict[str, Any]]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sightword.errors import FileFormatError
 from sightword.files import Pathish, read_json, read_table, write_json, write_table
-from sightword.hypernyms.split import REPLACED, SPLITS, Pairs
+from sightword.hypernyms.pairs import REPLACED, SPLITS, Pairs
 from sightword.hypernyms.taxonomy import Taxonomy, depths
 
 SCHEMA = 1

@@ -23,7 +23,7 @@ from sightword.hypernyms.corruption import PairSet, corrupt, corruptible
 from sightword.hypernyms.embed_settings import EmbedSettings
 from sightword.hypernyms.energies import ENERGIES
 from sightword.hypernyms.lazy_adam import Adam, LazyAdam
-from sightword.hypernyms.split import Pairs
+from sightword.hypernyms.pairs import Pairs
 from sightword.hypernyms.threshold import best_threshold
 
 log = logging.getLogger(__name__)
@@ -225,6 +225,8 @@ class Run:
         except (safetensors.SafetensorError, KeyError, TypeError, ValueError) as error:
             log.warning("embed: the checkpoint is damaged (%s): training starts afresh", error)
             return
+        for curve in (progress.loss, progress.dev):
+            curve[:] = [(int(batches), value) for batches, value in curve]
         self.progress = progress
         self.table.restore(_below(tensors, "table."))
         self.best = _below(tensors, "best.")
