@@ -12,7 +12,19 @@ import sys
 from collections.abc import Sequence
 
 import sightword
-from pipeline.cli import compare, doctor, downloads, encoder, evaluate, lineage, project, search, store, sweeps
+from pipeline.cli import (
+    compare,
+    doctor,
+    downloads,
+    encoder,
+    evaluate,
+    hypernyms,
+    lineage,
+    project,
+    search,
+    store,
+    sweeps,
+)
 from sightword.errors import SightwordError
 
 
@@ -67,6 +79,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"sightword {sightword.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for room in (project, sweeps, compare, evaluate, encoder, search, store, lineage, downloads, doctor):
+    for room in (project, sweeps, compare, evaluate, encoder, hypernyms, search, store, lineage, downloads, doctor):
         room.add(commands)
     return parser
