@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sightword.errors import CorpusError
-from sightword.hypernyms.corruption import PairSet
+from sightword.hypernyms.corruption import PairSet, corruptible
 from sightword.hypernyms.embed_settings import EmbedSettings, PlaneSettings
 from sightword.hypernyms.pairs import Pairs
 from sightword.hypernyms.taxonomy import Taxonomy, closure
@@ -39,7 +39,8 @@ def in_the_plane(taxonomy: Taxonomy, settings: PlaneSettings) -> tuple[Points, l
         raise CorpusError("has fewer than two pairs of hyponym and hypernym", where="plane.concepts")
     true = np.ones(len(low), bool)
     pairs = Pairs(low, high, true, direct[low, high], np.zeros(len(low), np.int8))
-    plain = {"dimension": 2, "batch": 2 * len(low), "validate_every": settings.epochs}
+    half = max(1, int(corruptible(low, high, PairSet(low, high, count)).sum()))
+    plain = {"dimension": 2, "batch": 2 * half, "validate_every": settings.epochs}
     embed = EmbedSettings.model_validate({**plain, **settings.model_dump(exclude={"concepts"})})
     found = train(embed, pairs, None, count)
     vectors = found.vectors
