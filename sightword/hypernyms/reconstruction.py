@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from sightword.hypernyms.concepts import Concepts
 
 Array = NDArray[Any]
+LEADING = 12
+"""Dimensions by which concepts are ruled out."""
 
 
 def reconstruct(concepts: Concepts, hyponyms: Array, hypernyms: Array, *, number: int, threads: int) -> dict[str, Any]:
@@ -32,8 +34,11 @@ def reconstruct(concepts: Concepts, hyponyms: Array, hypernyms: Array, *, number
     if number < len(chosen):
         places = np.sort(np.random.default_rng(0).choice(len(chosen), number, replace=False))
 
+    # Order energies only grow with each dimension, so most concepts are ruled out by the first few.
+    leading = np.ascontiguousarray(concepts.vectors.T[:LEADING]) if concepts.settings["energy"] == "order" else None
+
     def one(place: int) -> tuple[float, int, int]:
-        return _ranks(concepts, int(chosen[place]), hypernyms[first[place] : ends[place]])
+        return _ranks(concepts, leading, int(chosen[place]), hypernyms[first[place] : ends[place]])
 
     with ThreadPoolExecutor(threads) as workers:
         found = list(workers.map(one, places, chunksize=1))
@@ -46,13 +51,20 @@ def reconstruct(concepts: Concepts, hyponyms: Array, hypernyms: Array, *, number
     }
 
 
-def _ranks(concepts: Concepts, own: int, above: Array) -> tuple[float, int, int]:
+def _ranks(concepts: Concepts, leading: Array | None, own: int, above: Array) -> tuple[float, int, int]:
     """Return the average precision, the sum of the ranks and the number of one concept's hypernyms."""
-    energies = concepts.scores(np.array([own]), slice(None))
-    true = np.sort(energies[above])
-    energies[above] = np.inf
-    energies[own] = np.inf
-    near = energies[energies <= true[-1]]
-    before = np.searchsorted(np.sort(near), true, side="right")  # false ones at or below each true one's energy
+    true = np.sort(concepts.scores(np.array([own]), above))
+    near: Array | slice = slice(None)
+    other = np.ones(len(concepts.names), bool)
+    other[above] = other[own] = False
+    if leading is not None:
+        least = np.zeros(len(other), np.float32)
+        for column in leading:
+            gap = column - column[own]
+            np.maximum(gap, 0, out=gap)
+            least += np.square(gap, out=gap)
+        near = np.flatnonzero(least <= true[-1] * (1 + 1e-5))
+    energies = concepts.scores(np.array([own]), near)[other[near]]
+    before = np.searchsorted(np.sort(energies[energies <= true[-1]]), true, side="right")
     hits = np.searchsorted(true, true, side="right")  # equal energies are taken together
     return float((hits / (hits + before)).mean()), int((1 + before).sum()), len(true)
