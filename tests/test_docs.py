@@ -11,6 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from pipeline.params import reference
+from pipeline.pipelines import pipelines
 from sightword.errors import ParamsError
 from sightword.selection.epochs_settings import EpochsSettings
 from sightword.selection.settings import SelectSettings
@@ -35,7 +36,8 @@ def test_the_reference_of_parameters_is_of_these_settings(repository):
 
 
 def test_every_parameter_has_a_text_and_stands_in_the_file(repository):
-    written = set(flat(YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text())))
+    read = YAML(typ="safe", pure=True).load
+    written = {name for one in pipelines(repository) for name in flat(read((repository / one.params).read_text()))}
     parameters = [one for section in reference.sections() for one in section.parameters]
     assert {one.name for one in parameters} == written
     assert not [one.name for one in parameters if len(one.text) < 10 or not one.accepted]

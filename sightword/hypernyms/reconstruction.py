@@ -58,9 +58,9 @@ def _ranks(concepts: Concepts, leading: Array | None, own: int, above: Array) ->
     other = np.ones(len(concepts.names), bool)
     other[above] = other[own] = False
     if leading is not None:
-        least = np.zeros(len(other), np.float32)
+        least, gap = np.zeros((2, len(other)), leading.dtype)
         for column in leading:
-            gap = column - column[own]
+            np.subtract(column, column[own], out=gap)
             np.maximum(gap, 0, out=gap)
             least += np.square(gap, out=gap)
         near = np.flatnonzero(least <= true[-1] * (1 + 1e-5))
