@@ -44,8 +44,9 @@ def test_every_parameter_has_a_text_and_stands_in_the_file(repository):
 
 
 def test_a_parameter_is_explained_by_its_name_or_the_end_of_it():
-    (found,) = reference.explain("margin")
-    assert (found.name, found.default, found.accepted) == ("train.margin", 0.2, "number, at least 0")
+    (found,) = reference.explain("dropout_states")
+    assert (found.name, found.default, found.accepted) == ("train.dropout_states", 0.0, "number, at least 0, below 1")
+    assert [one.name for one in reference.explain("margin")] == ["train.margin", "embed.margin", "plane.margin"]
     assert {one.name for one in reference.explain("select")} == {
         f"select.{name}" for name in SelectSettings.model_fields
     }
