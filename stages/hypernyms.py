@@ -44,8 +44,9 @@ def work(settings: HypernymsSettings) -> None:
         drawings.bars("distance", found.by_distance, "edges from hyponym to hypernym", "Accuracy by distance."),
         drawings.plane(*measuring.read_plane(PLANE)),
     ]
-    with atomic_folder("data/hypernyms/mistakes") as folder:
+    with atomic_folder("data/hypernyms/scores") as folder:
         write_table(folder / "mistakes.parquet", found.mistakes)
+        write_table(folder / "scores.parquet", found.scores)
     with atomic_folder("plots/hypernyms/hypernyms") as folder:
         write_tsv(folder / "energies.tsv", ("from", "to", "true", "false"), found.histogram)
         write_tsv(folder / "depth.tsv", ("depth", "accuracy", "pairs"), found.by_depth)

@@ -77,6 +77,22 @@ def average_precision(energies: Array, labels: Array) -> float:
     return float((gained * hits[last] / (last + 1)).sum() / hits[-1])
 
 
+def mcnemar(first: Array, second: Array) -> tuple[int, int, float]:
+    """Compare two classifiers of the same pairs by McNemar's exact test.
+
+    Args:
+        first: (N,) whether the first classifier is right.
+        second: (N,) whether the second one is right.
+
+    Returns:
+        The pairs that only the first, and only the second classifies correctly, and the two-sided p-value.
+    """
+    from scipy.stats import binomtest
+
+    one, other = int((first & ~second).sum()), int((second & ~first).sum())
+    return one, other, float(binomtest(one, one + other).pvalue) if one + other else 1.0
+
+
 def groups(energies: Array, labels: Array, by: Array, threshold: float) -> list[tuple[int, float, int]]:
     """Return (value, accuracy in percent, pairs) for each value of a property of the pairs."""
     right = (energies <= threshold) == labels

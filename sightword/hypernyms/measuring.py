@@ -39,6 +39,8 @@ class Measured:
     by_distance: list[tuple[int, float, int]]
     """(least number of edges between the concepts of a true pair, accuracy, pairs)."""
     mistakes: pa.Table
+    scores: pa.Table
+    """The energy of each pair of the split, and whether it is accepted."""
 
 
 def measure(
@@ -89,6 +91,16 @@ def measure(
         groups(energies, labels, prepared.depth[pairs.hyponyms], concepts.threshold),
         groups(energies[true], labels[true], distance, concepts.threshold),
         _mistakes(taxonomy, pairs, energies, concepts.threshold, settings.mistakes),
+        pa.table(
+            {
+                "hyponym": pairs.hyponyms,
+                "hypernym": pairs.hypernyms,
+                "label": labels,
+                "direct": pairs.direct,
+                "energy": energies.astype(np.float64),
+                "accepted": energies <= concepts.threshold,
+            }
+        ),
     )
 
 

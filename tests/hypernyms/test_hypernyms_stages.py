@@ -70,11 +70,14 @@ def test_the_metrics(done):
 
 def test_the_mistakes_are_wrong_and_the_worst_first(done):
     concepts = Concepts.load(done / "models/hypernyms/concepts")
-    rows = pq.read_table(done / "data/hypernyms/mistakes/mistakes.parquet").to_pylist()
+    rows = pq.read_table(done / "data/hypernyms/scores/mistakes.parquet").to_pylist()
     assert len(rows) == 5
     for row in rows:
         assert concepts.is_a(row["hyponym"], row["hypernym"]) != row["label"]
         assert row["hyponym_gloss"].startswith("a scene with")
+    scores = pq.read_table(done / "data/hypernyms/scores/scores.parquet").to_pandas()
+    own = json.loads((done / "metrics/hypernyms/hypernyms.json").read_text())["test"]["order"]
+    assert 100 * (scores["accepted"] == scores["label"]).mean() == pytest.approx(own["accuracy"], abs=1e-5)
     distances = [abs(row["energy"] - concepts.threshold) for row in rows]
     assert distances == sorted(distances, reverse=True)
 

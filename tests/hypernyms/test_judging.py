@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,7 +14,7 @@ from sightword.errors import EncoderError
 from sightword.hypernyms import scenes
 from sightword.hypernyms.baselines import above_known, frequency, inferable
 from sightword.hypernyms.concepts import Concepts
-from sightword.hypernyms.judging import area, average_precision, groups, judge
+from sightword.hypernyms.judging import area, average_precision, groups, judge, mcnemar
 from sightword.hypernyms.pairs import Pairs
 from sightword.hypernyms.reconstruction import reconstruct
 from sightword.hypernyms.split import split
@@ -31,6 +33,13 @@ def test_area_and_average_precision_are_scikit_learns(pairs):
     labels = np.array([label for _, label in pairs])
     assert area(energies, labels) == pytest.approx(roc_auc_score(labels, -energies))
     assert average_precision(energies, labels) == pytest.approx(average_precision_score(labels, -energies))
+
+
+def test_mcnemar_counts_the_pairs_that_only_one_gets_right():
+    first, second = np.array([True] * 9 + [False] * 3), np.array([True] + [False] * 8 + [True, False, False])
+    tail = sum(math.comb(9, k) for k in (0, 1)) / 2**9
+    assert mcnemar(first, second) == (8, 1, pytest.approx(2 * tail))
+    assert mcnemar(first, first) == (0, 0, 1.0)
 
 
 def pairs_of(rows):
