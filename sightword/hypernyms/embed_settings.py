@@ -24,6 +24,10 @@ class EmbedSettings(Settings):
     """Numbers of a vector; a gaussian and a box have two vectors."""
     margin: float = Field(1.0, gt=0)
     """The energy from which a false pair costs nothing; the boxes have no margin."""
+    margin_start: float | None = Field(None, gt=0)
+    """The margin of the first epoch, from which it grows evenly to ``margin`` over the first half of the epochs; null
+    keeps ``margin`` throughout, as published. With a large margin from the start some general concepts become the zero
+    vector, which no false pair can change."""
     slack: float = Field(0.0, ge=0)
     """The divergence up to which ``gaussian`` counts as 0; unused by the others."""
     batch: int = Field(1000, ge=2)

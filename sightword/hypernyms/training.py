@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import math
@@ -133,6 +134,7 @@ class Run:
         ) as shown:
             while self.progress.batches < total:
                 epoch, start = divmod(self.progress.batches, self.each)
+                self.energy = dataclasses.replace(self.energy, margin=self._margin(epoch))
                 for ids in self._batches(epoch, start):
                     self._step(ids)
                     done = self.progress.batches
@@ -146,6 +148,12 @@ class Run:
             self.best = self._weights()
         vectors = self.best.pop("vectors")
         return Trained(vectors, self.best, self.progress, self.left_out)
+
+    def _margin(self, epoch: int) -> float:
+        """Return the margin of an epoch, counted from 0."""
+        settings = self.settings
+        first = settings.margin if settings.margin_start is None else settings.margin_start
+        return first + (settings.margin - first) * min(1.0, epoch / max(1, settings.epochs // 2))
 
     def _batches(self, epoch: int, start: int) -> list[Array]:
         """Return the batches of an epoch from a place on: hyponyms and hypernyms, (2, 2B), true pairs first.
