@@ -289,3 +289,12 @@ def test_wordnet_scores_as_a_plain_script(real_data, name, corrupted, least, mos
     energies = ENERGIES["order"](50).scores(found.vectors[test.hyponyms], found.vectors[test.hypernyms], {})
     accuracy = 100 * ((energies <= found.progress.threshold) == test.labels).mean()
     assert least <= accuracy <= most
+
+
+def test_the_margin_grows_over_the_first_half(prepared):
+    settings = SMALL.model_copy(update={"margin": 5.0, "margin_start": 1.0, "epochs": 8})
+    taxonomy, pairs = prepared
+    run = training.Run(settings, pairs["train"], pairs["dev"], len(taxonomy.names), None)
+    assert [run._margin(epoch) for epoch in range(8)] == [1, 2, 3, 4, 5, 5, 5, 5]
+    plain = training.Run(SMALL, pairs["train"], pairs["dev"], len(taxonomy.names), None)
+    assert [plain._margin(epoch) for epoch in range(2)] == [1, 1]
