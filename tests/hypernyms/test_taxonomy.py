@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
 from sightword.errors import CorpusError
 from sightword.hypernyms import scenes
@@ -325,3 +326,11 @@ def test_published_splits(wordnet, real_data, tmp_path):
     assert (len(newer.names), len(newer.hyponyms)) == (82192, 84505)
     assert len(closure(newer)[0]) == 743746
     assert len(closure(newer, paths=True)[0]) == 838073
+
+
+def test_the_recipes_name_concepts_of_wordnet(wordnet, repository):
+    names = set(wordnet.names)
+    for recipe in ("vendrov", "vendrov-margin", "li2019", "ganea2018-0"):
+        values = YAML(typ="safe", pure=True).load((repository / f"recipes/{recipe}.yaml").read_text())
+        assert set(values["plane"]["concepts"]) <= names
+        assert len(values["plane"]["concepts"]) == 30
