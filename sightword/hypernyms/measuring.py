@@ -51,14 +51,17 @@ def measure(
     *,
     threads: int,
 ) -> Measured:
-    """Score the embedding, the closure and the frequency on a split; thresholds come from dev."""
+    """Score the embedding, the closure and the frequency on a split; thresholds come from dev.
+
+    The closure is that of training, for test of training and dev.
+    """
     taxonomy, split = prepared.taxonomy, prepared.pairs
     energy, count = embedding["energy"], len(taxonomy.names)
-    above = above_known([split["train"], split["dev"]], count)
     metrics: dict[str, Any] = {}
     for name in dict.fromkeys(("dev", settings.split)):
         pairs = split[name]
-        follows = inferable(pairs, above)
+        known = [split["train"]] if name == "dev" else [split["train"], split["dev"]]
+        follows = inferable(pairs, above_known(known, count))
         energies = concepts.scores(pairs.hyponyms, pairs.hypernyms)
         often = frequency(pairs, split["train"], count)
         dev = split["dev"]
