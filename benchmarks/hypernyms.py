@@ -111,10 +111,10 @@ def main() -> None:
     print(f"released way {dense:,.0f} pairs/s, ours {lazy:,.0f}", flush=True)
     apart = difference(pairs, count)
     print(f"largest difference of the weights {apart:.1e}", flush=True)
-    found = train(EmbedSettings(epochs=3 if arguments.quick else 10, margin=5.0), pairs, None, count)
+    found = train(EmbedSettings(epochs=5 if arguments.quick else 20), pairs, None, count)
     concepts = Concepts(
         taxonomy.names, taxonomy.words, found.vectors, {}, 0.5,
-        {"energy": "order", "dimension": 50, "margin": 5.0, "slack": 0.0},
+        {"energy": "order", "dimension": 50, "margin": 1.0, "slack": 0.0},
     )  # fmt: skip
     number = min(count - 1, 1000 if arguments.quick else count)
     threads = 2
