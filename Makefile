@@ -11,7 +11,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export DVC_NO_ANALYTICS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install system-packages repro test test-full check check-lock format clean docs
+.PHONY: help install system-packages repro hypernyms test test-full check check-lock format clean docs
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -26,6 +26,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 repro: install ## Run the pipeline on what params.yaml says (the sample at first)
 	dvc repro
+
+hypernyms: install ## Run the pipeline of hypernyms (on its sample at first)
+	dvc repro hypernyms/dvc.yaml
 
 test: install ## Run the tests: minutes, no root, no system packages
 	python -m pytest -m 'not full' -n $(WORKERS) $(SPREAD) --durations=10

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sightword.encoder.sentence_encoder import SentenceEncoder
     from sightword.features.api import extract
+    from sightword.hypernyms.concepts import Concepts
     from sightword.retrieval.protocols import score
     from sightword.semantics.callbacks import SentEvalEncoder
     from sightword.semantics.evaluation import evaluate
     from sightword.semantics.word_vectors import BagOfWords
 
-__all__ = ["BagOfWords", "SentEvalEncoder", "SentenceEncoder", "evaluate", "extract", "score"]
+__all__ = ["BagOfWords", "Concepts", "SentEvalEncoder", "SentenceEncoder", "evaluate", "extract", "score"]
 
 _MODULES = {
     "BagOfWords": "sightword.semantics.word_vectors",
+    "Concepts": "sightword.hypernyms.concepts",
     "SentEvalEncoder": "sightword.semantics.callbacks",
     "SentenceEncoder": "sightword.encoder.sentence_encoder",
     "evaluate": "sightword.semantics.evaluation",

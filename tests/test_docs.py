@@ -11,6 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from pipeline.params import reference
+from pipeline.pipelines import pipelines
 from sightword.errors import ParamsError
 from sightword.selection.epochs_settings import EpochsSettings
 from sightword.selection.settings import SelectSettings
@@ -35,15 +36,17 @@ def test_the_reference_of_parameters_is_of_these_settings(repository):
 
 
 def test_every_parameter_has_a_text_and_stands_in_the_file(repository):
-    written = set(flat(YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text())))
+    read = YAML(typ="safe", pure=True).load
+    written = {name for one in pipelines(repository) for name in flat(read((repository / one.params).read_text()))}
     parameters = [one for section in reference.sections() for one in section.parameters]
     assert {one.name for one in parameters} == written
     assert not [one.name for one in parameters if len(one.text) < 10 or not one.accepted]
 
 
 def test_a_parameter_is_explained_by_its_name_or_the_end_of_it():
-    (found,) = reference.explain("margin")
-    assert (found.name, found.default, found.accepted) == ("train.margin", 0.2, "number, at least 0")
+    (found,) = reference.explain("dropout_states")
+    assert (found.name, found.default, found.accepted) == ("train.dropout_states", 0.0, "number, at least 0, below 1")
+    assert [one.name for one in reference.explain("margin")] == ["train.margin", "embed.margin", "plane.margin"]
     assert {one.name for one in reference.explain("select")} == {
         f"select.{name}" for name in SelectSettings.model_fields
     }

@@ -104,7 +104,12 @@ FLOORS = [
         "sightword/corpus sightword/semantics",
     ),
     *("sightword/images sightword/captions", "sightword/features sightword/model", "sightword/pairs sightword/encoder"),
-    *("sightword/search sightword/retrieval sightword/training", "sightword/selection", "sightword/report"),
+    *(
+        "sightword/search sightword/retrieval sightword/training",
+        "sightword/selection",
+        "sightword/report",
+        "sightword/hypernyms",
+    ),
     *("pipeline/pipelines", "pipeline/lineage", "pipeline/params", "pipeline/comparison pipeline/downloads"),
     *("pipeline/experiments", "pipeline/doctor", "pipeline/cli", "stages"),
 ]

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 import sightword
-from pipeline.cli import compare, doctor, downloads, encoder, lineage, project, search, store, sweeps
+from pipeline.cli import compare, doctor, downloads, encoder, hypernyms, lineage, project, search, store, sweeps
 from sightword.errors import SightwordError
 
 
@@ -65,6 +65,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"sightword {sightword.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for room in (project, sweeps, compare, encoder, search, store, lineage, downloads, doctor):
+    for room in (project, sweeps, compare, encoder, hypernyms, search, store, lineage, downloads, doctor):
         room.add(commands)
     return parser

@@ -146,10 +146,10 @@ AS_A_PROCESS = (missing_folder, other_weights)
     ("stage", "spoil", "message"),
     [
         ("corpus", missing_folder, "data/raw/nowhere: does not exist. Put the corpus there"),
-        ("corpus", empty_captions, "Flickr8k.token.txt: holds no captions; expected lines name.jpg#0<TAB>caption"),
+        ("corpus", empty_captions, "Flickr8k.token.txt: is empty; expected captions, in lines name.jpg#0<TAB>caption"),
         ("corpus", line_without_a_tab, "Flickr8k.token.txt, line 2: the line '1.png#0 a picture' has no tab"),
         ("corpus", half_a_json, "dataset_own.json, line 1, column"),
-        ("corpus", no_such_column, "captions.csv: has no column caption (it has: image, text, split)"),
+        ("corpus", no_such_column, "captions.csv, line 1: has no column caption (it has: image, text, split)"),
         ("corpus", unknown_split, "captions.csv, line 2: unknown split 'trian'"),
         ("corpus", misspelt_key, "train.margn: no such key (did you mean 'margin'?)"),
         ("resize", broken_picture, "1 picture cannot be used"),

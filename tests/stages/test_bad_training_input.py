@@ -102,7 +102,7 @@ def test_train_reports_pictures_without_captions(project, caplog):
         message for message in caplog.messages if "no caption" in message
     ]  # once, though train reads two splits
     assert messages == [
-        "7 pictures have features and no caption in any split: 12.jpg, 13.jpg, 14.jpg, 15.jpg, 16.jpg, ..."
+        "7 pictures have features and no caption in any split: 12.jpg, 13.jpg, 14.jpg, 15.jpg, 16.jpg and 2 more"
     ]
 
 

@@ -38,7 +38,8 @@ def few_pairs(checkout: Checkout) -> None:
 
 def forget(checkout: Checkout) -> None:
     """Forget earlier runs: DVC reads and writes their long file again and again, and slowly."""
-    (checkout.folder / "dvc.lock").write_text("schema: '2.0'\nstages: {}\n")
+    for lock in ("dvc.lock", *(path.relative_to(checkout.folder) for path in checkout.folder.glob("*/dvc.lock"))):
+        (checkout.folder / lock).write_text("schema: '2.0'\nstages: {}\n")
 
 
 class SmallRun:

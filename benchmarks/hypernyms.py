@@ -1,0 +1,139 @@
+"""Hypernyms against the released way: dense gradients and plain Adam over the whole table, in PyTorch on one thread.
+
+    python benchmarks/hypernyms.py --wordnet ../shared/data/wordnet [--quick]
+
+Measured: the closure; the pairs a second of training in batches of 1000, with drawing the corrupted pairs; the largest
+difference of the weights after 200 steps in float64 with epsilon 1e-30; the minutes that a reconstruction of all
+concepts takes. The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from sightword.hypernyms.concepts import Concepts
+from sightword.hypernyms.embed_settings import EmbedSettings
+from sightword.hypernyms.lazy_adam import LazyAdam
+from sightword.hypernyms.pairs import Pairs
+from sightword.hypernyms.reconstruction import reconstruct
+from sightword.hypernyms.scenes import read_scenes
+from sightword.hypernyms.taxonomy import closure
+from sightword.hypernyms.training import Run, _sums, train
+from sightword.hypernyms.wordnet import read_wordnet
+
+
+def released(pairs: Pairs, concepts: int, batches: int) -> float:
+    """Train the released way, and return the seconds."""
+    random = np.random.default_rng(0)
+    vectors = torch.from_numpy(random.standard_normal((concepts, 50), np.float32)).requires_grad_()
+    optimiser = torch.optim.Adam([vectors], lr=0.01)
+    order = random.permutation(len(pairs.labels))
+    started = time.process_time()
+    for place in range(batches):
+        rows = order[place * 500 % (len(order) - 500) :][:500]
+        low, high = pairs.hyponyms[rows], pairs.hypernyms[rows]
+        side, other = random.integers(0, 2, 500) == 0, random.integers(0, concepts, 500)
+        low, high = np.append(low, np.where(side, other, low)), np.append(high, np.where(side, high, other))
+        with torch.no_grad():
+            vectors.clamp_(min=0)
+        energies = (vectors[high] - vectors[low]).clamp(min=0).square().sum(1)
+        loss = torch.cat([energies[:500], (1 - energies[500:]).clamp(min=0)]).mean()
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        optimiser.step()
+    return time.process_time() - started
+
+
+def ours(pairs: Pairs, concepts: int, batches: int) -> float:
+    """Train our way, and return the seconds."""
+    settings = EmbedSettings(epochs=-(-batches * 500 // len(pairs.labels)))
+    run = Run(settings, pairs, None, concepts, None)
+    started = time.process_time()
+    for epoch in range(settings.epochs):
+        for ids in run._batches(epoch, 0)[: batches - run.progress.batches]:
+            run._step(ids)
+    return time.process_time() - started
+
+
+def difference(pairs: Pairs, concepts: int, steps: int = 200) -> float:
+    """Return the largest difference of the weights after some steps on equal batches, float64, epsilon 1e-30."""
+    used = min(concepts, 3000)
+    random = np.random.default_rng(0)
+    start = random.standard_normal((used, 10))
+    table = LazyAdam(start, 0.01, steps, epsilon=1e-30, nonnegative=True)
+    dense = torch.from_numpy(start.clip(0)).requires_grad_()
+    optimiser = torch.optim.Adam([dense], lr=0.01, eps=1e-30)
+    model = EmbedSettings()
+    energy = Run(model, pairs, None, concepts, None).energy
+    for _ in range(steps):
+        low, high = random.integers(0, used, (2, 100))
+        energies = (dense[high] - dense[low]).clamp(min=0).square().sum(1)
+        optimiser.zero_grad(set_to_none=True)
+        torch.cat([energies[:50], (1 - energies[50:]).clamp(min=0)]).mean().backward()
+        optimiser.step()
+        dense.data.clamp_(min=0)
+        found = energy.gradients(table.rows(low), table.rows(high), {}, mean=True)
+        table.step(*_sums(np.append(low[found.rows], high[found.rows]), np.concatenate([found.low, found.high])))
+    return float(np.abs(dense.detach().numpy() - table.rows(slice(None))).max())
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Return the processor seconds of a work."""
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--wordnet", help="the folder with data.noun and index.noun; default: the sample")
+    parser.add_argument("--quick", action="store_true", help="fewer batches, and a part of the concepts")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    both = ("hypernym", "instance_hypernym")
+    taxonomy = read_wordnet(arguments.wordnet, both) if arguments.wordnet else read_scenes("data/raw/sample")
+    count = len(taxonomy.names)
+    closed = min(timed(lambda: closure(taxonomy)) for _ in range(3))
+    low, high = closure(taxonomy)
+    true = np.ones(len(low), bool)
+    pairs = Pairs(low, high, true, true, true.astype(np.int8))
+    print(f"{count} concepts, {len(low)} pairs, closure in {closed:.2f} s", flush=True)
+    few, many = (40, 1500) if arguments.quick else (300, 15_000)
+    first = [few * 1000 / released(pairs, count, few), many * 1000 / ours(pairs, count, many)]
+    second = [few * 1000 / released(pairs, count, few), many * 1000 / ours(pairs, count, many)]
+    dense, lazy = (max(pair) for pair in zip(first, second, strict=True))
+    print(f"released way {dense:,.0f} pairs/s, ours {lazy:,.0f}", flush=True)
+    apart = difference(pairs, count)
+    print(f"largest difference of the weights {apart:.1e}", flush=True)
+    found = train(EmbedSettings(epochs=5 if arguments.quick else 20), pairs, None, count)
+    concepts = Concepts(
+        taxonomy.names, taxonomy.words, found.vectors, {}, 0.5,
+        {"energy": "order", "dimension": 50, "margin": 1.0, "slack": 0.0},
+    )  # fmt: skip
+    number = min(count - 1, 1000 if arguments.quick else count)
+    threads = 2
+    started = time.perf_counter()
+    scores = reconstruct(concepts, low, high, number=number, threads=threads)
+    minutes = (time.perf_counter() - started) / 60 * (count - 1) / scores["concepts"]
+    print(f"reconstruction {scores}, {minutes:.1f} minutes for all with {threads} threads", flush=True)
+    print(
+        json.dumps(
+            {
+                "pairs_ratio": round(lazy / dense, 1),
+                "weights_difference": apart,
+                "pairs_a_second": round(lazy),
+                "closure_seconds": round(closed, 2),
+                "reconstruction_minutes": round(minutes, 2),
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

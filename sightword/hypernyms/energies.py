@@ -1,0 +1,270 @@
+"""The energies of pairs (hyponym, hypernym): low for true pairs. Each has its loss and its initial vectors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn.functional import cosine_similarity, softplus
+
+Array = NDArray[Any]
+Weights = Mapping[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """The loss of a batch and its gradients; rows that are not listed have the gradient 0."""
+
+    loss: float
+    rows: Array
+    """(A,) places in the batch."""
+    low: Array
+    """(A, width) for the hyponyms."""
+    high: Array
+    """(A, width) for the hypernyms."""
+    weights: dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Energy:
+    """An energy with the hinge loss of Vendrov et al. (2016), equation 5: E for true pairs, max(0, margin - E) for
+    false ones.
+    """
+
+    dimension: int
+    margin: float = 1.0
+    slack: float = 0.0
+    nonnegative = False
+    """Whether the vectors are clamped at zero."""
+
+    def start(self, concepts: int, init: float, random: np.random.Generator) -> Array:
+        """Return the initial (concepts, width) vectors, float32."""
+        return init * random.standard_normal((concepts, self.dimension), np.float32)
+
+    def weights(self, random: np.random.Generator) -> dict[str, Array]:
+        """Return the initial weights that all pairs share."""
+        del random
+        return {}
+
+    def energy(self, low: torch.Tensor, high: torch.Tensor, weights: Weights, /) -> torch.Tensor:
+        """Return the energies (N,) of hyponyms (N, width) with hypernyms (N, width)."""
+        raise NotImplementedError
+
+    def losses(self, true: torch.Tensor, false: torch.Tensor) -> torch.Tensor:
+        """Return the losses (2B,) of the energies (B,) of true pairs and of their corrupted pairs."""
+        return torch.cat([true, (self.margin - false).clamp(min=0)])
+
+    def scores(self, low: Array, high: Array, weights: Mapping[str, Array], /) -> Array:
+        """Return the energies (N,) without gradients; an axis of one row is repeated."""
+        with torch.no_grad():
+            found: Array = self.energy(_tensor(low), _tensor(high), _tensors(weights)).numpy()
+        return found
+
+    def gradients(self, low: Array, high: Array, weights: Mapping[str, Array], /, *, mean: bool) -> Gradients:
+        """Return the gradients of a batch.
+
+        Args:
+            low: (2B, width) hyponyms; the first half belongs to true pairs, the second to their corrupted ones.
+            high: (2B, width) hypernyms.
+            weights: shared by all pairs.
+            mean: whether the loss is the mean over the losses, or their sum.
+        """
+        first, second = (_tensor(side).requires_grad_() for side in (low, high))
+        shared = {name: value.requires_grad_() for name, value in _tensors(weights).items()}
+        energies = self.energy(first, second, shared)
+        half = len(low) // 2
+        losses = self.losses(energies[:half], energies[half:])
+        loss = losses.mean() if mean else losses.sum()
+        found = torch.autograd.grad(loss, [first, second, *shared.values()])
+        down, up, *rest = (gradient.numpy() for gradient in found)
+        rows = np.flatnonzero((down != 0).any(axis=1) | (up != 0).any(axis=1))
+        return Gradients(loss.item(), rows, down[rows], up[rows], dict(zip(shared, rest, strict=True)))
+
+
+class Order(Energy):
+    """``|max(0, hypernym - hyponym)|^2`` of nonnegative vectors (Vendrov et al. 2016, equation 3)."""
+
+    nonnegative = True
+
+    def energy(self, low: torch.Tensor, high: torch.Tensor, _: Weights) -> torch.Tensor:
+        """As :meth:`Energy.energy`."""
+        return (high - low).clamp(min=0).square().sum(-1)
+
+    def scores(self, low: Array, high: Array, _: Mapping[str, Array]) -> Array:
+        """As :meth:`Energy.scores`."""
+        violation = np.subtract(high, low)
+        np.maximum(violation, 0, out=violation)
+        found: Array = np.einsum("ij,ij->i", violation, violation)
+        return found
+
+    def gradients(self, low: Array, high: Array, _: Mapping[str, Array], *, mean: bool) -> Gradients:
+        """As :meth:`Energy.gradients`, by formula: ten times as fast as automatic differentiation."""
+        violation = np.subtract(high, low)
+        np.maximum(violation, 0, out=violation)
+        energies = np.einsum("ij,ij->i", violation, violation)
+        half = len(low) // 2
+        short = np.maximum(self.margin - energies[half:], 0)
+        scale = 1 / len(low) if mean else 1.0
+        loss = float((energies[:half].sum(dtype=np.float64) + short.sum(dtype=np.float64)) * scale)
+        costs = energies > 0
+        costs[half:] &= short > 0
+        rows = np.flatnonzero(costs)
+        gradient = violation[rows]
+        gradient *= np.where(rows < half, 2 * scale, -2 * scale).astype(low.dtype)[:, None]
+        return Gradients(loss, rows, -gradient, gradient, {})
+
+
+class Symmetric(Energy):
+    """``(1 - cosine) / 2``, the symmetric baseline of Vendrov et al. (2016)."""
+
+    sign = -1.0
+
+    def energy(self, low: torch.Tensor, high: torch.Tensor, _: Weights) -> torch.Tensor:
+        """As :meth:`Energy.energy`."""
+        return (1 + self.sign * cosine_similarity(low, high, dim=-1)) / 2
+
+
+class SymmetricAsReleased(Symmetric):
+    """``(1 + cosine) / 2``: the released code takes Torch's ``CosineDistance``, which is the cosine, for a distance."""
+
+    sign = 1.0
+
+
+class Bilinear(Energy):
+    """``- hyponym^T W hypernym``, after Socher et al. (2013), with the ranking loss ``max(0, margin + E - E')``."""
+
+    def weights(self, random: np.random.Generator) -> dict[str, Array]:
+        """As :meth:`Energy.weights`."""
+        shape = (self.dimension, self.dimension)
+        return {"matrix": random.standard_normal(shape, np.float32) / np.float32(self.dimension)}
+
+    def energy(self, low: torch.Tensor, high: torch.Tensor, weights: Weights) -> torch.Tensor:
+        """As :meth:`Energy.energy`."""
+        return -((low @ weights["matrix"]) * high).sum(-1)
+
+    def losses(self, true: torch.Tensor, false: torch.Tensor) -> torch.Tensor:
+        """As :meth:`Energy.losses`, one loss for each true pair with its corrupted pair."""
+        return (self.margin + true - false).clamp(min=0)
+
+
+class Gaussian(Energy):
+    """``max(0, KL(hyponym || hypernym) - slack)`` of normal distributions with diagonal covariance (Athiwaratkun &
+    Wilson 2018, section 3); a vector has the means, then the logarithms of the variances.
+    """
+
+    def start(self, concepts: int, init: float, random: np.random.Generator) -> Array:
+        """As :meth:`Energy.start`; all variances begin at 1."""
+        means = init * random.standard_normal((concepts, self.dimension), np.float32)
+        return np.concatenate([means, np.zeros_like(means)], axis=1)
+
+    def energy(self, low: torch.Tensor, high: torch.Tensor, _: Weights) -> torch.Tensor:
+        """As :meth:`Energy.energy`."""
+        (mean, spread), (other, wide) = low.chunk(2, dim=-1), high.chunk(2, dim=-1)
+        terms = torch.exp(spread - wide) + (mean - other).square() * torch.exp(-wide) - 1 + wide - spread
+        return (terms.sum(-1) / 2 - self.slack).clamp(min=0)
+
+
+class Box(Energy):
+    """``log vol(hyponym) - log vol(hyponym and hypernym)`` of smoothed boxes (Li et al. 2019): minus the logarithm of
+    P(hypernym | hyponym). A vector has the lower corners, then the sides before softplus. The loss is the binary
+    cross-entropy.
+    """
+
+    def start(self, concepts: int, init: float, random: np.random.Generator) -> Array:
+        """As :meth:`Energy.start`; lower corners within 0 and ``init``, sides of about 1."""
+        shape = (concepts, self.dimension)
+        corners = init * random.random(shape, np.float32)
+        sides = 0.5 + 0.1 * random.standard_normal(shape, np.float32)
+        return np.concatenate([corners, sides], axis=1)
+
+    def energy(self, low: torch.Tensor, high: torch.Tensor, _: Weights) -> torch.Tensor:
+        """As :meth:`Energy.energy`."""
+        (first, side), (second, wide) = low.chunk(2, dim=-1), high.chunk(2, dim=-1)
+        last, end = first + softplus(side), second + softplus(wide)
+        inside = self._length(*self._intersection(first, last, second, end))
+        return (torch.log(self._length(first, last)) - torch.log(inside)).sum(-1).clamp(min=0)
+
+    def losses(self, true: torch.Tensor, false: torch.Tensor) -> torch.Tensor:
+        """As :meth:`Energy.losses`: E, and -log(1 - exp(-E))."""
+        return torch.cat([true, -torch.log(-torch.expm1(-false.clamp(min=1e-4)))])
+
+    def _intersection(
+        self, first: torch.Tensor, last: torch.Tensor, second: torch.Tensor, end: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.maximum(first, second), torch.minimum(last, end)
+
+    def _length(self, first: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
+        return softplus(last - first) + 1e-20
+
+
+class GumbelBox(Box):
+    """As :class:`Box` with random corners: soft maxima, and the expected volume (Dasgupta et al. 2020, section 4)."""
+
+    scale = 0.1
+
+    def _intersection(
+        self, first: torch.Tensor, last: torch.Tensor, second: torch.Tensor, end: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        lower = self.scale * torch.logaddexp(first / self.scale, second / self.scale)
+        upper = -self.scale * torch.logaddexp(-last / self.scale, -end / self.scale)
+        return torch.maximum(lower, torch.maximum(first, second)), torch.minimum(upper, torch.minimum(last, end))
+
+    def _length(self, first: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
+        inner = (last - first) / self.scale - 2 * np.euler_gamma
+        return self.scale * softplus(inner) + 1e-20
+
+
+class Cone(Energy):
+    """``max(0, angle - aperture)`` of hyperbolic entailment cones (Ganea et al. 2018, equations 28 to 33, K = 0.1).
+
+    A vector is mapped to the Poincare ball without its centre: its length n becomes ``inner + (1 - inner) tanh(n)``,
+    so that plain Adam can train it.
+    """
+
+    inner = 0.1 * 2 / (1 + math.sqrt(1 + 4 * 0.1 * 0.1))
+    """The radius below which a cone is not defined, ``2K / (1 + sqrt(1 + 4 K^2))``."""
+    K = 0.1
+
+    def start(self, concepts: int, init: float, random: np.random.Generator) -> Array:
+        """As :meth:`Energy.start`; lengths of about ``init``."""
+        return super().start(concepts, init / math.sqrt(self.dimension), random)
+
+    def energy(self, low: torch.Tensor, high: torch.Tensor, _: Weights) -> torch.Tensor:
+        """As :meth:`Energy.energy`: the hyponym lies in the cone of the hypernym."""
+        x, y = self._ball(high), self._ball(low)
+        xx, yy, xy = (x * x).sum(-1), (y * y).sum(-1), (x * y).sum(-1)
+        apart = (x - y).square().sum(-1).clamp(min=1e-12).sqrt()
+        below = xx.sqrt() * apart * (1 + xx * yy - 2 * xy).clamp(min=1e-12).sqrt()
+        cosine = (xy * (1 + xx) - xx * (1 + yy)) / below.clamp(min=1e-12)
+        angle = torch.acos(cosine.clamp(-1 + 1e-6, 1 - 1e-6))
+        aperture = torch.asin((self.K * (1 - xx) / xx.sqrt()).clamp(max=1 - 1e-6))
+        return (angle - aperture).clamp(min=0)
+
+    def _ball(self, values: torch.Tensor) -> torch.Tensor:
+        length = values.square().sum(-1, keepdim=True).clamp(min=1e-12).sqrt()
+        return values / length * (self.inner + (1 - 1e-5 - self.inner) * torch.tanh(length))
+
+
+ENERGIES: dict[str, type[Energy]] = {
+    "order": Order,
+    "symmetric": Symmetric,
+    "symmetric_as_released": SymmetricAsReleased,
+    "bilinear": Bilinear,
+    "gaussian": Gaussian,
+    "box": Box,
+    "gumbel_box": GumbelBox,
+    "cone": Cone,
+}
+
+
+def _tensor(values: Array) -> torch.Tensor:
+    return torch.from_numpy(values)
+
+
+def _tensors(weights: Mapping[str, Array]) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(value) for name, value in weights.items()}

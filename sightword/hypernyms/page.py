@@ -1,0 +1,143 @@
+"""Writes the page of a run: one HTML file that needs no network, no other file and no script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from sightword.hypernyms.judge_settings import HypernymsSettings
+from sightword.hypernyms.published import ROWS
+from sightword.report.drawing import Drawing
+from sightword.report.number_formats import NONE, flat, is_number, percent
+
+PARTS = {
+    "direct": "direct edges",
+    "indirect": "all other true pairs",
+    "inferable": "true pairs that follow from training and dev",
+    "not_inferable": "true pairs that do not follow",
+    "hyponym_replaced": "false pairs, hyponym replaced",
+    "hypernym_replaced": "false pairs, hypernym replaced",
+}
+CAPTIONS = (
+    ("Score on dev (%)", "dev"),
+    ("Training loss", "loss"),
+    ("Energies", "energies"),
+    ("Accuracy by the hyponym's depth", "depth"),
+    ("Accuracy on true pairs by distance", "distance"),
+)
+
+
+def render(
+    metrics: Mapping[str, Any],
+    counts: Mapping[str, Any],
+    embedding: Mapping[str, Any],
+    drawings: Sequence[Drawing],
+    mistakes: Sequence[Mapping[str, Any]],
+    settings: HypernymsSettings,
+) -> str:
+    """Return the text of the page.
+
+    Args:
+        metrics: the content of ``metrics/hypernyms/hypernyms.json``.
+        counts: of ``taxonomy.json``.
+        embedding: of ``metrics/hypernyms/embed.json``.
+        drawings: those named in :data:`CAPTIONS`, and ``plane``.
+        mistakes: rows of ``mistakes.parquet``.
+        settings: of the page.
+    """
+    energy, scores = embedding["energy"], metrics[settings.split]
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    template = environment.from_string(resources.files(__package__).joinpath("page.html").read_text("utf-8"))
+    style = resources.files("sightword.report").joinpath("page.css").read_text("utf-8")
+    drawn = dict.fromkeys([name for _, name in CAPTIONS] + ["plane"], Markup(""))
+    drawn |= {one.name: Markup(one.in_page()) for one in drawings}  # noqa: S704 - escaped by its maker
+    part = counts[settings.split]
+    closure = scores["closure"]
+    return template.render(
+        title=settings.title,
+        style=Markup(style),  # noqa: S704 - our own file
+        story=_story(counts, embedding),
+        notes=_notes(counts, part),
+        headlines=_headlines(scores, energy, part),
+        split=settings.split,
+        energy=energy,
+        pairs=f"{part['true']:,} true and {part['false']:,} false",
+        scores=_rows(scores, energy, counts["protocol"] if settings.published and settings.split == "test" else ""),
+        parts=[
+            (
+                text,
+                percent(scores[energy].get(name)),
+                percent(closure.get(name)),
+                f"{scores[energy][f'{name}_pairs']:,}",
+            )
+            for name, text in PARTS.items()
+            if name in scores[energy]
+        ],
+        reconstruction=metrics.get("reconstruction"),
+        captions=CAPTIONS,
+        drawn=drawn,
+        mistakes=mistakes,
+        facts=[("Taxonomy and split", flat(counts)), ("Embedding", flat(embedding))],
+    )
+
+
+def _story(counts: Mapping[str, Any], embedding: Mapping[str, Any]) -> str:
+    return (
+        f"{counts['concepts']:,} concepts with {counts['edges']:,} edges, whose closure has {counts['pairs']:,} pairs. "
+        f"Vectors with the energy {embedding['energy'].replace('_', ' ')} learned from {embedding['pairs']:,} pairs; "
+        f"the weights of batch {embedding['best_batch']:,} of {embedding['batches']:,} are the best on dev."
+    )
+
+
+def _notes(counts: Mapping[str, Any], part: Mapping[str, Any]) -> list[tuple[str, str]]:
+    found = []
+    if part["mislabelled"]:
+        text = (
+            f"{part['mislabelled']:.1f} % of the false pairs are in the closure, so they are true. No classifier that "
+            f"is right about the taxonomy has an accuracy above {part['ceiling']:.1f} %."
+        )
+        found.append(("Wrong labels", text))
+    if part["in_training"]:
+        found.append(("Leak", f"{part['in_training']:.1f} % of the true pairs are training pairs as well."))
+    if not counts["protocol"]:
+        found.append(("No published split", "No published number belongs beside these scores."))
+    return found
+
+
+def _headlines(scores: Mapping[str, Any], energy: str, part: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    own = scores[energy]
+    found = [
+        (
+            f"{own['accuracy']:.1f} ± {own['accuracy_ci95']:.1f} %",
+            "of pairs classified correctly",
+            f"closure {scores['closure']['accuracy']:.1f} %, ceiling {part['ceiling']:.1f} %",
+        )
+    ]
+    if "direct" in own:
+        found.append((f"{own['direct']:.1f} %", "of direct edges accepted", "the closure accepts none of them"))
+    found.append((f"{own['f1']:.1f}", "F1 of true pairs", f"closure {scores['closure']['f1']:.1f}"))
+    return found
+
+
+def _rows(scores: Mapping[str, Any], energy: str, protocol: str) -> list[dict[str, Any]]:
+    found = []
+    for name in (energy, "closure", "frequency"):
+        own = scores[name]
+        cells = [f"{own['accuracy']:.1f} ± {own['accuracy_ci95']:.1f}"]
+        cells += [percent(own.get(key)) for key in ("true_right", "false_right", "f1")]
+        cells += [f"{own[key]:.4f}" if is_number(own.get(key)) else NONE for key in ("auc", "average_precision")]
+        shown = name.replace("_", " ")
+        found.append({"kind": "ours" if name == energy else "", "name": shown, "detail": "", "cells": cells})
+    ceiling = [percent(scores["ceiling"]), *[NONE] * 5]
+    found.append({"kind": "chance", "name": "ceiling", "detail": "a truthful classifier", "cells": ceiling})
+    metric, rows = ROWS.get(protocol, ("", []))
+    for name, source, value in rows:
+        cells = [percent(value) if metric == column else NONE for column in ("accuracy", "", "", "f1", "", "")]
+        found.append({"kind": "published", "name": name, "detail": f"{source}, published", "cells": cells})
+    return found

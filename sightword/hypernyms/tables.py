@@ -1,0 +1,141 @@
+"""Tables of edges, and lists of labelled pairs: the split of a paper, or of one's own."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sightword.errors import CorpusError
+from sightword.files import Pathish
+from sightword.hypernyms.taxonomy import Ids, Taxonomy, build
+from sightword.text import guess
+
+OWN, LI, GANEA = "table", "li2019", "ganea2018"
+
+
+@dataclass(frozen=True)
+class PairList:
+    """Labelled pairs of concepts."""
+
+    hyponyms: Ids
+    hypernyms: Ids
+    labels: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    layout: str
+    """``table``, ``li2019`` or ``ganea2018``."""
+
+
+def read_edges(path: Pathish, relations: Collection[str]) -> Taxonomy:
+    """Read a table of edges with the columns ``hyponym`` and ``hypernym``, and maybe ``relation``.
+
+    The columns are separated by tabs or commas; a name that ends in ``.gz`` is decompressed. Concepts are sorted by
+    name. Rows of other relations than ``relations`` are left out.
+
+    Raises:
+        CorpusError: the table cannot be read, a column is missing or stands twice, a row is short, or an edge is wrong.
+    """
+    where = Path(path)
+    if where.is_dir():
+        tables = sorted(file for file in where.iterdir() if file.name.endswith((".csv", ".tsv", ".csv.gz", ".tsv.gz")))
+        if len(tables) != 1:
+            raise CorpusError(f"has {len(tables)} tables", where=where, expected="one .csv or .tsv file of edges")
+        where = tables[0]
+    rows = _rows(where)
+    header = [name.strip() for name in next(rows, (0, [""]))[1]]
+    columns = _columns(header, ("hyponym", "hypernym"), where)
+    relation = header.index("relation") if "relation" in header else None
+    edges = []
+    for number, row in rows:
+        if len(row) != len(header):
+            raise CorpusError(f"row {number} has {len(row)} cells", where=where, expected=f"{len(header)}")
+        kind = "hypernym" if relation is None else row[relation]
+        if kind in relations:
+            edges.append((row[columns[0]], row[columns[1]], kind))
+    return build(sorted({name for edge in edges for name in edge[:2]}), edges, where)
+
+
+def read_pairs(path: Pathish, ids: dict[str, int]) -> PairList:
+    """Read a list of labelled pairs, in one of three layouts.
+
+    * a table with the columns ``hyponym``, ``hypernym`` and ``label`` (1 or 0);
+    * Li et al. (2019): ``IsA``, hyponym, hypernym, label, without a header;
+    * Ganea et al. (2018): ids of hypernym and hyponym, all true; the false ones stand in a second file, whose name has
+      ``_neg`` behind the list's, and the names of the ids in the file ``vocab`` beside it.
+
+    Args:
+        path: the file; a name that ends in ``.gz`` is decompressed.
+        ids: the id of each concept.
+
+    Raises:
+        CorpusError: the list cannot be read, a label is wrong, or a concept is unknown (with the row).
+    """
+    where = Path(path)
+    rows = _rows(where)
+    number, first = next(rows, (0, []))
+    if len(first) == 2 and all(cell.isdigit() for cell in first):
+        return _ganea(where, ids)
+    if len(first) == 4 and first[0] == "IsA":
+        rows, columns, layout = _rows(where), [1, 2, 3], LI
+    else:
+        columns, layout = _columns(first, ("hyponym", "hypernym", "label"), where), OWN
+    low, high, labels = [], [], []
+    for number, row in rows:
+        if len(row) <= max(columns) or row[columns[2]] not in ("0", "1"):
+            raise CorpusError(f"row {number} has no label", where=where, expected="hyponym, hypernym, and 1 or 0")
+        low.append(_id(row[columns[0]], ids, where, number))
+        high.append(_id(row[columns[1]], ids, where, number))
+        labels.append(row[columns[2]] == "1")
+    return PairList(np.array(low, np.int32), np.array(high, np.int32), np.array(labels, bool), layout)
+
+
+def _ganea(where: Path, ids: dict[str, int]) -> PairList:
+    """Read a list of Ganea et al. (2018), and its false pairs where there are some."""
+    base, _, part = where.name.removesuffix(".gz").rpartition(".")
+    ending = ".gz" if where.name.endswith(".gz") else ""
+    vocabulary = where.with_name(f"{base}.vocab{ending}")
+    known = [_id(row[-1], ids, vocabulary, number) for number, row in _rows(vocabulary)]
+    parts = [(where, True)]
+    negatives = where.with_name(f"{base}.{part}_neg{ending}")
+    if negatives.is_file():
+        parts.append((negatives, False))
+    found = []
+    for file, label in parts:
+        numbers = np.array([row for _, row in _rows(file)], dtype=np.int64).reshape(-1, 2)
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(known):
+            raise CorpusError("has an id that the vocabulary lacks", where=file, expected=f"0 to {len(known) - 1}")
+        found.append((np.array(known, np.int32)[numbers], np.full(len(numbers), label)))
+    pairs = np.concatenate([part for part, _ in found])
+    return PairList(pairs[:, 1].copy(), pairs[:, 0].copy(), np.concatenate([labels for _, labels in found]), GANEA)
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the cells of each row that is not empty."""
+    try:
+        data = path.read_bytes()
+        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise CorpusError(f"is not UTF-8 text (byte {error.start})", where=path, todo="Save it as UTF-8.") from None
+    except (OSError, EOFError) as error:
+        raise CorpusError(f"cannot be read ({error})", where=path) from None
+    between = "\t" if "\t" in text.partition("\n")[0] else ","
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            yield number, line.split(between)
+
+
+def _columns(header: list[str], wanted: tuple[str, ...], where: Path) -> list[int]:
+    for name in wanted:
+        if header.count(name) != 1:
+            what = f"has {'no' if name not in header else 'two'} column {name}"
+            raise CorpusError(what, where=where, expected=f"a header with {', '.join(wanted)}, each once")
+    return [header.index(name) for name in wanted]
+
+
+def _id(name: str, ids: dict[str, int], where: Path, number: int) -> int:
+    try:
+        return ids[name]
+    except KeyError:
+        raise CorpusError(f"row {number}: no concept {name}{guess(name, ids)}", where=where) from None

@@ -1,0 +1,66 @@
+"""The stage hypernyms: reads the taxonomy and the concepts; writes the scores of the split, the plots, the mistakes,
+and the page.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from sightword.hypernyms.judge_settings import HypernymsSettings
+
+log = logging.getLogger(__name__)
+
+SETTINGS = HypernymsSettings
+
+TAXONOMY = Path("data/hypernyms/taxonomy")
+CONCEPTS = Path("models/hypernyms/concepts")
+EMBED = Path("metrics/hypernyms/embed.json")
+CURVES = Path("plots/hypernyms/embed")
+PLANE = Path("plots/hypernyms/plane/plane.tsv")
+
+
+def work(settings: HypernymsSettings) -> None:
+    """Judge predicted hypernyms, and write the page."""
+    from sightword import machine
+    from sightword.files import atomic_folder, read_json, write_json, write_table, write_text, write_tsv
+    from sightword.hypernyms import drawings, measuring
+    from sightword.hypernyms.concepts import Concepts
+    from sightword.hypernyms.page import render
+    from sightword.hypernyms.storage import read_prepared
+
+    prepared = read_prepared(TAXONOMY)
+    concepts = Concepts.load(CONCEPTS)
+    embedding = read_json(EMBED)
+    found = measuring.measure(prepared, concepts, embedding, settings, threads=machine.current().threads)
+    own = found.metrics[settings.split][embedding["energy"]]
+    drawn = [
+        drawings.line(
+            "dev", measuring.read_tsv(CURVES / "dev.tsv"), ("batches", embedding["criterion"]), "Score on dev."
+        ),
+        drawings.line("loss", measuring.read_tsv(CURVES / "loss.tsv"), ("batches", "loss"), "Training loss."),
+        drawings.energies(found.histogram, own["threshold"]),
+        drawings.bars("depth", found.by_depth, "edges from the hyponym to a root", "Accuracy by depth."),
+        drawings.bars("distance", found.by_distance, "edges from hyponym to hypernym", "Accuracy by distance."),
+        drawings.plane(*measuring.read_plane(PLANE)),
+    ]
+    with atomic_folder("data/hypernyms/scores") as folder:
+        write_table(folder / "mistakes.parquet", found.mistakes)
+        write_table(folder / "scores.parquet", found.scores)
+    with atomic_folder("plots/hypernyms/hypernyms") as folder:
+        write_tsv(folder / "energies.tsv", ("from", "to", "true", "false"), found.histogram)
+        write_tsv(folder / "depth.tsv", ("depth", "accuracy", "pairs"), found.by_depth)
+        write_tsv(folder / "distance.tsv", ("distance", "accuracy", "pairs"), found.by_distance)
+    text = render(found.metrics, prepared.counts, embedding, drawn, found.mistakes.to_pylist(), settings)
+    with atomic_folder("report/hypernyms") as folder:
+        write_text(folder / "index.html", text)
+        for one in drawn:
+            write_text(folder / "plots" / f"{one.name}.svg", one.svg())
+    write_json("metrics/hypernyms/hypernyms.json", found.metrics)
+    write_json("metrics/hypernyms/summary.json", found.summary)
+    log.info(
+        "hypernyms: %s, accuracy %.2f ± %.2f %% (closure %.2f, ceiling %.2f), direct edges %.1f %%, F1 %.2f",
+        *(settings.split, own["accuracy"], own["accuracy_ci95"]),
+        found.metrics[settings.split]["closure"]["accuracy"],
+        *(found.metrics[settings.split]["ceiling"], own.get("direct", float("nan")), own["f1"]),
+    )

@@ -1,0 +1,49 @@
+"""The stage taxonomy: reads WordNet, a table of edges, or the sample's words; writes the concepts, the edges, the split
+pairs of the closure, and their counts.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from sightword.hypernyms.taxonomy_settings import TaxonomySettings
+
+log = logging.getLogger(__name__)
+
+SETTINGS = TaxonomySettings
+
+
+def work(settings: TaxonomySettings) -> None:
+    """Read a taxonomy, close it, and split its pairs."""
+    from sightword.files import atomic_folder, write_json
+    from sightword.hypernyms.scenes import read_scenes
+    from sightword.hypernyms.split import split
+    from sightword.hypernyms.storage import write_prepared
+    from sightword.hypernyms.tables import read_edges
+    from sightword.hypernyms.taxonomy import only_below
+    from sightword.hypernyms.wordnet import read_wordnet
+
+    if settings.format == "wordnet":
+        taxonomy = read_wordnet(settings.path, settings.relations)
+    elif settings.format == "table":
+        taxonomy = read_edges(settings.path, settings.relations)
+    else:
+        taxonomy = read_scenes(settings.path)
+    if settings.below is not None:
+        taxonomy = only_below(taxonomy, settings.below, settings.path)
+    pairs, counts = split(taxonomy, settings)
+    with atomic_folder("data/hypernyms/taxonomy") as folder:
+        write_prepared(folder, taxonomy, pairs, counts)
+    write_json("metrics/hypernyms/taxonomy.json", counts)
+    if taxonomy.doubled:
+        log.warning("taxonomy: %d edges were given more than once", taxonomy.doubled)
+    log.info(
+        "taxonomy: %d concepts, %d edges, %d pairs (%d rows)",
+        *(counts[name] for name in ("concepts", "edges", "pairs", "rows")),
+    )
+    test = counts["test"]
+    log.info(
+        "taxonomy: %d training rows; of the test pairs %.1f %% are in training, %.1f %% of the false ones are true: "
+        "no truthful classifier is above %.1f %%",
+        *(counts["train"], test["in_training"], test["mislabelled"], test["ceiling"]),
+    )

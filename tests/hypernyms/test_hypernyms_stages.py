@@ -1,0 +1,184 @@
+"""The four stages on a small sample: what they write, the same bytes, the page, and the messages."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+
+import pyarrow.parquet as pq
+import pytest
+from ruamel.yaml import YAML
+
+from pipeline.cli import main
+from sightword import Concepts
+from sightword.errors import CorpusError
+from sightword.hypernyms.embed_settings import EmbedSettings, PlaneSettings
+from sightword.hypernyms.judge_settings import HypernymsSettings
+from sightword.hypernyms.page import render
+from sightword.hypernyms.taxonomy_settings import TaxonomySettings
+from stages import embed, hypernyms, plane, taxonomy
+
+CONCEPTS = ["scene", "red", "circle", "red_circle", "sea", "red_sea", "red_circle_sea"]
+EMBED = EmbedSettings(dimension=10, epochs=2, batch=100, rate=0.03)
+
+
+def run_all(folder, monkeypatch, repository):
+    monkeypatch.chdir(folder)
+    sample = TaxonomySettings(format="sample", path=str(repository / "data/raw/sample"), dev=300, test=300)
+    taxonomy.work(sample)
+    embed.work(EMBED)()
+    plane.work(PlaneSettings(concepts=CONCEPTS, epochs=300))
+    hypernyms.work(HypernymsSettings(reconstruct=20, mistakes=5))
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory, repository):
+    folder = tmp_path_factory.mktemp("hypernyms")
+    with pytest.MonkeyPatch.context() as patch:
+        run_all(folder, patch, repository)
+    return folder
+
+
+def files(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_the_same_inputs_give_the_same_bytes(done, tmp_path, monkeypatch, repository):
+    monkeypatch.setenv("SIGHTWORD_THREADS", "2")
+    run_all(tmp_path, monkeypatch, repository)
+    assert files(tmp_path) == files(done)
+
+
+def test_the_metrics(done):
+    found = json.loads((done / "metrics/hypernyms/hypernyms.json").read_text())
+    own = found["test"]["order"]
+    assert 70 < own["accuracy"] < 100
+    assert own["pairs"] == 600
+    assert own["direct_pairs"] + own["indirect_pairs"] == 300
+    assert found["test"]["closure"]["direct"] == found["dev"]["closure"]["direct"] == 0
+    assert found["test"]["closure"]["false_right"] == 100
+    assert found["dev"]["order"]["threshold"] == own["threshold"]
+    assert found["leak"] == {"in_training": 0.0, "mislabelled": 0.0}
+    assert found["reconstruction"]["concepts"] == 20
+    summary = json.loads((done / "metrics/hypernyms/summary.json").read_text())
+    assert summary["accuracy"] == own["accuracy"]
+    embedding = json.loads((done / "metrics/hypernyms/embed.json").read_text())
+    assert found["dev"]["order"]["accuracy"] == pytest.approx(embedding["dev"], abs=1e-3)
+    assert (embedding["batches"], embedding["parameters"]) == (2 * 681, 33000)
+
+
+def test_the_mistakes_are_wrong_and_the_worst_first(done):
+    concepts = Concepts.load(done / "models/hypernyms/concepts")
+    rows = pq.read_table(done / "data/hypernyms/scores/mistakes.parquet").to_pylist()
+    assert len(rows) == 5
+    for row in rows:
+        assert concepts.is_a(row["hyponym"], row["hypernym"]) != row["label"]
+        assert row["hyponym_gloss"].startswith("a scene with")
+    scores = pq.read_table(done / "data/hypernyms/scores/scores.parquet").to_pandas()
+    own = json.loads((done / "metrics/hypernyms/hypernyms.json").read_text())["test"]["order"]
+    assert 100 * (scores["accepted"] == scores["label"]).mean() == pytest.approx(own["accuracy"], abs=1e-5)
+    distances = [abs(row["energy"] - concepts.threshold) for row in rows]
+    assert distances == sorted(distances, reverse=True)
+
+
+def test_the_page_needs_nothing_else(done):
+    text = (done / "report/hypernyms/index.html").read_text()
+    for part in (
+        "Scores",
+        "Parts",
+        "direct edges",
+        "closure",
+        "ceiling",
+        "In the plane",
+        "Mistakes",
+        "No published split",
+    ):
+        assert part in text, part
+    assert text.count("<svg") == 6
+    assert not re.findall(r'(?:src|href)="(?!#)', text)
+    assert "<script" not in text
+    assert {path.name for path in (done / "report/hypernyms/plots").iterdir()} >= {"plane.svg", "energies.svg"}
+
+
+def test_published_rows_stand_beside_their_own_protocol_only(done):
+    metrics, counts, embedding = (
+        json.loads((done / path).read_text())
+        for path in (
+            "metrics/hypernyms/hypernyms.json",
+            "metrics/hypernyms/taxonomy.json",
+            "metrics/hypernyms/embed.json",
+        )
+    )
+    for protocol, shown in (("released", "92.3"), ("ganea2018", "92.8"), ("clean", None), ("", None)):
+        text = render(metrics, {**counts, "protocol": protocol}, embedding, [], [], HypernymsSettings())
+        assert ("published</small>" in text) == (shown is not None)
+        assert shown is None or f"<td>{shown}</td>" in text
+    hidden = HypernymsSettings(published=False)
+    assert "published</small>" not in render(metrics, {**counts, "protocol": "released"}, embedding, [], [], hidden)
+    wrong = {**counts, "protocol": "released", "test": {**counts["test"], "mislabelled": 13.0, "ceiling": 93.5}}
+    assert "an accuracy above 93.5 %" in render(metrics, wrong, embedding, [], [], HypernymsSettings())
+
+
+def test_the_plane_is_in_order(done):
+    rows = [line.split("\t") for line in (done / "plots/hypernyms/plane/plane.tsv").read_text().splitlines()[1:]]
+    assert {row[0]: set(row[3].split()) for row in rows} == {
+        "scene": set(), "red": {"scene"}, "circle": {"scene"}, "sea": {"scene"}, "red_circle": {"red", "circle"},
+        "red_sea": {"red", "sea"}, "red_circle_sea": {"red_circle", "red_sea"},
+    }  # fmt: skip
+    assert (done / "plots/hypernyms/plane/plane.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_plane_of_unknown_concepts_is_one_message(done, monkeypatch):
+    monkeypatch.chdir(done)
+    with pytest.raises(CorpusError, match=r"no concept redd \(did you mean 'red'\?\)"):
+        plane.work(PlaneSettings(concepts=["redd", "scene"]))
+    with pytest.raises(CorpusError, match="red is named twice"):
+        plane.work(PlaneSettings(concepts=["red", "red"]))
+    with pytest.raises(CorpusError, match="fewer than two pairs"):
+        plane.work(PlaneSettings(concepts=["red", "sea"]))
+
+
+def test_the_command_predicts_hypernyms(done, monkeypatch, capsys):
+    monkeypatch.chdir(done)
+    assert main(["hypernyms", "red circle sea", "--top", "3"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["concept", "hypernym", "energy", "accepted"]
+    assert lines[1].startswith("red_circle_sea")
+    assert len(lines) == 4
+    assert main(["hypernyms", "red_circle_sea", "scene"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[-3:] == ["scene", "0.0000", "yes"]
+    assert main(["hypernyms", "redd"]) == 1
+    assert "did you mean 'red'" in capsys.readouterr().err
+
+
+def test_a_list_that_is_missing_leaves_the_earlier_outputs(done, tmp_path, monkeypatch, repository):
+    shutil.copytree(done, tmp_path / "run")
+    monkeypatch.chdir(tmp_path / "run")
+    before = files(tmp_path / "run")
+    settings = TaxonomySettings(
+        format="sample", path=str(repository / "data/raw/sample"), dev_pairs="a", test_pairs="b"
+    )
+    with pytest.raises(CorpusError, match="data/raw/hypernyms/a: cannot be read"):
+        taxonomy.work(settings)
+    assert files(tmp_path / "run") == before
+
+
+def test_each_recipe_belongs_to_this_pipeline(repository, tmp_path, capsys):
+    own = {"taxonomy", "embed", "plane", "hypernyms"}
+    names = []
+    for path in sorted((repository / "recipes").glob("*.yaml")):
+        values = YAML(typ="safe", pure=True).load(path.read_text())
+        if set(values) == own:
+            assert main(["recipe", path.stem, "--params", str(tmp_path / f"{path.stem}.yaml")]) == 0
+            names.append(path.stem)
+    assert {
+        "vendrov",
+        "vendrov-released",
+        "vendrov-symmetric",
+        "vendrov-bilinear",
+        "li2019",
+        "hypernyms-sample",
+    } <= set(names)
+    assert {"ganea2018-0", "ganea2018-10", "ganea2018-25"} <= set(names)
+    assert "Next: dvc repro hypernyms/dvc.yaml" in capsys.readouterr().out

@@ -1,0 +1,336 @@
+"""The closure of a taxonomy, its readers, and the false pairs, against brute force and the files of WordNet."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from sightword.errors import CorpusError
+from sightword.hypernyms import scenes
+from sightword.hypernyms.corruption import PairSet, corrupt, corruptible
+from sightword.hypernyms.split import split
+from sightword.hypernyms.storage import read_prepared, write_prepared
+from sightword.hypernyms.tables import read_edges, read_pairs
+from sightword.hypernyms.taxonomy import build, closure, depths, only_below
+from sightword.hypernyms.taxonomy_settings import TaxonomySettings
+from sightword.hypernyms.wordnet import read_wordnet
+
+BOTH = ("hypernym", "instance_hypernym")
+
+
+@st.composite
+def graphs(draw):
+    """A random acyclic graph as a boolean matrix: row above column."""
+    count = draw(st.integers(2, 9))
+    bits = draw(st.lists(st.booleans(), min_size=count * count, max_size=count * count))
+    edges = np.triu(np.array(bits).reshape(count, count), 1)
+    edges[0, 1] = True
+    order = draw(st.permutations(range(count)))
+    return edges[np.ix_(order, order)]
+
+
+def of_matrix(edges):
+    names = [f"c{place}" for place in range(len(edges))]
+    return build(names, [(names[low], names[high], "hypernym") for low, high in np.argwhere(edges)], "matrix")
+
+
+@given(graphs())
+def test_the_closure_is_that_of_boolean_matrix_powers(edges):
+    power, reached, paths = edges.astype(int), edges.copy(), edges.astype(int)
+    for _ in edges:
+        power = power @ edges
+        reached |= power > 0
+        paths += power
+    taxonomy = of_matrix(edges)
+    found = np.zeros(edges.shape, int)
+    np.add.at(found, closure(taxonomy), 1)
+    assert (found == reached).all()
+    found[:] = 0
+    np.add.at(found, closure(taxonomy, paths=True), 1)
+    assert (found == paths).all()
+    steps = [0 if not edges[low].any() else None for low in range(len(edges))]
+    while None in steps:
+        for low in range(len(edges)):
+            above = [steps[high] for high in np.flatnonzero(edges[low])]
+            if steps[low] is None and None not in above:
+                steps[low] = 1 + min(above)
+    assert depths(taxonomy).tolist() == steps
+
+
+@given(graphs(), st.integers(0, 9))
+def test_a_corrupted_pair_is_false_and_changes_one_side(edges, seed):
+    taxonomy = of_matrix(edges)
+    low, high = closure(taxonomy)
+    true = PairSet(low, high, len(edges))
+    names = range(len(edges))
+    pairs = set(zip(low.tolist(), high.tolist(), strict=True))
+    possible = [
+        any((c, b) not in pairs and c != b for c in names) or any((a, c) not in pairs and c != a for c in names)
+        for a, b in zip(low, high, strict=True)
+    ]
+    assert corruptible(low, high, true).tolist() == possible
+    low, high = low[possible], high[possible]
+    new_low, new_high, replaced = corrupt(low, high, true, len(edges), np.random.default_rng(seed))
+    assert not pairs & set(zip(new_low.tolist(), new_high.tolist(), strict=True))
+    assert (new_low != new_high).all()
+    assert (new_high[replaced] == high[replaced]).all()
+    assert (new_low[~replaced] == low[~replaced]).all()
+
+
+def test_a_pair_that_nothing_corrupts_is_an_error_and_not_a_hang():
+    taxonomy = build("abc", [("a", "b", "hypernym"), ("b", "c", "hypernym")], "chain")
+    low, high = closure(taxonomy)
+    true = PairSet(low, high, 3)
+    possible = {(int(a), int(b)): bool(c) for a, b, c in zip(low, high, corruptible(low, high, true), strict=True)}
+    assert possible == {(0, 1): True, (0, 2): False, (1, 2): True}
+    with pytest.raises(ValueError):
+        corrupt(*np.array([[0], [2]], np.int32), true, 3, np.random.default_rng(0))
+    with pytest.raises(CorpusError, match="the closure has 2 pairs to draw from"):
+        split(taxonomy, TaxonomySettings(dev=1, test=1))
+
+
+def test_as_drawn_keeps_the_first_draw():
+    low, high = np.zeros(4000, np.int32), np.ones(4000, np.int32)
+    new_low, new_high, replaced = corrupt(low, high, None, 4, np.random.default_rng(0))
+    assert replaced.mean() == pytest.approx(0.5, abs=0.05)
+    assert np.bincount(new_low[replaced]) / replaced.sum() == pytest.approx([0.25] * 4, abs=0.05)
+    assert set(new_high[~replaced]) == {0, 1, 2, 3}
+
+
+@pytest.fixture(scope="module")
+def sample(repository):
+    return scenes.read_scenes(repository / "data/raw/sample")
+
+
+def test_the_sample_has_the_closed_form(sample):
+    low, _ = closure(sample)
+    assert len(sample.names) == 3 * 10 * 10 * 11
+    assert len(low) == 5 * 19 * 19 * 21 - 3300 == 34605
+    assert len(sample.hyponyms) == sum(len(name.split("_")) for name in sample.names if name != "scene")
+    paths = {1: 1, 2: 1, 3: 2}  # of k words more, k! chains
+    assert len(closure(sample, paths=True)[0]) > 2 * len(low), paths
+    assert depths(sample).max() == 4
+
+
+def test_the_samples_exact_embedding(repository, sample):
+    vectors = scenes.exact_embedding(repository / "data/raw/sample", sample)
+    low, high = closure(sample)
+    count = len(sample.names)
+    for block in np.array_split(np.arange(count), 12):
+        penalty = (np.maximum(vectors[None, :] - vectors[block, None], 0) ** 2).sum(axis=2)
+        true = np.zeros(penalty.shape, bool)
+        inside = np.isin(low, block)
+        true[low[inside] - block[0], high[inside]] = True
+        true[np.arange(len(block)), block] = True
+        assert (penalty[true] == 0).all()
+        assert penalty[~true].min() >= 1
+
+
+def test_what_is_written_is_read(sample, tmp_path):
+    settings = TaxonomySettings(format="sample", path="x", dev=300, test=200)
+    pairs, counts = split(sample, settings)
+    write_prepared(tmp_path, sample, pairs, counts)
+    once = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    found = read_prepared(tmp_path)
+    assert found.taxonomy.names == sample.names
+    assert found.counts == counts
+    for name, part in pairs.items():
+        for column in ("hyponyms", "hypernyms", "labels", "direct", "replaced"):
+            assert (getattr(part, column) == getattr(found.pairs[name], column)).all(), (name, column)
+    assert [len(pairs[name].labels) for name in ("train", "dev", "test")] == [34105, 600, 400]
+    assert counts["test"] == {"true": 200, "false": 200, "in_training": 0.0, "mislabelled": 0.0, "ceiling": 100.0}
+    write_prepared(tmp_path, sample, *split(sample, settings))
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == once
+    seeds = [split(sample, settings.model_copy(update={"split_seed": seed}))[0]["test"] for seed in (1, 2)]
+    assert (seeds[0].hyponyms != seeds[1].hyponyms).any()
+
+
+def test_the_released_protocol_is_counted(sample):
+    settings = TaxonomySettings(format="sample", path="x", dev=1000, test=1000, closure="paths", negatives="as_drawn")
+    pairs, counts = split(sample, settings)
+    true = set(zip(*(side.tolist() for side in closure(sample)), strict=True))
+    train = set(zip(pairs["train"].hyponyms.tolist(), pairs["train"].hypernyms.tolist(), strict=True))
+    test = list(zip(*(getattr(pairs["test"], n).tolist() for n in ("hyponyms", "hypernyms", "labels")), strict=True))
+    wrong = sum((low, high) in true for low, high, label in test if not label)
+    again = sum((low, high) in train for low, high, label in test if label)
+    assert counts["test"]["mislabelled"] == pytest.approx(100 * wrong / 1000)
+    assert counts["test"]["in_training"] == pytest.approx(100 * again / 1000)
+    assert counts["test"]["ceiling"] == pytest.approx(100 - 100 * wrong / 2000)
+    assert wrong > 50
+    assert again > 500
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("hyponym,hypernym\na,b\nb,c\nc,a\n", "has a cycle: a -> b -> c -> a"),
+        ("hyponym,hypernym\na,a\n", "a is its own hypernym"),
+        ("hyponym,hypernym\n", "has no edges"),
+        ("", "has no column hyponym"),
+        ("hyponym,word\na,b\n", "has no column hypernym"),
+        ("hyponym,hypernym,hyponym\na,b,c\n", "has two column hyponym"),
+        ("hyponym,hypernym\na\n", "row 2 has 1 cells; expected 2"),
+        ("hyponym,hypernym\na,b\xff\n", "is not UTF-8 text"),
+    ],
+)
+def test_a_wrong_table_is_one_message(tmp_path, text, message):
+    (tmp_path / "edges.csv").write_bytes(text.encode("latin-1"))
+    with pytest.raises(CorpusError, match=message):
+        read_edges(tmp_path, BOTH)
+
+
+def test_an_unknown_concept_and_a_doubled_edge():
+    with pytest.raises(CorpusError, match="the edge a -> z has an unknown concept z"):
+        build("ab", [("a", "z", "hypernym")], "x")
+    assert build("ab", [("a", "b", "hypernym")] * 3, "x").doubled == 2
+
+
+def test_a_part_of_a_taxonomy():
+    edges = [("cat", "mammal", "h"), ("mammal", "animal", "h"), ("fish", "animal", "h"), ("cat", "pet", "h")]
+    taxonomy = build(sorted({name for edge in edges for name in edge[:2]}), edges, "x")
+    part = only_below(taxonomy, "mammal", "x")
+    assert (part.names, len(part.hyponyms)) == (["cat", "mammal"], 1)
+    with pytest.raises(CorpusError, match=r"no concept mamal \(did you mean 'mammal'\?\)"):
+        only_below(taxonomy, "mamal", "x")
+
+
+IDS = {"dog": 0, "animal": 1, "thing": 2}
+
+
+def test_lists_of_pairs_in_three_layouts(tmp_path):
+    (tmp_path / "own.tsv").write_text("label\thyponym\thypernym\n1\tdog\tanimal\n0\tanimal\tdog\n")
+    (tmp_path / "li.txt.gz").write_bytes(gzip.compress(b"IsA\tdog\tanimal\t1\nIsA\tanimal\tdog\t0\n"))
+    (tmp_path / "n.tsv.vocab").write_text("0\tanimal\n1\tdog\n")
+    (tmp_path / "n.tsv.test").write_text("0\t1\n")
+    (tmp_path / "n.tsv.test_neg").write_text("1\t0\n")
+    for name, layout in (("own.tsv", "table"), ("li.txt.gz", "li2019"), ("n.tsv.test", "ganea2018")):
+        found = read_pairs(tmp_path / name, IDS)
+        assert (found.hyponyms.tolist(), found.hypernyms.tolist()) == ([0, 1], [1, 0]), name
+        assert (found.labels.tolist(), found.layout) == ([True, False], layout)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("hyponym\thypernym\tlabel\ndog\tcat\t1\n", "row 2: no concept cat"),
+        ("hyponym\thypernym\tlabel\ndog\tanimal\t2\n", "row 2 has no label"),
+        ("hyponym\thypernym\tlabel\ndog\tanimal\n", "row 2 has no label"),
+    ],
+)
+def test_a_wrong_list_is_one_message(tmp_path, text, message):
+    (tmp_path / "list.tsv").write_text(text)
+    with pytest.raises(CorpusError, match=message):
+        read_pairs(tmp_path / "list.tsv", IDS)
+
+
+def test_given_lists(tmp_path):
+    head = "hyponym\thypernym\tlabel\n"
+    (tmp_path / "dev.tsv").write_text(head + "a\tc\t1\na\tb\t0\n")
+    (tmp_path / "test.tsv").write_text(head + "b\tc\t1\nc\tb\t0\n")
+    taxonomy = build("abcd", [("a", "b", "h"), ("b", "c", "h"), ("d", "c", "h")], "x")
+    settings = TaxonomySettings(path="x", lists=str(tmp_path), dev_pairs="dev.tsv", test_pairs="test.tsv")
+    pairs, counts = split(taxonomy, settings)
+    assert sorted(zip(pairs["train"].hyponyms, pairs["train"].hypernyms, strict=True)) == [(0, 1), (3, 2)]
+    assert counts["dev"]["mislabelled"] == 100.0  # a is below b: counted, and kept
+    assert pairs["dev"].replaced.tolist() == [0, 2]
+    (tmp_path / "test.tsv").write_text(head + "d\tb\t1\nb\ta\t0\n")
+    with pytest.raises(CorpusError, match="pair 1 is labelled true, and the closure of x lacks it: d -> b"):
+        split(taxonomy, settings)
+    (tmp_path / "test.tsv").write_text(head + "d\tc\t1\n")
+    with pytest.raises(CorpusError, match="has pairs of one label only"):
+        split(taxonomy, settings)
+
+
+SMALL = """\
+  1 a licence
+{0:08} 03 n 01 Entity 0 001 ~ {1:08} n 0000 | all there is
+{1:08} 03 n 02 dog 0 domestic_dog 1 002 @ {0:08} n 0000 + 00000001 v 0000 | it barks
+"""
+
+
+def small_wordnet(folder):
+    text = SMALL.format(0, 0)
+    offsets = [len(line) for line in text.splitlines(keepends=True)]
+    first, second = offsets[0], offsets[0] + offsets[1]
+    (folder / "data.noun").write_text(SMALL.format(first, second))
+    index = f"  1 a licence\ndog n 2 1 @ 2 0 00000009 {second:08}\nentity n 1 1 ~ 1 0 {first:08}\n"
+    (folder / "index.noun").write_text(index)
+    return second
+
+
+def test_a_small_wordnet(tmp_path, caplog):
+    second = small_wordnet(tmp_path)
+    found = read_wordnet(tmp_path, BOTH)
+    assert (found.names, found.words) == (["entity.n.01", "dog.n.02"], ["Entity", "dog, domestic dog"])
+    assert found.glosses[1] == "it barks"
+    data = (tmp_path / "data.noun").read_bytes()
+    (tmp_path / "data.noun").write_bytes(data[:-20])
+    with pytest.raises(CorpusError, match=f"line 3, offset {second}, is not a whole synset"):
+        read_wordnet(tmp_path, BOTH)
+    (tmp_path / "data.noun").write_bytes(data.replace(b" @ 0", b" @ 1"))
+    with pytest.raises(CorpusError, match=r"the synset dog.n.02 has the hypernym 1\d+, which is missing"):
+        read_wordnet(tmp_path, BOTH)
+    (tmp_path / "data.noun").write_bytes(data)
+    (tmp_path / "index.noun").unlink()
+    assert read_wordnet(tmp_path, BOTH).names[1] == f"{second:08}"
+    assert "concepts are named by their offsets" in caplog.text
+
+
+@pytest.fixture(scope="session")
+def wordnet(real_data):
+    return read_wordnet(real_data / "wordnet", BOTH)
+
+
+def counts_of(taxonomy, real_data, **changed):
+    return split(taxonomy, TaxonomySettings(lists=str(real_data / "hypernyms"), **changed))
+
+
+def test_wordnet_has_its_counts_and_names(wordnet, real_data):
+    assert len(wordnet.names) == 82115
+    assert (wordnet.relations.count("hypernym"), wordnet.relations.count("instance_hypernym")) == (75850, 8577)
+    assert len(closure(wordnet)[0]) == 743241
+    assert len(closure(wordnet, paths=True)[0]) == 837888
+    pairs, counts = counts_of(wordnet, real_data, dev_pairs="split-unique/dev.tsv", test_pairs="split-unique/test.tsv")
+    assert (counts["roots"], counts["leaves"], counts["with_several_parents"]) == (1, 64958, 2213)
+    assert (counts["train"], counts["protocol"], counts["test"]["ceiling"]) == (735241, "clean", 100.0)
+    assert (pairs["test"].replaced > 0).sum() == 4000
+
+
+@pytest.mark.full
+def test_published_splits(wordnet, real_data, tmp_path):
+    """Li's positives are all in the closure and none of the negatives; Ganea's reduction is the edges without the
+    root's.
+    """
+    lists = {f"{part}_pairs": f"li2019/wordnet_{part}.txt.gz" for part in ("dev", "test")}
+    _, counts = counts_of(wordnet, real_data, **lists)
+    assert counts["dev"]["true"] + counts["test"]["true"] == 74325
+    assert (counts["test"]["mislabelled"], counts["dev"]["mislabelled"], counts["train"]) == (0, 0, 668916)
+    assert counts["protocol"] == "li2019"
+    folder = "ganea2018/noun_closure.tsv."
+    lists = {"train_pairs": f"{folder}train_0percent.gz", "dev_pairs": f"{folder}valid.gz"}
+    pairs, counts = counts_of(wordnet, real_data, **lists, test_pairs=f"{folder}test.gz")
+    assert (counts["test"]["true"], counts["test"]["false"], counts["protocol"]) == (28838, 288380, "ganea2018")
+    root = wordnet.id_of()["entity.n.01"]
+    edges = {(a, b) for a, b in zip(wordnet.hyponyms, wordnet.hypernyms, strict=True) if root not in (a, b)}
+    train = set(zip(pairs["train"].hyponyms, pairs["train"].hypernyms, strict=True))
+    assert len(train) == 84363
+    assert train <= edges
+    shutil.copytree(real_data / "wordnet31", tmp_path / "31")
+    newer = read_edges(tmp_path / "31", BOTH)
+    assert (len(newer.names), len(newer.hyponyms)) == (82192, 84505)
+    assert len(closure(newer)[0]) == 743746
+    assert len(closure(newer, paths=True)[0]) == 838073
+
+
+def test_the_recipes_name_concepts_of_wordnet(wordnet, repository):
+    names = set(wordnet.names)
+    for recipe in ("vendrov", "vendrov-margin", "li2019", "ganea2018-0"):
+        values = YAML(typ="safe", pure=True).load((repository / f"recipes/{recipe}.yaml").read_text())
+        assert set(values["plane"]["concepts"]) <= names
+        assert len(values["plane"]["concepts"]) == 30
