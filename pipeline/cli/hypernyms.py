@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from pipeline.cli.command import Commands, add_command
+from pipeline.cli.command import Commands, add_command, columns
 
 HYPERNYMS = """\
 Predict the hypernyms of a word, or whether one word is a hypernym of another.
@@ -24,7 +24,6 @@ def add(commands: Commands) -> None:
 
 
 def _hypernyms(arguments: argparse.Namespace) -> int:
-    from pipeline.cli import text_table
     from sightword.hypernyms.concepts import Concepts
 
     concepts = Concepts.load(arguments.concepts)
@@ -40,5 +39,5 @@ def _hypernyms(arguments: argparse.Namespace) -> int:
             (name if not place else "", above, f"{energy:.4f}", "yes" if energy <= concepts.threshold else "no")
             for place, (above, energy) in enumerate(found)
         ]
-    print(text_table.to_text(lines))
+    print(columns(lines))
     return 0
