@@ -40,8 +40,8 @@ def work(settings: HypernymsSettings) -> None:
         ),
         drawings.line("loss", measuring.read_tsv(CURVES / "loss.tsv"), ("batches", "loss"), "Training loss."),
         drawings.energies(found.histogram, own["threshold"]),
-        drawings.bars("depth", found.by_depth, "edges from the hyponym to a root", "Accuracy by depth."),
-        drawings.bars("distance", found.by_distance, "edges from hyponym to hypernym", "Accuracy by distance."),
+        drawings.accuracies("depth", found.by_depth, "edges from the hyponym to a root", "Accuracy by depth."),
+        drawings.accuracies("distance", found.by_distance, "edges from hyponym to hypernym", "Accuracy by distance."),
         drawings.plane(*measuring.read_plane(PLANE)),
     ]
     with atomic_folder("data/hypernyms/scores") as folder:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, ScalarFormatter
 from numpy.typing import NDArray
 
 from sightword.report.drawing import BLUE, GREEN, GREY, ORANGE, WIDTH, Drawing, drawing_style
@@ -47,6 +48,7 @@ def energies(rows: Sequence[tuple[float, float, int, int]], threshold: float) ->
             axes.stairs([row[column] for row in rows], edges, color=colour, label=label, linewidth=1.6)
         axes.axvline(threshold, color=GREY, linestyle="--", label="threshold")
         axes.set_yscale("symlog", linthresh=1)
+        axes.yaxis.set_major_formatter(ScalarFormatter())
         axes.set_ylim(0, None)
         axes.set_xlabel("energy")
         axes.set_ylabel("pairs")
@@ -54,13 +56,13 @@ def energies(rows: Sequence[tuple[float, float, int, int]], threshold: float) ->
         return Drawing("energies", "Energies of true and of false pairs, with the threshold.", figure)
 
 
-def bars(name: str, rows: Sequence[tuple[int, float, int]], xlabel: str, title: str) -> Drawing:
-    """Draw (value, accuracy, pairs) rows as bars."""
+def accuracies(name: str, rows: Sequence[tuple[int, float, int]], xlabel: str, title: str) -> Drawing:
+    """Draw (value, accuracy, pairs) rows as points."""
     with drawing_style(name):
         figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
         axes = figure.add_subplot()
-        axes.bar([row[0] for row in rows], [row[1] for row in rows], color=BLUE)
-        axes.set_ylim(min(90.0, *(row[1] for row in rows)) - 2 if len(rows) > 1 else 0, 100.5)
+        axes.plot([row[0] for row in rows], [row[1] for row in rows], "o-", color=BLUE)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel(xlabel)
         axes.set_ylabel("accuracy (%)")
         return Drawing(name, title, figure)
