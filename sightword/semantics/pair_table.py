@@ -73,11 +73,7 @@ def write_pairs(path: Pathish, judged: Sequence[Judged]) -> None:
 
 
 def read_pairs(path: Pathish) -> PairTable:
-    """Read a table written by :func:`write_pairs`.
-
-    Raises:
-        FileFormatError: the file is missing, damaged, or has other columns or an impossible order.
-    """
+    """Read a table of :func:`write_pairs`; FileFormatError for a damaged one, other columns or an impossible order."""
     table = read_table(path, SCHEMA.names)
     for field in SCHEMA:
         if (kind := table.schema.field(field.name).type) != field.type:
@@ -91,11 +87,8 @@ def read_pairs(path: Pathish) -> PairTable:
         part = table.slice(start, len(list(group)))
         start += len(part)
         if key in subtasks or part["pair"].to_pylist() != list(range(1, len(part) + 1)):
-            raise FileFormatError(
-                f"the pairs of {' '.join(key)} are repeated or not in order",
-                where=path,
-                expected="a table that the stage semantics wrote",
-            )
+            what = f"the pairs of {' '.join(key)} are repeated or not in order"
+            raise FileFormatError(what, where=path, expected="a table that the stage semantics wrote")
         texts = (part[name].to_pylist() for name in ("first", "second"))
         numbers = (part[name].to_numpy() for name in ("gold", "score"))
         seen = [part[name] for name in ("first_seen", "second_seen")]

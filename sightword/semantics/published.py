@@ -87,11 +87,7 @@ def score_of(r: float | None, pairs: int) -> Score | None:
 
 
 def check_numbers(key: Key, pairs: ScoredPairs) -> None:
-    """Check that a table, which may have any origin, holds finite numbers.
-
-    Raises:
-        SemanticsError: a gold score or a score is not finite; the message names the pair, counted from 1.
-    """
+    """Raise SemanticsError, with the pair counted from 1, if a gold score or a score is not finite."""
     for name, values in (("gold score", pairs.gold), ("score", pairs.score)):
         wrong = np.flatnonzero(~np.isfinite(values))
         if len(wrong):
@@ -130,15 +126,10 @@ class BesidePublished:
 
 
 def beside_published(a: PairTable, system: str) -> BesidePublished:
-    """Compare a system with a published one.
+    """Compare a system's scores of all pairs with a published system of :data:`SYSTEMS`.
 
-    Args:
-        a: the system's scores of all pairs.
-        system: a name of :data:`SYSTEMS`.
-
-    Raises:
-        SemanticsError: the published system is unknown, no row is common, a subtask has another number of pairs than
-            published, or a score is not finite.
+    SemanticsError if the name is unknown, no row is common, a subtask has another number of pairs than published, or a
+    score is not finite.
     """
     published = published_scores(system)
     rows, left_out = [], []
