@@ -17,8 +17,7 @@ from sightword.corpus.sample.world import World
 def make_sample(world: World, pictures: Path, *, progress: bool = False) -> Corpus:
     """Draw every picture, PNG and JPEG files of several sizes in an existing folder, and return them with captions.
 
-    Raises:
-        CorpusError: the world has too few different scenes.
+    CorpusError if the world has too few different scenes.
     """
     scenes = [(split, number, scene) for split in SPLITS for number, scene in enumerate(scenes_of(world, split))]
     images: list[Image] = []
