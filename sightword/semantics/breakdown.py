@@ -99,11 +99,5 @@ def worst(judged: Sequence[Judged], most: int) -> list[Disagreement]:
 def _ranked(judged: Sequence[Judged]) -> list[tuple[Judged, NDArray[np.float64], NDArray[np.float64]]]:
     """Return the rows with two rankings, each with its (N,) ranks by the encoder and by people, from 0 to 1."""
     rows = [row for row in judged if row.subtask != TRAINED and row.entry["pearson"] is not None]
-    return [
-        (
-            row,
-            (mean_ranks(row.scores) - 1.0) / (len(row.scores) - 1),
-            (mean_ranks(row.pairs.gold) - 1.0) / (len(row.scores) - 1),
-        )
-        for row in rows
-    ]
+    ranks = [[(mean_ranks(by) - 1.0) / (len(by) - 1) for by in (row.scores, row.pairs.gold)] for row in rows]
+    return [(row, score, gold) for row, (score, gold) in zip(rows, ranks, strict=True)]

@@ -25,11 +25,8 @@ class Params(dict[str, Any]):
             raise AttributeError(name)
         return self.get(name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        self[name] = value
-
-    def __delattr__(self, name: str) -> None:
-        del self[name]
+    __setattr__ = dict.__setitem__
+    __delattr__ = dict.__delitem__
 
 
 class SentEvalEncoder:

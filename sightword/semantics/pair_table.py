@@ -15,17 +15,11 @@ from sightword.files import Pathish, read_table, write_table
 from sightword.semantics.results import Judged
 
 SCHEMA = pa.schema(
-    [
-        ("task", pa.string()),
-        ("subtask", pa.string()),
-        ("pair", pa.int32()),
-        ("first", pa.string()),
-        ("second", pa.string()),
-        ("gold", pa.float64()),
-        ("score", pa.float64()),
-        ("first_seen", pa.bool_()),
-        ("second_seen", pa.bool_()),
-    ]
+    [(name, pa.string()) for name in ("task", "subtask")]
+    + [("pair", pa.int32())]
+    + [(name, pa.string()) for name in ("first", "second")]
+    + [(name, pa.float64()) for name in ("gold", "score")]
+    + [(name, pa.bool_()) for name in ("first_seen", "second_seen")]
 )
 """The columns of ``data/semantics/pairs.parquet``. ``pair`` counts the judged pairs of a subtask from 1, in the file's
 order; ``score`` is the cosine or the trained head's score; ``first_seen`` and ``second_seen`` (whether the sentence is

@@ -139,13 +139,9 @@ def follows(premise: Scene, claim: Scene, world: World) -> bool:
     if claim.background not in (None, premise.background):
         return False
     for groups in itertools.permutations(range(len(premise.groups)), len(claim.groups)):
-        if all(_covers(premise.groups[mine], group) for mine, group in zip(groups, claim.groups, strict=True)):
+        given = [premise.groups[mine] for mine in groups]
+        if all(replace(one, size=one.size or own.size) == own for one, own in zip(claim.groups, given, strict=True)):
             described = premise if groups == tuple(sorted(groups)) else converse(premise, world)
             if claim.layout is None or (len(groups) == len(premise.groups) and described.layout == claim.layout):
                 return True
     return False
-
-
-def _covers(given: Group, claimed: Group) -> bool:
-    same = (given.shape, given.colour, given.count) == (claimed.shape, claimed.colour, claimed.count)
-    return same and claimed.size in (None, given.size)
