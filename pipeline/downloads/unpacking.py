@@ -101,11 +101,9 @@ def _filter(member: tarfile.TarInfo, into: Path, where: str) -> None:
     try:
         tarfile.data_filter(member, os.fspath(into))
     except tarfile.FilterError as error:
-        what = f"would leave the folder ({first_line(error)})"
-        if isinstance(error, tarfile.AbsoluteLinkError | tarfile.LinkOutsideDestinationError):
+        what = f"is a device or a pipe, or would leave the folder ({first_line(error)})"
+        if member.issym() or member.islnk():
             what = f"is a link that leaves the folder, to {member.linkname[:200]!r}"
-        elif isinstance(error, tarfile.SpecialFileError):
-            what = "is a device or a pipe"
         raise DownloadError(what, where=where, expected="plain files and folders") from None
 
 

@@ -79,12 +79,9 @@ def missing_file(name: str, data: Path) -> str | None:
     """
     downstream = data / "downstream"
     if not downstream.is_dir():
-        raise SemanticsError(
-            "has no folder downstream",
-            where=data,
-            expected="the folder that holds SentEval's downstream/ (with STS/ and SICK/ in it)",
-            todo="See data/README.md for where to get the files.",
-        )
+        expected = "the folder that holds SentEval's downstream/ (with STS/ and SICK/ in it)"
+        todo = "See data/README.md for where to get the files."
+        raise SemanticsError("has no folder downstream", where=data, expected=expected, todo=todo)
     gone = (file.relative_to(data).as_posix() for file in files_of(name, downstream) if not file.exists())
     return next(gone, None)
 
@@ -95,11 +92,8 @@ def read_task(name: str, data: Path) -> SimilarityTask | RelatednessTask | Class
     SemanticsError, with file and line, if the task is unknown, or a file is missing or cannot be read.
     """
     if missing := missing_file(name, data):
-        raise SemanticsError(
-            f"task {name}: does not exist",
-            where=data / missing,
-            todo="Get the data set, or leave the task out of semantics.tasks, or set semantics.missing to skip.",
-        )
+        todo = "Get the data set, or leave the task out of semantics.tasks, or set semantics.missing to skip."
+        raise SemanticsError(f"task {name}: does not exist", where=data / missing, todo=todo)
     downstream = data / "downstream"
     if name in FILES:
         return read_classification(name, downstream)
@@ -116,12 +110,8 @@ def read_task(name: str, data: Path) -> SimilarityTask | RelatednessTask | Class
         # A subtask that repeats another one under a new name would count twice in the averages.
         twin = before.setdefault((*pairs.first, *pairs.second, *map(repr, pairs.gold.tolist())), inputs)
         if twin != inputs:
-            raise SemanticsError(
-                f"has the same pairs and scores as {twin.name}",
-                where=inputs,
-                expected="each subtask once",
-                todo="Remove one of the two, with its STS.gs file.",
-            )
+            what, todo = f"has the same pairs and scores as {twin.name}", "Remove one of the two, with its STS.gs file."
+            raise SemanticsError(what, where=inputs, expected="each subtask once", todo=todo)
     return SimilarityTask(name, subtasks)
 
 

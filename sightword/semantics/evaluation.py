@@ -60,7 +60,8 @@ def evaluate(
         encode: maps a list of N sentences (the file's tokens joined by single spaces) to an array (N, D) of finite
             numbers. The encoder receives each distinct sentence of all tasks once, at most 2048 at a time and of
             similar length. An optional method ``prepare`` receives all of them first.
-        tasks: names of :data:`sightword.semantics.settings.TASKS` and ``CLASSIFICATION``, and custom sets.
+        tasks: ``STS12`` to ``STS16``, ``STSBenchmark``, ``SICKRelatedness``, ``SICKEntailment``, the transfer tasks
+            ``MR``, ``CR``, ``SUBJ``, ``MPQA``, ``SST2``, ``TREC``, ``MRPC``, ``SNLI``, and custom sets.
         data: the folder that holds SentEval's ``downstream/``.
         training_captions: the encoder's training captions, to measure the share of test sentences seen in training.
         trained_head: evaluate STSBenchmark and SICKRelatedness also by SentEval's trained head.

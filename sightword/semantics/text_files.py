@@ -77,12 +77,9 @@ def check_partners(file: Path, lines: int, partner: Path, partner_lines: int, ex
     if lines != partner_lines:
         shorter = min(lines, partner_lines)
         more = file if lines > shorter else partner
-        raise SemanticsError(
-            f"has {count(lines, 'line')} for the {partner_lines} of {partner.name}; the first without a partner "
-            f"is line {shorter + 1} of {more.name}",
-            where=file,
-            expected=expected,
-        )
+        what = f"has {count(lines, 'line')} for the {partner_lines} of {partner.name}; "
+        what += f"the first without a partner is line {shorter + 1} of {more.name}"
+        raise SemanticsError(what, where=file, expected=expected)
 
 
 def sentence(tokens: Sequence[str]) -> str:
