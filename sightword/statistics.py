@@ -21,10 +21,8 @@ _FLAT = 1e-13
 def wald_half_width(percent: float, queries: int) -> float:
     """Return half the width of the 95 % interval of a recall, ``1.96 sqrt(p (1 - p) / n)``, in percent.
 
-    The width is 0 for a recall ``percent`` of 0 or 100, where Wald's approximation does not apply.
-
-    Raises:
-        ValueError: ``queries`` is below 1, or ``percent`` is not within 0 and 100.
+    The width is 0 for a recall ``percent`` of 0 or 100, where Wald's approximation does not apply. ValueError for a
+    percent beyond these, or fewer queries than 1.
     """
     if queries < 1 or not 0.0 <= percent <= 100.0:
         raise ValueError(f"not a recall: {percent} percent of {queries} queries")
@@ -35,16 +33,8 @@ def wald_half_width(percent: float, queries: int) -> float:
 def fisher_interval(r: float, pairs: int, variance: float = 1.0) -> tuple[float, float] | None:
     """Return the 95 % interval of a Pearson correlation by Fisher's z, ``tanh(atanh(r) -+ 1.96 / sqrt(n - 3))``.
 
-    Args:
-        r: the correlation, -1 to 1.
-        pairs: the number of pairs, n.
-        variance: the variance of z, times n - 3.
-
-    Returns:
-        Lower and upper end; None for three pairs or fewer. Both ends of a perfect correlation equal ``r``.
-
-    Raises:
-        ValueError: ``r`` is not within -1 and 1.
+    ``variance`` is the variance of z, times n - 3. The interval is None for three pairs or fewer, and both its ends are
+    ``r`` for a perfect correlation. ValueError if ``r`` is not within -1 and 1.
     """
     if not -1.0 <= r <= 1.0:
         raise ValueError(f"{r} is not a correlation")
@@ -66,10 +56,8 @@ def rank_interval(rho: float, pairs: int) -> tuple[float, float] | None:
 def pearson(x: ArrayLike, y: ArrayLike) -> float | None:
     """Return Pearson's product-moment correlation of (N,) and (N,) values in float64, within -1 and 1.
 
-    The correlation is None for fewer than two pairs or a series that is constant up to rounding.
-
-    Raises:
-        ValueError: the shapes are wrong, or a value is not finite.
+    The correlation is None for fewer than two pairs or a series that is constant up to rounding. ValueError if the
+    shapes are wrong, or a value is not finite.
     """
     a, b = _centred(x), _centred(y)
     if len(a) != len(b):
@@ -94,17 +82,10 @@ def mean_ranks(x: ArrayLike) -> NDArray[np.float64]:
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Correct the p-values of several tests by Holm (1979).
+    """Return the p-values of several tests, in their order, corrected by Holm (1979); ValueError beyond 0 and 1.
 
-    A corrected value below 0.05 is significant: the chance of at least one false positive is 5 % at most, however the
-    tests depend on each other.
-
-    Returns:
-        Corrected values in the order of the raw values ``p``, 0 to 1: the k-th smallest of m values times m - k + 1, at
-        least the (k-1)-th corrected value and at most 1.
-
-    Raises:
-        ValueError: a value is not within 0 and 1.
+    The k-th smallest of m values is multiplied by m - k + 1, and is at least the (k-1)-th corrected value and at most
+    1. Below 0.05 the chance of at least one false positive is 5 % at most, however the tests depend on each other.
     """
     if wrong := [value for value in p if not 0.0 <= value <= 1.0]:
         raise ValueError(f"{wrong[0]} is not a probability")

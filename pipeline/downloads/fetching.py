@@ -80,13 +80,11 @@ class Order:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result for one file."""
+    """The result for one file, with the sha256 of the published file, if known, and the address that gave it."""
 
     state: Literal["there", "fetched", "to ask for"]
     sha256: str = ""
-    """The sha256 of the published file, if known."""
     address: str = ""
-    """The address that gave the file."""
     checked: bool = False
     """Whether the sha256 (or the md5, or first digits) was compared with a known one."""
 
@@ -98,12 +96,7 @@ class _AnotherFileError(DownloadError):
 def fetch(source: Source, order: Order) -> Outcome:
     """Fetch a file, and put its wanted contents in place.
 
-    Args:
-        source: the file.
-        order: the options.
-
-    Raises:
-        DownloadError: no address gives the file, its hash or size is wrong, it is unsafe, or there is no room.
+    DownloadError if no address gives the file, its hash or size is wrong, it is unsafe, or there is no room.
     """
     with writing(order.working):
         order.working.mkdir(parents=True, exist_ok=True)
@@ -136,23 +129,19 @@ def _as_found(source: Source, order: Order) -> Outcome:
     if source.into or source.prepare:
         sha256 = _record(order.working / source.file).get("sha256", "")
         if sha256 and order.pin(source) not in ("", sha256):
-            raise DownloadError(
+            what, expected = (
                 f"was made from a {source.file} with the sha256 {sha256}",
-                where=order.target,
-                expected=f"the pinned {order.pin(source)}",
-                todo="Fetch it --again, or take the line out of the pinned hashes if this is the file you want.",
+                f"the pinned {order.pin(source)}",
             )
+            todo = "Fetch it --again, or take the line out of the pinned hashes if this is the file you want."
+            raise DownloadError(what, where=order.target, expected=expected, todo=todo)
         return Outcome("there", sha256)
     path = order.target / source.to / source.file
     return Outcome("there", _verified(source, order, path), checked=order.knows(source))
 
 
 def _download(source: Source, order: Order, file: Path) -> tuple[str, str] | None:
-    """Download the file into the working folder.
-
-    Returns:
-        The sha256 and the address that gave the file; None for a file that must be asked for and is at no mirror.
-    """
+    """Return the sha256 of the downloaded file and its address; None for one that must be asked for, at no mirror."""
     reasons: list[str] = []
     for address in order.candidates(source):
         if reasons:
@@ -163,41 +152,35 @@ def _download(source: Source, order: Order, file: Path) -> tuple[str, str] | Non
             reasons.append(str(error))
     if not source.urls:
         return None
-    raise UnreachableError(
-        f"could not be downloaded: {'; '.join(reasons)}",
-        where=f"{order.name}/{source.file}",
-        todo=f"Try again later, name a mirror (--mirror), or put it into {file.parent} yourself and run it again.",
-    )
+    what, where = f"could not be downloaded: {'; '.join(reasons)}", f"{order.name}/{source.file}"
+    todo = f"Try again later, name a mirror (--mirror), or put it into {file.parent} yourself and run it again."
+    raise UnreachableError(what, where=where, todo=todo)
 
 
 def _retrieve(address: str, source: Source, order: Order, file: Path) -> str:
     """Download the file from one address, check and record it, and return its sha256."""
-    transfer = Resuming(
-        _beside(file, ".part"),
-        size=order.size(source),
-        checked=order.knows(source),
-        progress=order.progress,
-        patience=order.patience,
-    )
+    size, checked = order.size(source), order.knows(source)
+    part = _beside(file, ".part")
+    transfer = Resuming(part, size=size, checked=checked, progress=order.progress, patience=order.patience)
     while True:
         transfer.resumed = False
         transfer.fill(address)
         try:
-            sha256 = _verified(source, order, transfer.part)
+            sha256 = _verified(source, order, part)
         except _AnotherFileError as error:
             wrong = _beside(file, ".wrong")
             if not transfer.resumed:
-                os.replace(transfer.part, wrong)
+                os.replace(part, wrong)
             transfer.discard()
             if not transfer.resumed:
                 raise UnreachableError(f"{error.what}, not {error.expected} (kept as {wrong})", where=address) from None
             # The received part may have been the beginning of another file.
             log.warning("%s: %s, after resuming an earlier part; once more from the start", address, error.what)
             continue
-        record = {"address": address, "sha256": sha256, "size": transfer.part.stat().st_size}
+        record = {"address": address, "sha256": sha256, "size": part.stat().st_size}
         with writing(file):
             write_text(_beside(file, ".json"), json.dumps(record, indent=2) + "\n")
-            os.replace(transfer.part, file)
+            os.replace(part, file)
         transfer.discard()
         return sha256
 

@@ -17,9 +17,8 @@ _LINE = re.compile(r"([0-9a-fA-F]{64}) [ *](\S.*)")
 def read_pins(path: Path) -> dict[str, str]:
     """Return the sha256 by ``data set/file``; empty if the file does not exist.
 
-    Raises:
-        DownloadError: a line is not a pinned hash, or two lines give one file different hashes.
-        FileFormatError: the file is not UTF-8.
+    DownloadError if a line is not a pinned hash, or two lines give one file different hashes; FileFormatError if the
+    file is not UTF-8.
     """
     if not path.exists():
         return {}
@@ -30,9 +29,8 @@ def read_pins(path: Path) -> dict[str, str]:
         found = _LINE.fullmatch(line.rstrip())
         where = f"{path}, line {number}"
         if not found:
-            raise DownloadError(
-                "is not a pinned hash", where=where, expected="64 hex digits, two spaces, DATA SET/FILE"
-            )
+            expected = "64 hex digits, two spaces, DATA SET/FILE"
+            raise DownloadError("is not a pinned hash", where=where, expected=expected)
         digest, name = found.group(1).lower(), found.group(2)
         if pins.setdefault(name, digest) != digest:
             raise DownloadError(f"pins another hash of {name} than a line above", where=where)

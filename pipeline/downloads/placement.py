@@ -8,6 +8,7 @@ import os
 import shutil
 from pathlib import Path
 
+from sightword.files import sync
 from sightword.transfer import need_room
 
 MANY = 100
@@ -21,8 +22,7 @@ def place(staged: Path, target: Path) -> None:
         os.sync()
     else:
         for path in files:
-            with open(path, "rb") as file:
-                os.fsync(file.fileno())
+            sync(path)
     target.mkdir(parents=True, exist_ok=True)
     _move(staged, target)
 

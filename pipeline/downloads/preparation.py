@@ -67,10 +67,7 @@ def without_quotes(folder: Path) -> None:
 def split_snli(folder: Path) -> None:
     """Split each ``snli_1.0_PART.txt`` below a folder into ``labels``, ``s1`` and ``s2``, and delete it.
 
-    Pairs without an agreed label are left out.
-
-    Raises:
-        DownloadError: a part is missing, or not as published.
+    Pairs without an agreed label are left out. DownloadError if a part is missing, or not as published.
     """
     for part in SNLI_PARTS:
         files = sorted(folder.rglob(f"snli_1.0_{part}.txt"))

@@ -35,41 +35,28 @@ MOST_MEMBERS = 2_000_000
 CHUNK = 1 << 20
 _LONGEST_LINK = 4096
 
-# Errors of zipfile and tarfile on damaged files and other formats.
+# Errors of zipfile and tarfile on damaged files and other formats. RuntimeError: encrypted, or (NotImplementedError)
+# compressed in an unknown way; OSError: gzip's and bz2's, since errors of writing are converted before.
 _DAMAGED = (
-    zipfile.BadZipFile,
-    tarfile.TarError,
-    zlib.error,
-    lzma.LZMAError,
-    EOFError,
-    struct.error,
-    ValueError,
-    RuntimeError,  # encrypted, or (NotImplementedError) compressed in an unknown way
-    OverflowError,
-    LookupError,
-    OSError,  # gzip's, bz2's; errors of writing are converted before
+    *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError),
+    *(ValueError, RuntimeError, OverflowError, LookupError),
 )
-
 
 Member = tuple[tarfile.TarInfo, Callable[[], IO[bytes] | None]]
 """A member of any archive as tarfile describes it, and the function that opens it."""
 
 
 def unpack(archive: Path, into: Path, wanted: Mapping[str, str], *, most: int | None = None) -> int:
-    """Unpack some members.
+    """Unpack some members of an archive, whose first bytes show the format, and return the number of files.
 
     Args:
-        archive: the file; its first bytes show the format.
+        archive: the file.
         into: an empty folder.
         wanted: folders below ``into`` by the patterns of the members that go there. ``a/**`` keeps the folders
             below ``a``, any other pattern the last part of the name only.
         most: the most unpacked bytes; default: :data:`RATIO` times the archive's size, plus :data:`ALLOWANCE`.
 
-    Returns:
-        The number of files.
-
-    Raises:
-        DownloadError: the archive is damaged or unsafe; ``into`` may then hold a part.
+    DownloadError if the archive is damaged or unsafe; ``into`` may then hold a part.
     """
     limit = most if most is not None else RATIO * archive.stat().st_size + ALLOWANCE
     try:
@@ -114,11 +101,9 @@ def _filter(member: tarfile.TarInfo, into: Path, where: str) -> None:
     try:
         tarfile.data_filter(member, os.fspath(into))
     except tarfile.FilterError as error:
-        what = f"would leave the folder ({first_line(error)})"
-        if isinstance(error, tarfile.AbsoluteLinkError | tarfile.LinkOutsideDestinationError):
+        what = f"is a device or a pipe, or would leave the folder ({first_line(error)})"
+        if member.issym() or member.islnk():
             what = f"is a link that leaves the folder, to {member.linkname[:200]!r}"
-        elif isinstance(error, tarfile.SpecialFileError):
-            what = "is a device or a pipe"
         raise DownloadError(what, where=where, expected="plain files and folders") from None
 
 

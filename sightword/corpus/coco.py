@@ -20,12 +20,7 @@ def read_coco(
 
     COCO's archives unpack into one folder for each set, but the JSON does not name the folder: a picture of
     ``captions_val2014.json`` is looked up in ``val2014/`` first, then in the folder of pictures itself. COCO's own ids
-    order the captions.
-
-    Args:
-        folder: the folder of the files, or its parent where they lie in ``annotations``.
-        files: the file names of each split.
-        listing: the existing pictures.
+    order the captions. The files lie in ``folder`` or in its subfolder ``annotations``.
 
     Raises:
         CorpusError: a file is missing or not in COCO's layout.

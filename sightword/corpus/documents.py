@@ -17,9 +17,7 @@ _NAMES = {str: "a text", int: "a whole number", list: "a list", dict: "an object
 def read_lists(file: Path, *keys: str, todo: str) -> list[Iterator[tuple[Any, str]]]:
     """Read a JSON file; return for each key the items of its list, each with its place for messages.
 
-    Raises:
-        CorpusError: the file does not hold an object with these lists.
-        FileFormatError: the file is missing, empty or truncated.
+    CorpusError if the file has no object with these lists; FileFormatError if it is missing, empty or truncated.
     """
     document = read_json(file, todo=todo)
     if not isinstance(document, dict):
@@ -33,11 +31,7 @@ def _placed(items: list[Any], where: str) -> Iterator[tuple[Any, str]]:
 
 
 def member(container: Any, key: str, kind: type[Value], where: str) -> Value:
-    """Return the value of ``key`` in a JSON object after checking its type.
-
-    Raises:
-        CorpusError: ``container`` is not an object, lacks the key, or has a value of another type.
-    """
+    """Return the value of ``key``; CorpusError if ``container`` is not an object with such a value of this type."""
     if not isinstance(container, dict):
         raise CorpusError(f"{str(container)[:40]!r} is not an object", where=where, expected=f"one with a key {key!r}")
     if key not in container:
@@ -49,11 +43,7 @@ def member(container: Any, key: str, kind: type[Value], where: str) -> Value:
 
 
 def one_file(folder: Path, name: str | None, patterns: tuple[str, ...], todo: str) -> Path:
-    """Return the file ``name`` in ``folder``, or the only file there that matches a pattern.
-
-    Raises:
-        CorpusError: no such file exists, or several files match.
-    """
+    """Return the file ``name`` in ``folder``, or the only file there that matches a pattern, or raise CorpusError."""
     if name is not None:
         if not (folder / name).is_file():
             raise CorpusError(f"has no file {name} (corpus.file)", where=folder, todo=todo)

@@ -17,11 +17,8 @@ def read_flickr8k(folder: Path) -> tuple[list[Image], list[Caption]]:
     """Read the captions (``name.jpg#number<TAB>caption``) and the official lists.
 
     The name ends at the last ``#``. Flickr8k captions one picture called ``2258277193_586949ec62.jpg.1``, which has no
-    file and no split.
-
-    Raises:
-        CorpusError: a file is empty, or a line has another form.
-        FileFormatError: a file is missing or not UTF-8.
+    file and no split. CorpusError if a file is empty, or a line has another form; FileFormatError if a file is missing
+    or not UTF-8.
     """
     numbered: list[tuple[int, Caption]] = []
     for line, where in _lines(folder / CAPTIONS, "captions, in lines name.jpg#0<TAB>caption"):

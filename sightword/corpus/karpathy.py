@@ -17,12 +17,8 @@ def read_karpathy(
 ) -> tuple[list[Image], list[Caption]]:
     """Read pictures, splits and captions; the split ``val`` becomes dev.
 
-    Args:
-        folder: the folder of the JSON file.
-        file_name: the file's name; None for the only ``dataset_*.json``.
-        text: ``raw`` takes each caption as written; ``tokens`` joins its tokens by single spaces and adds a full stop
-            as the last token (Merkx & Frank 2019, for COCO).
-        restval: the split of COCO's set ``restval``: ``train``, or none.
+    ``file_name`` is None for the only ``dataset_*.json``; :class:`~sightword.corpus.settings.CorpusSettings` describes
+    ``text`` and ``restval``.
 
     Raises:
         CorpusError: an entry does not follow Karpathy's format.

@@ -29,12 +29,8 @@ class Listing:
 def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
     """List the files below ``folder``; linked folders are entered, each once.
 
-    Returns:
-        The listing; None for a missing folder that is not required. A broken or circular link counts as a file, and
-        reading it fails later.
-
-    Raises:
-        CorpusError: a required folder does not exist, or a folder cannot be read.
+    A broken or circular link counts as a file, and reading it fails later. None for a missing folder that is not
+    required; CorpusError if a required folder does not exist, or a folder cannot be read.
     """
     root = Path(folder)
     if not root.is_dir():
@@ -55,8 +51,7 @@ def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
         try:
             with os.scandir(root / inner) as entries:
                 for entry in entries:
-                    is_folder = _is_folder(entry)
-                    if is_folder:
+                    if is_folder := _is_folder(entry):
                         waiting.append(f"{inner}{entry.name}/")
                     else:
                         files[inner + entry.name] = is_folder is None

@@ -75,11 +75,7 @@ class Corpus:
 
 
 def split_name(name: str | None, where: str) -> str | None:
-    """Return Sightword's name of a publisher's split; None for an empty name.
-
-    Raises:
-        CorpusError: the split is unknown.
-    """
+    """Return Sightword's name of a publisher's split; None for an empty name, CorpusError for an unknown one."""
     key = (name or "").strip().lower()
     if key and key not in _SPLIT_OF:
         todo = "Rename the split, or leave it empty to leave the picture out."
@@ -89,11 +85,7 @@ def split_name(name: str | None, where: str) -> str | None:
 
 
 def check_path(path: str, where: str) -> str:
-    """Return ``path`` if it is a plain relative path, so that each file has one spelling.
-
-    Raises:
-        CorpusError: the path is absolute, leaves the folder, or is not plain.
-    """
+    """Return ``path`` if it is a plain relative path, so that each file has one spelling; else raise CorpusError."""
     parts = path.split("/")
     if path.startswith("/") or ".." in parts:
         expected = "a path relative to the folder, without `..`"
@@ -107,16 +99,10 @@ def check_path(path: str, where: str) -> str:
 def clean(
     images: Iterable[Image], captions: Iterable[Caption], listing: Listing | None, *, require_pictures: bool
 ) -> Corpus:
-    """Match captions to pictures, record everything dropped, and sort.
+    """Match captions, in the order of their numbers, to pictures, in the corpus's own order; record everything dropped.
 
-    Args:
-        images: the pictures in the corpus's own order.
-        captions: the captions in the order of their numbers.
-        listing: the existing files; None without a folder of pictures.
-        require_pictures: drop pictures without a file (otherwise their path is None).
-
-    Raises:
-        CorpusError: records contradict each other, or nothing is left.
+    ``listing`` has the existing files, and is None without a folder of pictures. ``require_pictures`` drops pictures
+    without a file; otherwise their path is None. CorpusError if records contradict each other, or nothing is left.
     """
     dropped: list[Dropped] = []
     named = _distinct_images(images, dropped)

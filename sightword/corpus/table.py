@@ -24,10 +24,7 @@ def read_table(folder: Path, file_name: str | None) -> tuple[list[Image], list[C
     """Read a table with one row for each caption; ``image`` is the path below the folder of pictures.
 
     A row with an empty split leaves its picture out. A repeated row is a duplicate. Other columns are ignored.
-
-    Args:
-        folder: the folder of the table.
-        file_name: the table's name; None for the only ``.csv`` or ``.parquet``.
+    ``file_name`` is None for the only ``.csv`` or ``.parquet`` in the folder.
 
     Raises:
         CorpusError: a column is missing, a row is incomplete, or a split is unknown.

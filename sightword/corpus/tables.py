@@ -25,10 +25,7 @@ DROPPED = pa.schema([(name, pa.string()) for name in ("kind", "item", "reason", 
 def write_tables(folder: Pathish, corpus: Corpus, pictures: str) -> None:
     """Write ``images.parquet``, ``captions.parquet`` and ``dropped.parquet``; captions are numbered from 0.
 
-    Args:
-        folder: the folder of the tables.
-        corpus: the cleaned corpus.
-        pictures: the folder of pictures, which begins each path in the table.
+    ``pictures`` is the folder of pictures, which begins each path in the table.
     """
     split = {image.image_id: image.split for image in corpus.images}
     numbers: Counter[str] = Counter()
@@ -42,11 +39,8 @@ def write_tables(folder: Pathish, corpus: Corpus, pictures: str) -> None:
         path = None if image.path is None else f"{pictures}/{image.path}"
         images.append({"image_id": image.image_id, "path": path, "split": image.split, "position": position})
     dropped = [asdict(row) for row in corpus.dropped]
-    for name, rows, schema in (
-        ("images", images, IMAGES),
-        ("captions", captions, CAPTIONS),
-        ("dropped", dropped, DROPPED),
-    ):
+    tables = {"images": (images, IMAGES), "captions": (captions, CAPTIONS), "dropped": (dropped, DROPPED)}
+    for name, (rows, schema) in tables.items():
         write_table(Path(folder) / f"{name}.parquet", pa.Table.from_pylist(rows, schema=schema))
 
 

@@ -48,11 +48,6 @@ class Disagreement:
     """The rank by the encoder's scores."""
 
 
-def _length(first: str, second: str) -> float:
-    """Return the mean number of tokens."""
-    return (len(first.split()) + len(second.split())) / 2
-
-
 def _overlap(first: str, second: str) -> float:
     """Return Jaccard's overlap: common words over all words of both sentences, without case and punctuation."""
     one, other = set(bare(first).split()), set(bare(second).split())
@@ -61,7 +56,7 @@ def _overlap(first: str, second: str) -> float:
 
 _RANGES: dict[str, tuple[Callable[[str, str], float], dict[str, float]]] = {
     "length": (
-        _length,
+        lambda first, second: (len(first.split()) + len(second.split())) / 2,  # the mean number of tokens
         {"up to 5": 5, "5 to 10": 10, "10 to 15": 15, "15 to 20": 20, "20 to 30": 30, "over 30": math.inf},
     ),
     "overlap": (
@@ -75,10 +70,11 @@ _RANGES: dict[str, tuple[Callable[[str, str], float], dict[str, float]]] = {
 def bins(judged: Sequence[Judged]) -> list[Bin]:
     """Group all pairs by length in tokens and by the overlap of their words; the range without an end may be absent."""
     rows = _ranked(judged)
-    differences = np.concatenate([np.empty(0), *(np.subtract(*_ranks(row)) for row in rows)])
+    differences = np.concatenate([np.empty(0), *(score - gold for _, score, gold in rows)])
+    texts = [pair for row, *_ in rows for pair in zip(row.pairs.first, row.pairs.second, strict=True)]
     found = []
     for by, (measure, ranges) in _RANGES.items():
-        values = [measure(a, b) for row in rows for a, b in zip(row.pairs.first, row.pairs.second, strict=True)]
+        values = [measure(*pair) for pair in texts]
         place = np.searchsorted(list(ranges.values()), np.asarray(values, dtype=float), side="left")
         for number, (name, end) in enumerate(ranges.items()):
             chosen = differences[place == number]
@@ -92,8 +88,7 @@ def bins(judged: Sequence[Judged]) -> list[Bin]:
 def worst(judged: Sequence[Judged], most: int) -> list[Disagreement]:
     """Return the ``most`` pairs with the largest rank differences, the largest first."""
     found: list[Disagreement] = []
-    for row in _ranked(judged):
-        score, gold = _ranks(row)
+    for row, score, gold in _ranked(judged):
         # Each subtask gives enough pairs to fill the list alone.
         largest = np.argsort(-np.abs(score - gold), kind="stable")[:most]
         found += [Disagreement(row, int(pair), float(gold[pair]), float(score[pair])) for pair in largest]
@@ -101,12 +96,8 @@ def worst(judged: Sequence[Judged], most: int) -> list[Disagreement]:
     return found[:most]
 
 
-def _ranked(judged: Sequence[Judged]) -> list[Judged]:
-    """Return the rows with two rankings to compare."""
-    return [row for row in judged if row.subtask != TRAINED and row.entry["pearson"] is not None]
-
-
-def _ranks(row: Judged) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return (N,) ranks by the encoder's and by people's scores, from 0 to 1; tied values share their mean rank."""
-    score, gold = ((mean_ranks(values) - 1.0) / (len(values) - 1) for values in (row.scores, row.pairs.gold))
-    return score, gold
+def _ranked(judged: Sequence[Judged]) -> list[tuple[Judged, NDArray[np.float64], NDArray[np.float64]]]:
+    """Return the rows with two rankings, each with its (N,) ranks by the encoder and by people, from 0 to 1."""
+    rows = [row for row in judged if row.subtask != TRAINED and row.entry["pearson"] is not None]
+    ranks = [[(mean_ranks(by) - 1.0) / (len(by) - 1) for by in (row.scores, row.pairs.gold)] for row in rows]
+    return [(row, score, gold) for row, (score, gold) in zip(rows, ranks, strict=True)]

@@ -25,24 +25,16 @@ class Params(dict[str, Any]):
             raise AttributeError(name)
         return self.get(name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        self[name] = value
-
-    def __delattr__(self, name: str) -> None:
-        del self[name]
+    __setattr__ = dict.__setitem__
+    __delattr__ = dict.__delitem__
 
 
 class SentEvalEncoder:
     """An encoder for :func:`sightword.evaluate` made of SentEval's ``prepare`` and ``batcher``.
 
-    Args:
-        batcher: returns the vectors of at most ``params.batch_size`` sentences, each a list of tokens (``["."]`` for an
-            empty sentence), from the parameters and the sentences.
-        prepare: receives the parameters and all distinct sentences of all tasks once, before the first batch.
-        params: SentEval's parameters; both callbacks receive a copy with SentEval's defaults.
-
-    Raises:
-        SemanticsError: ``batch_size`` is not a whole number of at least 1.
+    Both receive SentEval's parameters, with its defaults, and sentences as lists of tokens (``["."]`` for an empty
+    sentence): ``prepare`` all distinct sentences of all tasks once, before the first batch; ``batcher`` at most
+    ``params.batch_size``, a whole number of at least 1 (else SemanticsError).
     """
 
     def __init__(
@@ -60,11 +52,7 @@ class SentEvalEncoder:
             self._prepare(self.params, [_tokens(sentence) for sentence in sentences])
 
     def __call__(self, sentences: list[str]) -> Vectors:
-        """Return the vectors (N, D) of N sentences.
-
-        Raises:
-            SemanticsError: the batcher does not return an array of one finite vector for each sentence.
-        """
+        """Return the vectors (N, D) of N sentences; SemanticsError unless the batcher gives each one finite vector."""
 
         def encode(batch: list[str]) -> Any:
             return self._batcher(self.params, [_tokens(sentence) for sentence in batch])

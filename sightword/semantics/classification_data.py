@@ -171,24 +171,16 @@ FILES = {name: (form.folder, form.files) for name, form in _FORMATS.items()}
 
 
 def read_classification(name: str, downstream: Path) -> ClassificationTask:
-    """Read one task.
-
-    Args:
-        name: a key of :data:`FILES`.
-        downstream: SentEval's folder of that name.
-
-    Raises:
-        SemanticsError: a file cannot be read; the message names file and line.
-    """
+    """Read the task ``name``, a key of :data:`FILES`; SemanticsError, with file and line, if a file cannot be read."""
     form = _FORMATS[name]
     folder = downstream / form.folder
     files = [folder / file for file in form.files]
     each = len(files) // {"nested": 1, "folds": 2, "split": 3}[form.protocol]
-    parts = [_read_part(name, files[start : start + each]) for start in range(0, len(files), each)]
-    if absent := [label for number, label in enumerate(form.classes) if number not in parts[0].labels]:
+    train, *others = (_read_part(name, files[start : start + each]) for start in range(0, len(files), each))
+    if absent := [label for number, label in enumerate(form.classes) if number not in train.labels]:
         what = f"has no example of the class {absent[0]}"
         raise SemanticsError(what, where=files[0], expected="some of each class")
-    train, dev, test = (parts[0], parts[1] if len(parts) == 3 else None, parts[-1] if len(parts) > 1 else None)
+    test, dev = [*reversed(others), None, None][:2]
     regularised = name != "SNLI"
     return ClassificationTask(name, folder, form.classes, form.features, form.protocol, train, dev, test, regularised)
 

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from sightword.devices import threads
-from sightword.semantics.inputs import Inputs, too_large
+from sightword.semantics.inputs import Inputs, finite
 
 Labels = NDArray[np.int64]
 
@@ -42,17 +42,16 @@ def accuracy(predicted: Labels, labels: Labels) -> float:
 
 @dataclass(frozen=True)
 class Layer:
-    """One linear layer."""
+    """One linear layer, with its weight (classes, width) and its bias (classes,)."""
 
     weight: torch.Tensor
-    """(classes, width)"""
     bias: torch.Tensor
-    """(classes,)"""
 
     def predict(self, examples: Inputs) -> Labels:
         """Return the (N,) classes of N examples."""
         with threads(1):
-            found = [_answers(examples, start, self.weight, self.bias).argmax(1) for start in _starts(examples)]
+            starts = range(0, len(examples), _ROWS)
+            found = [_answers(examples, start, self.weight, self.bias).argmax(1) for start in starts]
         predicted: Labels = torch.cat(found).numpy()
         return predicted
 
@@ -82,10 +81,7 @@ class AdamRegression:
     ) -> list[tuple[float, Layer]]:
         """Return for each weight decay the best accuracy on dev, 0 to 1, and the layer with that accuracy.
 
-        ``order`` draws the batches, by default a new generator with the seed.
-
-        Raises:
-            SemanticsError: the vectors are so large that the outputs overflow.
+        ``order`` draws the batches, by default a new generator with the seed. SemanticsError if the outputs overflow.
         """
         order = order or np.random.RandomState(self.seed)
         with threads(1), torch.random.fork_rng(devices=[]):
@@ -164,7 +160,7 @@ class _Fits:
         """Return the number of correct dev examples of each remaining fit."""
         weight, bias = (value for value, *_ in self._states)
         right = torch.zeros(len(self.alive), dtype=torch.int64)
-        for start in _starts(dev):
+        for start in range(0, len(dev), _ROWS):
             answers = _answers(dev, start, weight, bias)
             found = answers.view(len(answers), -1, self._classes).argmax(2)  # (B, R)
             right += (found == torch.from_numpy(dev.labels[start : start + _ROWS])[:, None]).sum(0)
@@ -190,15 +186,8 @@ class _Fits:
         return (first[:, None] + torch.arange(self._classes)).flatten()
 
 
-def _starts(examples: Inputs) -> range:
-    return range(0, len(examples), _ROWS)
-
-
 def _answers(examples: Inputs, start: int, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    answers = torch.addmm(bias, examples.batch(slice(start, start + _ROWS)), weight.T)
-    if not torch.isfinite(answers).all():
-        raise too_large()
-    return answers
+    return finite(torch.addmm(bias, examples.batch(slice(start, start + _ROWS)), weight.T))
 
 
 @dataclass
@@ -217,16 +206,15 @@ class SklearnRegression:
     def scan(self, train: Inputs, dev: Inputs, strengths: Sequence[float]) -> list[tuple[float, SklearnFit]]:
         """Fit once for each inverse regularisation; return each fit with its accuracy on dev.
 
-        Raises:
-            SemanticsError: the features do not fit into memory, or overflow.
+        SemanticsError if the features do not fit into memory, or overflow.
         """
-        features = _finite(train)
+        features = train.matrix()
         fitted = [self._fit(features, train.labels, strength) for strength in strengths]
         return [(accuracy(fit.predict(dev), dev.labels), fit) for fit in fitted]
 
     def final(self, train: Inputs, strength: float) -> SklearnFit:
         """Fit on all of ``train``; raise as :meth:`scan`."""
-        return self._fit(_finite(train), train.labels, strength)
+        return self._fit(train.matrix(), train.labels, strength)
 
     def _fit(self, features: NDArray[np.floating[Any]], labels: Labels, strength: float) -> SklearnFit:
         from sklearn.exceptions import ConvergenceWarning
@@ -252,12 +240,5 @@ class SklearnFit:
 
     def predict(self, examples: Inputs) -> Labels:
         """Return the (N,) classes of N examples."""
-        predicted: Labels = self.model.predict(_finite(examples))
+        predicted: Labels = self.model.predict(examples.matrix())
         return predicted
-
-
-def _finite(examples: Inputs) -> NDArray[np.floating[Any]]:
-    features = examples.matrix()
-    if not np.isfinite(features).all():
-        raise too_large()
-    return features

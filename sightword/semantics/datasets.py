@@ -1,9 +1,8 @@
 """Reads tasks in SentEval's own folder layout: STS12-16, custom sets in their layout, STS Benchmark, SICK, and the
 classification tasks.
 
-The files are those of facebookresearch/SentEval after its download script, with one pair a line and tokens separated by
-spaces. Sentences are returned as tokens joined by single spaces; a sentence without tokens is ``.``, as in SentEval's
-own examples.
+The files are those of facebookresearch/SentEval after its download script. Sentences are returned as tokens joined by
+single spaces; a sentence without tokens is ``.``, as in SentEval's own examples.
 """
 
 from __future__ import annotations
@@ -68,9 +67,7 @@ class RelatednessTask:
 
     name: str
     train: Pairs
-    """The training pairs in SentEval's order: by the token counts of both sentences, then by the score. The seeded
-    batches of the trained head depend on the order. A sentence without tokens counts as 0, although it reads ``.``.
-    """
+    """By the token counts of both sentences, 0 for ``.``, then by the score: the order of SentEval's batches."""
     dev: Pairs
     test: Pairs
 
@@ -78,39 +75,25 @@ class RelatednessTask:
 def missing_file(name: str, data: Path) -> str | None:
     """Return the first missing file or folder of a task, relative to ``data``; None if all exist.
 
-    Raises:
-        SemanticsError: the task is unknown, or ``data`` has no folder ``downstream``.
+    SemanticsError if the task is unknown, or ``data`` has no folder ``downstream``.
     """
     downstream = data / "downstream"
     if not downstream.is_dir():
-        raise SemanticsError(
-            "has no folder downstream",
-            where=data,
-            expected="the folder that holds SentEval's downstream/ (with STS/ and SICK/ in it)",
-            todo="See data/README.md for where to get the files.",
-        )
+        expected = "the folder that holds SentEval's downstream/ (with STS/ and SICK/ in it)"
+        todo = "See data/README.md for where to get the files."
+        raise SemanticsError("has no folder downstream", where=data, expected=expected, todo=todo)
     gone = (file.relative_to(data).as_posix() for file in files_of(name, downstream) if not file.exists())
     return next(gone, None)
 
 
 def read_task(name: str, data: Path) -> SimilarityTask | RelatednessTask | ClassificationTask:
-    """Read one task.
+    """Read a published task or a set of one's own in ``downstream/STS/NAME-en-test``, below the folder ``data``.
 
-    Args:
-        name: ``STS12`` to ``STS16``, ``STSBenchmark``, ``SICKRelatedness``, a classification task, or another
-            ``STS...`` with a folder ``downstream/STS/NAME-en-test``.
-        data: the folder that holds SentEval's ``downstream/``.
-
-    Raises:
-        SemanticsError: the task is unknown, or a file is missing or cannot be read; the message names file and line.
+    SemanticsError, with file and line, if the task is unknown, or a file is missing or cannot be read.
     """
-    missing = missing_file(name, data)
-    if missing is not None:
-        raise SemanticsError(
-            f"task {name}: does not exist",
-            where=data / missing,
-            todo="Get the data set, or leave the task out of semantics.tasks, or set semantics.missing to skip.",
-        )
+    if missing := missing_file(name, data):
+        todo = "Get the data set, or leave the task out of semantics.tasks, or set semantics.missing to skip."
+        raise SemanticsError(f"task {name}: does not exist", where=data / missing, todo=todo)
     downstream = data / "downstream"
     if name in FILES:
         return read_classification(name, downstream)
@@ -123,25 +106,19 @@ def read_task(name: str, data: Path) -> SimilarityTask | RelatednessTask | Class
     subtasks: dict[str, Pairs] = {}
     before: dict[tuple[str, ...], Path] = {}
     for inputs, gold in zip(files[::2], files[1::2], strict=True):
-        pairs = _read_subtask(inputs, gold)
-        subtasks[_subtask(inputs)] = pairs
+        subtasks[_subtask(inputs)] = pairs = _read_subtask(inputs, gold)
         # A subtask that repeats another one under a new name would count twice in the averages.
         twin = before.setdefault((*pairs.first, *pairs.second, *map(repr, pairs.gold.tolist())), inputs)
         if twin != inputs:
-            raise SemanticsError(
-                f"has the same pairs and scores as {twin.name}",
-                where=inputs,
-                expected="each subtask once",
-                todo="Remove one of the two, with its STS.gs file.",
-            )
+            what, todo = f"has the same pairs and scores as {twin.name}", "Remove one of the two, with its STS.gs file."
+            raise SemanticsError(what, where=inputs, expected="each subtask once", todo=todo)
     return SimilarityTask(name, subtasks)
 
 
 def files_of(name: str, downstream: Path) -> list[Path]:
     """Return the files that a task needs, for STS input and gold of each subtask; or the missing folder of a set.
 
-    Raises:
-        SemanticsError: the task is unknown, or its folder holds no subtask or one with a wrong name.
+    SemanticsError if the task is unknown, or its folder holds no subtask or one with a wrong name.
     """
     supervised = _SUPERVISED | FILES
     if name in supervised:
@@ -171,16 +148,13 @@ def _subtask(inputs: Path) -> str:
 def _read_subtask(inputs: Path, gold: Path) -> Pairs:
     rows = list(read_columns(inputs, 2, "two sentences, separated by a tab"))
     scores = read_lines(gold)
-    expected = "one line for each pair (blank where a pair has no score)"
-    check_partners(gold, len(scores), inputs, len(rows), expected)
-    return _pairs(
-        [
-            (first, second, _number(score, f"{gold}, line {number}"))
-            for number, ((_, (first, second)), score) in enumerate(zip(rows, scores, strict=True), start=1)
-            if score.strip()  # pairs without people's score are left out (most of STS15 and STS16)
-        ],
-        gold,
-    )
+    check_partners(gold, len(scores), inputs, len(rows), "one line for each pair (blank where a pair has no score)")
+    found = [
+        (first, second, _number(score, f"{gold}, line {number}"))
+        for number, ((_, (first, second)), score) in enumerate(zip(rows, scores, strict=True), start=1)
+        if score.strip()  # pairs without people's score are left out (most of STS15 and STS16)
+    ]
+    return _pairs(found, gold)
 
 
 def _read_benchmark(file: Path) -> list[_Row]:

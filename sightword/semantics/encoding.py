@@ -21,12 +21,11 @@ Encode = Callable[[list[str]], Any]
 
 
 class Embeddings:
-    """The vectors of distinct sentences."""
+    """The vectors (S, D) of S distinct sentences, in the encoder's dtype."""
 
     def __init__(self, sentences: Sequence[str], vectors: Vectors) -> None:
         self._row = {sentence: row for row, sentence in enumerate(sentences)}
         self.vectors = vectors
-        """(S, D) with one row for each distinct sentence, in the encoder's dtype."""
 
     def rows(self, sentences: Sequence[str]) -> NDArray[np.int64]:
         """Return the (N,) rows of ``vectors`` that belong to these sentences."""
@@ -40,15 +39,8 @@ class Embeddings:
 def embed(encode: Encode, sentences: Iterable[str], *, chunk: int = 2048, progress: bool = False) -> Embeddings:
     """Encode each distinct sentence once, longest first, so that the largest memory need comes first.
 
-    Args:
-        encode: the encoder, which receives at most ``chunk`` sentences of similar length at once. An optional method
-            ``prepare`` receives the list of all distinct sentences first.
-        sentences: sentences, repeated or not.
-        chunk: the largest list to encode at once.
-        progress: show a progress bar on a terminal.
-
-    Raises:
-        SemanticsError: there are no sentences, or as :func:`encode_in_lists`.
+    The encoder receives at most ``chunk`` sentences of similar length at once. Raises as :func:`encode_in_lists`;
+    SemanticsError also without sentences.
     """
     distinct = sorted(set(sentences), key=lambda sentence: (-len(sentence), sentence))
     if not distinct:
@@ -67,17 +59,10 @@ def embed(encode: Encode, sentences: Iterable[str], *, chunk: int = 2048, progre
 def encode_in_lists(
     encode: Encode, sentences: Sequence[str], size: int, *, done: Callable[[int], object] = lambda _: None
 ) -> Vectors:
-    """Return the vectors (N, D) of N sentences, encoded in lists of at most ``size``.
+    """Return the vectors (N, D) of N > 0 sentences, encoded in lists of at most ``size``.
 
-    Args:
-        encode: the encoder.
-        sentences: at least one sentence.
-        size: the length of the longest list.
-        done: called after each list with its length.
-
-    Raises:
-        SemanticsError: the encoder does not return an array of one finite vector for each sentence, all of one width
-            and dtype.
+    ``done`` is called after each list with its length. SemanticsError if the encoder does not return an array of one
+    finite vector for each sentence, all of one width and dtype.
     """
     vectors: Vectors = np.empty((0, 0))
     for start in range(0, len(sentences), size):

@@ -32,13 +32,9 @@ STYLE = {
 
 
 def draw(rows: Sequence[tuple[str, Mapping[str, Score]]]) -> str:
-    """Return an SVG with a row for each subtask and in it a point with its interval for each system.
+    """Return the text of an SVG with a row for each subtask and in it a point with its interval for each system.
 
-    Args:
-        rows: names from top to bottom, each with the scores of at most four systems.
-
-    Returns:
-        The text of the file; the same rows give the same bytes.
+    ``rows`` are names from top to bottom, each with the scores of at most four systems; equal rows give equal bytes.
     """
     systems = list(dict.fromkeys(system for _, estimates in rows for system in estimates))
     with style.context(["default", STYLE]):

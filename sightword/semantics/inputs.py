@@ -64,8 +64,7 @@ class Inputs:
     def matrix(self) -> NDArray[np.floating[Any]]:
         """Return all features (N, width) in the vectors' dtype.
 
-        Raises:
-            SemanticsError: the features do not fit into this machine's memory.
+        SemanticsError if the features do not fit into this machine's memory, or overflow.
         """
         size = len(self) * self.width * self.vectors.element_size()
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -75,7 +74,7 @@ class Inputs:
                 f"this machine has {memory / 2**30:.0f} GiB of memory",
                 todo="Set semantics.classifier to pytorch, which computes them batch by batch.",
             )
-        found: NDArray[np.floating[Any]] = self._computed(slice(None)).numpy()
+        found: NDArray[np.floating[Any]] = finite(self._computed(slice(None))).numpy()
         return found
 
 
@@ -93,10 +92,12 @@ def inputs_of(
     return Inputs(torch.from_numpy(table), features, vectors.rows(first), rows, labels)
 
 
-def too_large() -> SemanticsError:
-    """Return the error for vectors whose features overflow single precision."""
-    return SemanticsError(
-        "the encoder's vectors are so large that a classifier on them overflows",
-        expected="features and products that single precision can hold",
-        todo="Scale the vectors down.",
-    )
+def finite(values: torch.Tensor) -> torch.Tensor:
+    """Return the values of features or outputs; SemanticsError if any overflows."""
+    if not torch.isfinite(values).all():
+        raise SemanticsError(
+            "the encoder's vectors are so large that a classifier on them overflows",
+            expected="features and products that single precision can hold",
+            todo="Scale the vectors down.",
+        )
+    return values

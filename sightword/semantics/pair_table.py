@@ -15,17 +15,11 @@ from sightword.files import Pathish, read_table, write_table
 from sightword.semantics.results import Judged
 
 SCHEMA = pa.schema(
-    [
-        ("task", pa.string()),
-        ("subtask", pa.string()),
-        ("pair", pa.int32()),
-        ("first", pa.string()),
-        ("second", pa.string()),
-        ("gold", pa.float64()),
-        ("score", pa.float64()),
-        ("first_seen", pa.bool_()),
-        ("second_seen", pa.bool_()),
-    ]
+    [(name, pa.string()) for name in ("task", "subtask")]
+    + [("pair", pa.int32())]
+    + [(name, pa.string()) for name in ("first", "second")]
+    + [(name, pa.float64()) for name in ("gold", "score")]
+    + [(name, pa.bool_()) for name in ("first_seen", "second_seen")]
 )
 """The columns of ``data/semantics/pairs.parquet``. ``pair`` counts the judged pairs of a subtask from 1, in the file's
 order; ``score`` is the cosine or the trained head's score; ``first_seen`` and ``second_seen`` (whether the sentence is
@@ -73,11 +67,7 @@ def write_pairs(path: Pathish, judged: Sequence[Judged]) -> None:
 
 
 def read_pairs(path: Pathish) -> PairTable:
-    """Read a table written by :func:`write_pairs`.
-
-    Raises:
-        FileFormatError: the file is missing, damaged, or has other columns or an impossible order.
-    """
+    """Read a table of :func:`write_pairs`; FileFormatError for a damaged one, other columns or an impossible order."""
     table = read_table(path, SCHEMA.names)
     for field in SCHEMA:
         if (kind := table.schema.field(field.name).type) != field.type:
@@ -91,11 +81,8 @@ def read_pairs(path: Pathish) -> PairTable:
         part = table.slice(start, len(list(group)))
         start += len(part)
         if key in subtasks or part["pair"].to_pylist() != list(range(1, len(part) + 1)):
-            raise FileFormatError(
-                f"the pairs of {' '.join(key)} are repeated or not in order",
-                where=path,
-                expected="a table that the stage semantics wrote",
-            )
+            what = f"the pairs of {' '.join(key)} are repeated or not in order"
+            raise FileFormatError(what, where=path, expected="a table that the stage semantics wrote")
         texts = (part[name].to_pylist() for name in ("first", "second"))
         numbers = (part[name].to_numpy() for name in ("gold", "score"))
         seen = [part[name] for name in ("first_seen", "second_seen")]

@@ -87,11 +87,7 @@ def score_of(r: float | None, pairs: int) -> Score | None:
 
 
 def check_numbers(key: Key, pairs: ScoredPairs) -> None:
-    """Check that a table, which may have any origin, holds finite numbers.
-
-    Raises:
-        SemanticsError: a gold score or a score is not finite; the message names the pair, counted from 1.
-    """
+    """Raise SemanticsError, with the pair counted from 1, if a gold score or a score is not finite."""
     for name, values in (("gold score", pairs.gold), ("score", pairs.score)):
         wrong = np.flatnonzero(~np.isfinite(values))
         if len(wrong):
@@ -108,37 +104,26 @@ def wins(a: Mapping[Key, Score], b: Mapping[Key, Score]) -> list[Key]:
     """Return the common rows on which A is better than B by the paper's rule: A's 95 % interval lies above B's r.
 
     The rule treats B's r as a fixed number and does not correct for the number of rows, so it finds differences too
-    easily; it serves to compare a system with the published counts. With the scores of all pairs, use
-    :func:`pipeline.comparison.systems.compare` instead.
-
-    All 26 rows give the paper's counts (the 24 of STS12-16 alone do not): char-GRU over BOW 20, InferSent over BOW 22,
-    InferSent over char-GRU 7 and the reverse 3, COCO over Flickr8k 3. Flickr8k over COCO, which the paper counts as 6,
-    is 5 from printed intervals and 6 from Fisher's z of the rounded r: on STS15 belief the lower end, 0.66509, is
-    printed as 0.665, which is COCO's r.
+    easily; with the scores of all pairs, use :func:`pipeline.comparison.systems.compare` instead. All 26 rows (not the
+    24 of STS12-16 alone) give the paper's counts, but for Flickr8k over COCO: 6 in the paper, 5 here, because the lower
+    end of STS15 belief, 0.66509, is printed as 0.665, which is COCO's r.
     """
     return [key for key, score in a.items() if key in b and score.low > b[key].r]
 
 
 @dataclass(frozen=True)
 class BesidePublished:
-    """A comparison with a published system, of which only the correlations are known."""
+    """The published rows that A has, each with A's score and the published score, and the names of those left out."""
 
     rows: list[tuple[PublishedRow, Score, Score]]
-    """Each published row that A has, with A's score and the published score."""
     left_out: list[str]
-    """The published rows without a score of A."""
 
 
 def beside_published(a: PairTable, system: str) -> BesidePublished:
-    """Compare a system with a published one.
+    """Compare a system's scores of all pairs with a published system of :data:`SYSTEMS`.
 
-    Args:
-        a: the system's scores of all pairs.
-        system: a name of :data:`SYSTEMS`.
-
-    Raises:
-        SemanticsError: the published system is unknown, no row is common, a subtask has another number of pairs than
-            published, or a score is not finite.
+    SemanticsError if the name is unknown, no row is common, a subtask has another number of pairs than published, or a
+    score is not finite.
     """
     published = published_scores(system)
     rows, left_out = [], []

@@ -7,15 +7,14 @@ Both follow facebookresearch/SentEval, commit 5d6dc117 (``senteval/sts.py``, ``s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from sightword.devices import threads
-from sightword.semantics.inputs import Inputs, too_large
+from sightword.semantics.inputs import Inputs, finite
 from sightword.statistics import pearson
 
 Vectors = NDArray[np.floating[Any]]
@@ -31,14 +30,10 @@ MOST_EPOCHS = 1000
 
 
 def cosine(first: Vectors, second: Vectors) -> NDArray[np.float64]:
-    """Return the cosines of pairs of vectors in float64; a pair with a vector of zeros has 0, as in SentEval.
+    """Return the (N,) cosines of pairs of (N, D) vectors in float64; zero for a vector of zeros, as in SentEval.
 
     The norm is the root of the product of both squared norms, so that equal vectors have a cosine of exactly 1 on every
     machine and tie in Spearman's ranks.
-
-    Args:
-        first: (N, D).
-        second: (N, D).
     """
     a, b = _scaled(first), _scaled(second)
     dots = np.einsum("nd,nd->n", a, b)
@@ -55,14 +50,11 @@ def _scaled(vectors: Vectors) -> NDArray[np.float64]:
     return scaled
 
 
-@dataclass(frozen=True)
-class HeadScores:
-    """The result of the trained head."""
+class HeadScores(NamedTuple):
+    """The trained head's (N,) expected classes of the test pairs, and the correlation on dev that chose its weights."""
 
     predicted: NDArray[np.float64]
-    """(N,) the expected class of each test pair."""
     dev_pearson: float
-    """The correlation on the dev pairs that selected the weights."""
 
 
 def train_head(train: Inputs, dev: Inputs, test: Inputs, *, seed: int = 1111) -> HeadScores | None:
@@ -79,11 +71,7 @@ def train_head(train: Inputs, dev: Inputs, test: Inputs, *, seed: int = 1111) ->
         test: pairs to predict.
         seed: the seed of the first weights and the batches; SentEval's is 1111.
 
-    Returns:
-        The predictions, or None if the head scored all dev pairs equally at each check.
-
-    Raises:
-        SemanticsError: the vectors are so large that the head overflows.
+    Returns the predictions, or None if the head scored all dev pairs equally at each check; SemanticsError on overflow.
     """
     x, y = _features(train), torch.from_numpy(_targets(train.labels))
     dev_x, test_x = _features(dev), _features(test)
@@ -127,18 +115,13 @@ def _expected(layer: torch.Tensor, x: torch.Tensor) -> NDArray[np.float64]:
     classes = torch.arange(1, CLASSES + 1, dtype=torch.float64)
     weights = layer.double().T
     parts = [torch.softmax(part.double() @ weights, dim=1) @ classes for part in torch.split(x, 1024)]
-    expected: NDArray[np.float64] = torch.cat(parts).numpy()
-    if not np.isfinite(expected).all():
-        raise too_large()
+    expected: NDArray[np.float64] = finite(torch.cat(parts)).numpy()
     return expected
 
 
 def _features(examples: Inputs) -> torch.Tensor:
     """Return (N, 2D + 1) float32: the features, and a one for the bias; raise SemanticsError on overflow."""
-    features = torch.cat([examples.batch(slice(None)), torch.ones(len(examples), 1)], dim=1)
-    if not torch.isfinite(features).all():
-        raise too_large()
-    return features
+    return finite(torch.cat([examples.batch(slice(None)), torch.ones(len(examples), 1)], dim=1))
 
 
 def _targets(gold: NDArray[np.float64]) -> NDArray[np.float32]:

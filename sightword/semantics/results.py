@@ -65,8 +65,7 @@ def judge_pairs(task: str, subtask: str, pairs: Pairs, scores: NDArray[np.float6
     entry = _correlations(scores, pairs.gold)
     masks = None
     if seen is not None:
-        masks = seen.mask(pairs.first), seen.mask(pairs.second)
-        first, second = masks
+        masks = first, second = seen.mask(pairs.first), seen.mask(pairs.second)
         entry["seen_in_training"] = float((first.mean() + second.mean()) / 2)
         entry["pairs_seen"] = float((first & second).mean())
         neither = ~(first | second)

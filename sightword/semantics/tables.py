@@ -36,8 +36,7 @@ def score_csv(judged: Sequence[Judged]) -> str:
         cells = [row.task, row.subtask, entry["pairs"], *_with_ends(entry, "pearson"), *_with_ends(entry, "spearman")]
         cells += [entry.get("seen_in_training"), entry.get("pairs_seen")]
         cells += [unseen.get("pairs"), *_with_ends(unseen, "pearson")]
-        for system in SYSTEMS:
-            score = beside.get(system)
+        for score in map(beside.get, SYSTEMS):
             cells += [None] * 3 if score is None else [score.r, score.low, score.high]
         rows.append(cells)
     return _text(COLUMNS, rows, ",")
@@ -93,18 +92,12 @@ def bin_tsv(bins: Iterable[Bin]) -> str:
 
 def disagreement_tsv(worst: Iterable[Disagreement]) -> str:
     """Return the pairs that encoder and people rank most differently, for a person to read; ranks in percent."""
-    rows = [
-        [
-            _name(one.row),
-            f"{one.row.pairs.gold[one.pair]:g}",
-            f"{one.row.scores[one.pair]:.3f}",
-            f"{100 * one.gold_rank:.0f}",
-            f"{100 * one.score_rank:.0f}",
-            one.row.pairs.first[one.pair],
-            one.row.pairs.second[one.pair],
-        ]
-        for one in worst
-    ]
+    rows = []
+    for one in worst:
+        pairs, pair = one.row.pairs, one.pair
+        ranks = [f"{100 * rank:.0f}" for rank in (one.gold_rank, one.score_rank)]
+        scores = [f"{pairs.gold[pair]:g}", f"{one.row.scores[pair]:.3f}"]
+        rows.append([_name(one.row), *scores, *ranks, pairs.first[pair], pairs.second[pair]])
     return _text(("subtask", "gold", "score", "gold_rank", "score_rank", "first", "second"), rows)
 
 

@@ -15,8 +15,7 @@ SICK_COLUMNS = ("pair_ID", "sentence_A", "sentence_B", "relatedness_score", "ent
 def read_lines(file: Path, encoding: str = "utf-8") -> list[str]:
     """Return the lines of a text file, split only at line feeds (texts hold other separators that Python splits at).
 
-    Raises:
-        SemanticsError: the file cannot be read, or a line is not in this encoding.
+    SemanticsError if the file cannot be read, or a line is not in this encoding.
     """
     try:
         require_regular(file)
@@ -41,18 +40,17 @@ def numbered(file: Path, encoding: str = "utf-8") -> Iterator[tuple[str, str]]:
 def read_columns(
     file: Path, columns: int, expected: str, *, header: Sequence[str] = (), strip: bool = False, or_more: bool = False
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yield the place of each line, for messages, and its columns.
+    """Yield the place of each line of a file with tabs, for messages, and its columns.
 
     Args:
-        file: a file with tabs between its columns.
+        file: the file.
         columns: the number of columns; 0 for as many as the header has.
         expected: the columns in words, for messages.
         header: the names that the first line begins with; empty for a file without a header.
         strip: ignore white space at both ends of a line.
         or_more: accept more columns.
 
-    Raises:
-        SemanticsError: the file cannot be read, has another header, or a line has another number of columns.
+    SemanticsError if the file cannot be read, has another header, or a line has another number of columns.
     """
     lines = numbered(file)
     if header:
@@ -75,20 +73,13 @@ def read_sick(file: Path, columns: int) -> Iterator[tuple[str, list[str]]]:
 
 
 def check_partners(file: Path, lines: int, partner: Path, partner_lines: int, expected: str) -> None:
-    """Check that two files have the same number of lines.
-
-    Raises:
-        SemanticsError: the lengths differ; the message names the first line without a partner.
-    """
+    """Raise SemanticsError, with the first line without a partner, if two files differ in their number of lines."""
     if lines != partner_lines:
         shorter = min(lines, partner_lines)
         more = file if lines > shorter else partner
-        raise SemanticsError(
-            f"has {count(lines, 'line')} for the {partner_lines} of {partner.name}; the first without a partner "
-            f"is line {shorter + 1} of {more.name}",
-            where=file,
-            expected=expected,
-        )
+        what = f"has {count(lines, 'line')} for the {partner_lines} of {partner.name}; "
+        what += f"the first without a partner is line {shorter + 1} of {more.name}"
+        raise SemanticsError(what, where=file, expected=expected)
 
 
 def sentence(tokens: Sequence[str]) -> str:

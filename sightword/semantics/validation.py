@@ -43,18 +43,10 @@ def classify(
 ) -> dict[str, Any]:
     """Evaluate vectors by a logistic regression on them that predicts the classes of a task.
 
-    Args:
-        task: the task.
-        vectors: the vectors of all its sentences.
-        classifier: SentEval's own regression by Adam, or scikit-learn's.
-        kfold: folds of a task without dev examples.
-        seed: the seed of the classifier, and of the folds of a task with a test set (nested folds have a fixed seed).
-        progress: show a progress bar on a terminal.
-
-    Returns:
-        ``accuracy``, its 95 % half-width ``accuracy_ci95`` (Wald) and ``dev_accuracy`` in percent, for MRPC also ``f1``
-        of the paraphrases in percent, and ``test``, the number of tested examples (for nested folds, each example
-        once).
+    ``seed`` draws the first weights, the batches, and the folds of a task with a test set (nested folds have a fixed
+    seed). The result has ``accuracy``, its 95 % half-width ``accuracy_ci95`` (Wald) and ``dev_accuracy`` in percent,
+    for MRPC also ``f1`` of the paraphrases in percent, and ``test``, the number of tested examples (for nested folds,
+    each example once).
 
     Raises:
         SemanticsError: a class has too few examples for the folds, or the vectors are too large for a classifier.
@@ -66,41 +58,37 @@ def classify(
 
     fits = {"nested": kfold * (kfold + 1), "folds": kfold + 1, "split": 1}[task.protocol]
     with tqdm(total=fits, desc=task.name, unit="fit", disable=None if progress else True) as bar:
-        regression: Classifier
+        regression: Classifier = SklearnRegression(seed)
         if classifier == "pytorch":
             regression = AdamRegression(len(task.classes), seed, lambda epoch: bar.set_postfix(epoch=epoch))
-        else:
-            regression = SklearnRegression(seed)
         protocols = _Protocols(regression, kfold, seed, bar.update)
         train, entry = inputs(task.train), {}
         if task.test is None:
-            tested = len(train)
             found, dev_accuracy = protocols.nested(train)
         else:
-            tested, test = len(task.test), inputs(task.test)
+            test = inputs(task.test)
             if task.dev is None:
                 predicted, dev_accuracy = protocols.folds(train, test)
             else:
                 predicted, dev_accuracy = protocols.split(train, inputs(task.dev), test, task.regularised)
             found = round(100 * accuracy(predicted, test.labels), 2)
             if task.name == "MRPC":
-                entry["f1"] = round(100 * _f1(predicted, test.labels), 2)
+                from sklearn.metrics import f1_score
+
+                entry["f1"] = round(100 * float(f1_score(test.labels, predicted, zero_division=0.0)), 2)
     if isinstance(regression, SklearnRegression) and regression.unfinished:
         log.warning(
             "%s: %d of %d fits of scikit-learn's logistic regression did not converge, and were "
             "used nevertheless, as in SentEval (%s)",
             *(task.name, len(regression.unfinished), regression.fits, regression.unfinished[0]),
         )
+    tested = len(task.test or task.train)
     half = wald_half_width(found, tested)
     return {"accuracy": found, "accuracy_ci95": half, "dev_accuracy": dev_accuracy} | entry | {"test": tested}
 
 
 def check_folds(task: ClassificationTask, classifier: ClassifierName, kfold: int) -> None:
-    """Check, before any encoding, that each class has enough examples for the folds.
-
-    Raises:
-        SemanticsError: a class has too few examples.
-    """
+    """Raise SemanticsError, before any encoding, if a class has too few examples for the folds."""
     if task.protocol == "split":
         return
     counts = np.bincount(task.train.labels, minlength=len(task.classes))
@@ -125,10 +113,7 @@ class _Protocols:
         self._classifier, self._kfold, self._seed, self._done = classifier, kfold, seed, done
 
     def nested(self, examples: Inputs) -> tuple[float, float]:
-        """Test each fold once, with the regularisation chosen by folds within the other examples.
-
-        Return the accuracy and the dev accuracy, as means over the folds.
-        """
+        """Test each fold once, with the regularisation chosen within the others; return both accuracies' means."""
         dev, test = [], []
         for train, tested in self._folds(examples, NESTED_SEED):
             strength, best = self._chosen(train, self._classifier.grid, NESTED_SEED)
@@ -137,18 +122,12 @@ class _Protocols:
         return _mean(test), _mean(dev)
 
     def folds(self, train: Inputs, test: Inputs) -> tuple[Labels, float]:
-        """Choose the regularisation by folds of the training examples.
-
-        Return the class predicted for each test example, and the best accuracy of the folds.
-        """
+        """Choose by folds of the training examples; return the classes of the test examples, and the best accuracy."""
         strength, best = self._chosen(train, self._classifier.grid_in_folds, self._seed)
         return self._final(train, strength, test), best
 
     def split(self, train: Inputs, dev: Inputs, test: Inputs, regularised: bool) -> tuple[Labels, float]:
-        """Choose the regularisation by dev examples; SentEval then fits again with the same result.
-
-        Return the class predicted for each test example, and the best accuracy on dev.
-        """
+        """Choose by dev examples (SentEval then fits again, with the same result); return as :meth:`folds`."""
         strengths = self._classifier.grid if regularised else [self._classifier.unregularised]
         found = self._classifier.scan(train, dev, strengths)
         self._done(1)
@@ -181,10 +160,3 @@ class _Protocols:
 
 def _mean(percents: Sequence[float]) -> float:
     return float(round(np.mean(percents), 2))
-
-
-def _f1(predicted: Labels, labels: Labels) -> float:
-    """Return the harmonic mean of precision and recall of class 1; 0 if class 1 is neither present nor predicted."""
-    both = int((predicted & labels).sum())
-    either = int(predicted.sum()) + int(labels.sum())
-    return 2 * both / either if either else 0.0

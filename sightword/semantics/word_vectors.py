@@ -30,12 +30,10 @@ UNKNOWN = "."
 
 
 class BagOfWords:
-    """Encodes a sentence as the mean or the sum of its words' vectors.
+    """Encodes a sentence as the mean or the sum of its words' vectors; :meth:`load` opens a file.
 
     Spaces separate words. Words without a vector are left out; a sentence without known words gets the vector of ``.``,
     or zeros if ``.`` has no vector.
-
-    :meth:`load` opens a file.
     """
 
     def __init__(self, path: Pathish, *, pooling: Literal["mean", "sum"] = "mean", lower_case: bool = False) -> None:
@@ -55,16 +53,11 @@ class BagOfWords:
         pooling: Literal["mean", "sum"] = "mean",
         lower_case: bool = False,
     ) -> BagOfWords:
-        """Open a file of word vectors.
+        """Open a file of word vectors, or its ``.gz``.
 
-        Args:
-            path: the file, or its ``.gz``.
-            words: the only words to read; by default the words of the sentences (:meth:`prepare`), in little memory.
-            pooling: mean or sum of the vectors.
-            lower_case: look words up in lower case, for files with only lower-case words.
-
-        Raises:
-            SemanticsError: the file is missing, empty or not a text file of word vectors; as :meth:`prepare`.
+        ``words`` are the only words to read; by default the words of the sentences, in little memory. ``lower_case`` is
+        for files with only lower-case words. SemanticsError if the file is missing, empty or not a text file of word
+        vectors, or as :meth:`prepare`.
         """
         bag = cls(path, pooling=pooling, lower_case=lower_case)
         if words is not None:
@@ -75,13 +68,10 @@ class BagOfWords:
         return bag
 
     def prepare(self, sentences: Iterable[str]) -> None:
-        """Read the vectors of new words of these sentences.
+        """Read the vectors of new words of these sentences, in one pass over the file.
 
-        The file is read once, line by line; only wanted words are kept.
-
-        Raises:
-            SemanticsError: a line has another count of numbers than the first, a field of a wanted word is not a
-                number, or the file ends early.
+        SemanticsError if a line has another count of numbers than the first, a field of a wanted word is not a number,
+        or the file ends early.
         """
         wanted = {self._form(word) for sentence in sentences for word in sentence.split()} - self._sought
         if wanted and not self._fixed:
@@ -109,11 +99,8 @@ class BagOfWords:
     def _read(self, words: set[str]) -> None:
         wanted = {word.encode(): word for word in {*words, UNKNOWN} - self._sought}
         # The last line of a repeated word counts, as in SentEval's example.
-        found = {
-            wanted[word]: _numbers(word, fields, where)
-            for word, fields, _, where in _lines(self.path)
-            if word in wanted
-        }
+        lines = (line for line in _lines(self.path) if line[0] in wanted)
+        found = {wanted[word]: _numbers(word, fields, where) for word, fields, _, where in lines}
         self._rows.update(zip(found, itertools.count(len(self._vectors))))
         self._vectors = np.concatenate([self._vectors, *(vector[None] for vector in found.values())])
         self._sought |= words | {UNKNOWN}

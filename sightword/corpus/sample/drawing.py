@@ -116,13 +116,11 @@ def _mask(
     polygon: Polygon, hole: Polygon | None, radius: float, turn: float, box: int, shrink: float = 0.0
 ) -> Image.Image:
     cos, sin = math.cos(turn), math.sin(turn)
-
-    def put(points: Polygon) -> Polygon:
-        return [(box / 2 + radius * (x * cos - y * sin), box / 2 + radius * (x * sin + y * cos)) for x, y in points]
-
     mask = Image.new("L", (box, box), 0)
     draw = ImageDraw.Draw(mask)
-    for points, colour in ((put(polygon), 255), (put(hole or []), 0)):
+    for outline, colour in ((polygon, 255), (hole, 0)):
+        turned = [(x * cos - y * sin, x * sin + y * cos) for x, y in outline or ()]
+        points = [(box / 2 + radius * x, box / 2 + radius * y) for x, y in turned]
         if points:
             draw.polygon(points, fill=colour)
         if points and shrink:

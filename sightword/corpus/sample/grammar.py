@@ -21,11 +21,10 @@ def converse(scene: Scene, world: World) -> Scene:
 
 def leave_out(scene: Scene, world: World, rng: random.Random) -> Scene:
     """Leave out some parts with the world's probabilities, but never everything except the objects."""
-    groups = tuple(
-        replace(group, size=None) if rng.random() < world.leave_out.size else group for group in scene.groups
-    )
-    layout = None if rng.random() < world.leave_out.layout else scene.layout
-    background = None if layout is not None and rng.random() < world.leave_out.background else scene.background
+    chance = world.leave_out
+    groups = tuple(replace(group, size=None) if rng.random() < chance.size else group for group in scene.groups)
+    layout = None if rng.random() < chance.layout else scene.layout
+    background = None if layout is not None and rng.random() < chance.background else scene.background
     return Scene(groups, background, layout)
 
 

@@ -10,35 +10,27 @@ from tqdm import tqdm
 from sightword.corpus.records import SPLITS, Caption, Corpus, Image
 from sightword.corpus.sample.drawing import draw_scene
 from sightword.corpus.sample.grammar import captions
-from sightword.corpus.sample.scene import Scene, scenes_of, stream
+from sightword.corpus.sample.scene import scenes_of, stream
 from sightword.corpus.sample.world import World
 
 
 def make_sample(world: World, pictures: Path, *, progress: bool = False) -> Corpus:
     """Draw every picture, PNG and JPEG files of several sizes in an existing folder, and return them with captions.
 
-    Raises:
-        CorpusError: the world has too few different scenes.
+    CorpusError if the world has too few different scenes.
     """
     scenes = [(split, number, scene) for split in SPLITS for number, scene in enumerate(scenes_of(world, split))]
     images: list[Image] = []
     texts: list[Caption] = []
     for split, number, scene in tqdm(scenes, desc="drawing", unit="picture", disable=None if progress else True):
-        name = _draw(scene, world, split, number, pictures)
+        rng = stream(world, split, number, "picture")
+        width, height = rng.choice(world.sizes)
+        as_jpeg = rng.random() < world.jpeg
+        name = f"{split}-{number:04}.{'jpg' if as_jpeg else 'png'}"
+        options: dict[str, Any] = {"quality": 92, "subsampling": 0} if as_jpeg else {}
+        draw_scene(scene, (width, height), world, rng).save(pictures / name, **options)
         images.append(Image(name, name, split))
         own = captions(scene, world, stream(world, split, number, "captions"))
         texts += [Caption(name, str(key), text) for key, text in enumerate(own)]
     by_id = sorted(range(len(images)), key=lambda place: images[place].image_id)
-    order = {images[place].image_id: number for number, place in enumerate(by_id)}
-    return Corpus([images[place] for place in by_id], by_id, sorted(texts, key=lambda text: order[text.image_id]))
-
-
-def _draw(scene: Scene, world: World, split: str, number: int, folder: Path) -> str:
-    rng = stream(world, split, number, "picture")
-    width, height = rng.choice(world.sizes)
-    as_jpeg = rng.random() < world.jpeg
-    name = f"{split}-{number:04}.{'jpg' if as_jpeg else 'png'}"
-    picture = draw_scene(scene, (width, height), world, rng)
-    options: dict[str, Any] = {"quality": 92, "subsampling": 0} if as_jpeg else {}
-    picture.save(folder / name, **options)
-    return name
+    return Corpus([images[place] for place in by_id], by_id, sorted(texts, key=lambda text: text.image_id))

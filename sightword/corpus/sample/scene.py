@@ -84,11 +84,7 @@ def split_of(scene: Scene) -> str:
 
 
 def scenes_of(world: World, split: str) -> list[Scene]:
-    """Return the scenes of one split, each with different objects.
-
-    Raises:
-        CorpusError: the world has too few different scenes for so many pictures.
-    """
+    """Return the scenes of one split, each with different objects; CorpusError if the world has too few of them."""
     count = getattr(world.pictures, split)
     scenes: dict[str, Scene] = {}
     for number in range(count):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from dataclasses import dataclass, replace
-from itertools import permutations
 from pathlib import Path
 
 from sightword.corpus.sample.grammar import converse, denial, leave_out, sentence
 from sightword.corpus.sample.scene import Group, Scene, fit, random_scene, stream
 from sightword.corpus.sample.world import World
-from sightword.files import write_text
+from sightword.files import write_text, write_tsv
 
 STS_FOLDER = "downstream/STS/STSSample-en-test"
 SICK_FOLDER = "downstream/SICK"
@@ -33,21 +33,14 @@ def write_senteval(folder: Path, world: World) -> None:
     """Write ``downstream/STS/STSSample-en-test`` and ``downstream/SICK`` below ``folder``."""
     for subtask in ("scenes", "details"):
         pairs = [sts_pair(world, subtask, number) for number in range(getattr(world.pairs, subtask))]
-        lines = {
-            "input": [f"{pair.first} .\t{pair.second} .\n" for pair in pairs],
-            "gs": [f"{5 * pair.likeness:.2f}\n" for pair in pairs],
-        }
-        for kind, rows in lines.items():
-            write_text(folder / STS_FOLDER / f"STS.{kind}.{subtask}.txt", "".join(rows))
-    number = 0
+        inputs, gold = (folder / STS_FOLDER / f"STS.{kind}.{subtask}.txt" for kind in ("input", "gs"))
+        write_text(inputs, "".join(f"{pair.first} .\t{pair.second} .\n" for pair in pairs))
+        write_text(gold, "".join(f"{5 * pair.likeness:.2f}\n" for pair in pairs))
+    numbers = itertools.count(1)
     for split, file in SICK_FILES.items():
-        rows = ["\t".join(SICK_COLUMNS)]
-        for index in range(getattr(world.pairs.sick, split)):
-            number += 1
-            pair = sick_pair(world, split, index)
-            score = f"{1 + 4 * pair.likeness:.1f}"
-            rows.append("\t".join((str(number), pair.first, pair.second, score, pair.judgment)))
-        write_text(folder / SICK_FOLDER / file, "\n".join(rows) + "\n")
+        pairs = [sick_pair(world, split, index) for index in range(getattr(world.pairs.sick, split))]
+        rows = [(next(numbers), one.first, one.second, f"{1 + 4 * one.likeness:.1f}", one.judgment) for one in pairs]
+        write_tsv(folder / SICK_FOLDER / file, SICK_COLUMNS, rows)
 
 
 def sts_pair(world: World, subtask: str, number: int) -> Pair:
@@ -128,11 +121,7 @@ def likeness(left: Scene, right: Scene, world: World) -> float:
 
 
 def _same(left: object, right: object, world: World) -> float:
-    if left is None and right is None:
-        return 1.0
-    if left is None or right is None:
-        return world.likeness.unsaid
-    return float(left == right)
+    return world.likeness.unsaid if (left is None) != (right is None) else float(left == right)
 
 
 def _group_likeness(left: Group, right: Group, world: World) -> float:
@@ -149,14 +138,10 @@ def follows(premise: Scene, claim: Scene, world: World) -> bool:
     """Return whether ``premise`` entails everything that ``claim`` states."""
     if claim.background not in (None, premise.background):
         return False
-    for groups in permutations(range(len(premise.groups)), len(claim.groups)):
-        if all(_covers(premise.groups[mine], group) for mine, group in zip(groups, claim.groups, strict=True)):
+    for groups in itertools.permutations(range(len(premise.groups)), len(claim.groups)):
+        given = [premise.groups[mine] for mine in groups]
+        if all(replace(one, size=one.size or own.size) == own for one, own in zip(claim.groups, given, strict=True)):
             described = premise if groups == tuple(sorted(groups)) else converse(premise, world)
             if claim.layout is None or (len(groups) == len(premise.groups) and described.layout == claim.layout):
                 return True
     return False
-
-
-def _covers(given: Group, claimed: Group) -> bool:
-    same = (given.shape, given.colour, given.count) == (claimed.shape, claimed.colour, claimed.count)
-    return same and claimed.size in (None, given.size)

@@ -171,11 +171,7 @@ class World(_Part):
 
 
 def template_parts(template: str, accepted: frozenset[str]) -> frozenset[str]:
-    """Return the fields of a template without ``{is}``, which depends on the others.
-
-    Raises:
-        ValueError: the template names a field that is not accepted.
-    """
+    """Return the fields of a template without ``{is}``, which depends on the others; ValueError for unknown fields."""
     fields = frozenset(name for _, name, _, _ in string.Formatter().parse(template) if name is not None)
     if not fields <= accepted:
         unknown = ", ".join(sorted(fields - accepted))
@@ -184,14 +180,10 @@ def template_parts(template: str, accepted: frozenset[str]) -> frozenset[str]:
 
 
 def load_world(path: Pathish) -> World:
-    """Read and check the description of the sample.
+    """Read and check the description of the sample, a file or a folder with ``scenes.yaml``.
 
-    Args:
-        path: the file, or a folder with ``scenes.yaml``.
-
-    Raises:
-        CorpusError: the file is not YAML, or entries are missing, unknown or wrong (the message names all of them).
-        FileFormatError: the file is missing.
+    CorpusError if the file is not YAML, or entries are missing, unknown or wrong (the message names all of them);
+    FileFormatError if it is missing.
     """
     file = Path(path) / FILE if Path(path).is_dir() else Path(path)
     text = read_text(file, todo="The sample's description is data/raw/sample/scenes.yaml, in git.")
