@@ -27,10 +27,9 @@ def check_python(context: Context) -> Iterator[Finding]:
     """Check the interpreter, and that the stages run with the same one."""
     found = f"Python {sys.version.split()[0]} in {sys.prefix}"
     if sys.version_info < OLDEST or sys.maxsize < 2**32:
-        yield problem(
-            f"{found} is too old or has 32 bits only",
-            "Sightword needs 64 bits and Python {}.{}.{} or newer: `make PYTHON=python3.12 install`.".format(*OLDEST),
-        )
+        needed = f"64 bits and Python {'.'.join(map(str, OLDEST))} or newer"
+        todo = f"Sightword needs {needed}: `make PYTHON=python3.12 install`."
+        yield problem(f"{found} is too old or has 32 bits only", todo)
     else:
         yield good(found)
     yield from _check_path("python", "stages run with `python`", problem)
@@ -76,10 +75,8 @@ def check_packages(context: Context) -> Iterator[Finding]:
     path = context.project / "constraints.txt" if context.project else None
     lines = path.read_text(encoding="utf-8").splitlines() if path and path.is_file() else []
     pins = _requirements(text for line in lines if (text := line.partition("#")[0].strip()))
-    other = [
-        f"{pin.name} {_version(pin)} instead of {pin.specifier}" for pin in pins if _version(pin) and not _fits(pin)
-    ]
-    if other:
+    off = [pin for pin in pins if _version(pin) and not _fits(pin)]
+    if other := [f"{pin.name} {_version(pin)} instead of {pin.specifier}" for pin in off]:
         yield warning(
             f"{and_more(other, 5)}: results may differ in their last digits from those of constraints.txt",
             "Run `make install` for the versions that the tests ran with.",

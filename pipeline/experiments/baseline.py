@@ -40,7 +40,7 @@ class Stage:
 
     def feeds(self, other: Stage) -> bool:
         """Return whether this stage writes what another one reads."""
-        return any(_is_inside(dep, self.outs) or _holds(dep, self.outs) for dep in other.deps)
+        return any(_overlaps(dep, self.outs) for dep in other.deps)
 
 
 @dataclass(frozen=True)
@@ -135,10 +135,10 @@ class Baseline:
         while feeding := [one for one in others if one not in stages and any(map(one.feeds, stages))]:
             stages += feeding
         deps = dict.fromkeys(dep for stage in stages for dep in stage.deps)
-        inputs = [dep for dep in deps if not _is_inside(dep, outs) and not _holds(dep, outs)]
-        tracked, data = self._tracked()
+        inputs = [dep for dep in deps if not _overlaps(dep, outs)]
+        tracked = self._tracked()
         own = [path for path in inputs if not Path(path).is_absolute() and "://" not in path]
-        if lost := [path for path in own if not _is_inside(path, tracked | data) and not _holds(path, tracked)]:
+        if lost := [path for path in own if not _overlaps(path, tracked)]:
             there = [path for path in lost if (self.project / path).exists()]
             what = "tracked by neither git nor DVC, and experiments see only tracked files"
             add = f"`dvc add {' '.join(there)}`, `git add {' '.join(f'{path}.dvc' for path in there)}`"
@@ -166,7 +166,7 @@ class Baseline:
                     found += [replace(stage, deps=(*stage.deps, one.params)) for stage in stages]
         return found
 
-    def _tracked(self) -> tuple[set[str], set[str]]:
+    def _tracked(self) -> set[str]:
         """Return the files in git, and the paths tracked by ``.dvc`` files, from the project's folder."""
         listed = git(self.root, "ls-tree", "-r", "-z", "--name-only", self.commit).split("\0")
         files = {path.removeprefix(self.below) for path in listed if path.startswith(self.below)}
@@ -175,7 +175,7 @@ class Baseline:
             with contextlib.suppress(LineageError, KeyError, TypeError):  # DVC itself reports a damaged file
                 outs = self._read(self.commit, path)["outs"]
                 data |= {os.path.normpath(Path(path).parent / out["path"]) for out in outs}
-        return files, data
+        return files | data
 
     def _changed(self) -> list[str]:
         """Return the paths of the project that differ from the commit, new ones included, ignored ones not."""
@@ -215,6 +215,6 @@ def _is_inside(path: str, folders: Collection[str]) -> bool:
     return any("/".join(parts[:count]) in folders for count in range(1, len(parts) + 1))
 
 
-def _holds(folder: str, paths: Collection[str]) -> bool:
-    """Return whether one of the paths is below a folder."""
-    return any(path.startswith(f"{folder}/") for path in paths)
+def _overlaps(path: str, paths: Collection[str]) -> bool:
+    """Return whether a path is one of the paths, or above or below one."""
+    return _is_inside(path, paths) or any(one.startswith(f"{path}/") for one in paths)
