@@ -37,10 +37,8 @@ def check_python(context: Context) -> Iterator[Finding]:
     package = Path(__file__).resolve().parents[1]
     own = context.project / "pipeline" if context.project else package
     if own.is_dir() and own.resolve() != package:
-        yield warning(
-            f"this command runs the code of {package.parent}, the stages run that of {context.project}",
-            "Install this project into an environment of its own: `make install`.",
-        )
+        what = f"this command runs the code of {package.parent}, the stages run that of {context.project}"
+        yield warning(what, "Install this project into an environment of its own: `make install`.")
 
 
 def _check_path(program: str, use: str, report: Callable[[str, str], Finding]) -> Iterator[Finding]:
@@ -77,10 +75,8 @@ def check_packages(context: Context) -> Iterator[Finding]:
     pins = _requirements(text for line in lines if (text := line.partition("#")[0].strip()))
     off = [pin for pin in pins if _version(pin) and not _fits(pin)]
     if other := [f"{pin.name} {_version(pin)} instead of {pin.specifier}" for pin in off]:
-        yield warning(
-            f"{and_more(other, 5)}: results may differ in their last digits from those of constraints.txt",
-            "Run `make install` for the versions that the tests ran with.",
-        )
+        what = f"{and_more(other, 5)}: results may differ in their last digits from those of constraints.txt"
+        yield warning(what, "Run `make install` for the versions that the tests ran with.")
     elif pins:
         yield good("versions are those of constraints.txt")
 
@@ -126,10 +122,8 @@ def check_torch(context: Context) -> Iterator[Finding]:
     """Check that torch loads, with a torchvision that was built for it."""
     for requirement in _needs("torchvision"):
         if requirement.name == "torch" and _version(requirement) and not _fits(requirement):
-            yield problem(
-                f"torchvision {metadata.version('torchvision')} needs {requirement}, not {_version(requirement)}",
-                "Install a pair that fits, such as the one in constraints.txt: `make install`.",
-            )
+            what = f"torchvision {metadata.version('torchvision')} needs {requirement}, not {_version(requirement)}"
+            yield problem(what, "Install a pair that fits, such as the one in constraints.txt: `make install`.")
     facts = context.ask("torch")
     error = facts.get("torchvision_error") or facts.get("failed", "no message")
     if facts.get("late"):
