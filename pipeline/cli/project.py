@@ -42,10 +42,9 @@ def add(commands: Commands) -> None:
     params.add_argument("--check", action="store_true", help="only check")
     explain = "what a parameter means and may be, such as train.margin; or a whole section"
     params.add_argument("--explain", metavar="NAME", help=explain)
+    file = "the parameter file (default: params.yaml beside dvc.yaml)"
     for parser in (recipe, params):
-        parser.add_argument(
-            "--params", metavar="FILE", help="the parameter file (default: params.yaml beside dvc.yaml)"
-        )
+        parser.add_argument("--params", metavar="FILE", help=file)
 
     experiments = add_command(commands, "experiments", EXPERIMENTS, _experiments)
     experiments.add_argument("file", metavar="FILE", nargs="?", help="output of `dvc exp show --json`; - reads a pipe")

@@ -1,8 +1,4 @@
-"""The baseline of a sweep: the commit that its experiments start from, and what they will see of the project.
-
-Experiments run in clones of a commit. A file that is neither in the commit nor tracked by DVC is not in the clone,
-and is reported before anything runs.
-"""
+"""The baseline of a sweep: the commit in whose clones experiments run, and the files that they will not see there."""
 
 from __future__ import annotations
 
@@ -15,10 +11,10 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from pipeline.experiments import plan
 from pipeline.experiments.plan import Run
 from pipeline.lineage import documents, repository
 from pipeline.lineage.facts import params_files, stage_paths
-from pipeline.params import params_file
 from pipeline.pipelines import DVC_YAML, Pipeline, pipelines
 from sightword.errors import LineageError, ParamsError, SweepError
 from sightword.text import and_more, flat
@@ -106,22 +102,16 @@ class Baseline:
         lines = git(self.root, "for-each-ref", "--format=%(refname) %(objectname)", self.refs).splitlines()
         have = dict(line.removeprefix(self.refs).rsplit(" ", 1) for line in lines)
         there = [run for run in runs if run.name in have]
-        same = {run.name for run in there if self._params(have[run.name]) == run.params}
+        same = set()
+        for run in there:
+            # an experiment of an earlier version may have other parameters
+            with contextlib.suppress(LineageError, ParamsError, AttributeError, TypeError):
+                if plan.sections(self._read(have[run.name], self.pipeline.params)) == run.params:
+                    same.add(run.name)
         return same, [run.name for run in there if run.name not in same]
 
-    def _params(self, commit: str) -> dict[str, dict[str, Any]] | None:
-        try:
-            checked = params_file.check(self._read(commit, self.pipeline.params))
-        except (LineageError, ParamsError, AttributeError, TypeError):
-            return None  # an experiment of an earlier version with other parameters
-        return {name: section.model_dump() for name, section in checked.items()}
-
     def check_inputs(self, runs: Sequence[Run], *, committed: bool) -> None:
-        """Check that the clones will have what the stages read.
-
-        Args:
-            runs: the runs of the sweep.
-            committed: uncommitted changes are left out on purpose.
+        """Check that the clones will have what the stages read, and no old version unless ``committed`` allows it.
 
         Raises:
             SweepError: experiments would not see some code or data, or would see an old version.
@@ -169,13 +159,12 @@ class Baseline:
     def _tracked(self) -> set[str]:
         """Return the files in git, and the paths tracked by ``.dvc`` files, from the project's folder."""
         listed = git(self.root, "ls-tree", "-r", "-z", "--name-only", self.commit).split("\0")
-        files = {path.removeprefix(self.below) for path in listed if path.startswith(self.below)}
-        data = set()
-        for path in sorted(path for path in files if path.endswith(".dvc")):
+        found = {path.removeprefix(self.below) for path in listed if path.startswith(self.below)}
+        for path in [path for path in found if path.endswith(".dvc")]:
             with contextlib.suppress(LineageError, KeyError, TypeError):  # DVC itself reports a damaged file
                 outs = self._read(self.commit, path)["outs"]
-                data |= {os.path.normpath(Path(path).parent / out["path"]) for out in outs}
-        return files | data
+                found |= {os.path.normpath(Path(path).parent / out["path"]) for out in outs}
+        return found
 
     def _changed(self) -> list[str]:
         """Return the paths of the project that differ from the commit, new ones included, ignored ones not."""
@@ -184,15 +173,7 @@ class Baseline:
 
 
 def find_baseline(project: Path, folder: str = "") -> Baseline:
-    """Return the project at its last commit.
-
-    Args:
-        project: the project's folder.
-        folder: the folder of the pipeline that is run; default: the project's own.
-
-    Raises:
-        SweepError: the project is not in a git repository, or has no commit.
-    """
+    """Return the project at its last commit, for the pipeline of a folder; SweepError without repository or commit."""
     try:
         root = Path(git(project, "rev-parse", "--show-toplevel").rstrip("\n")).resolve()
         commit = git(project, "rev-parse", "--verify", "HEAD^{commit}").strip()

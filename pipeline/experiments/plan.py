@@ -96,7 +96,7 @@ def _checked(
     for values in combinations:
         whole = _set(copy.deepcopy(base), {**grid.set, **values})
         try:
-            found.append(_sections(whole))
+            found.append(sections(whole))
         except ParamsError as error:
             for line in error.what.splitlines()[1:]:
                 wrong.setdefault(line.strip(), f"{line.strip()}\n    in {_shown(values)}")
@@ -122,10 +122,9 @@ def _shown(values: Mapping[str, Any]) -> str:
 
 
 def _names(sweep: str, combinations: Sequence[dict[str, Any]]) -> list[str]:
-    """Return a name for each combination, made of its own values only and of letters that git and a shell accept.
+    """Return names such as ``grid-gru-hidden512-seed0``, made of own values and of letters that git and a shell accept.
 
-    A value that is a word stands alone; other values follow the parameter's name: ``grid-gru-hidden512-seed0``. A name
-    that would be changed, cut or repeated ends with a hash of the values.
+    A name that would be changed, cut or repeated ends with a hash of the values.
     """
     wanted = ["-".join([sweep, *(_word(key, value) for key, value in one.items())]) for one in combinations]
     clean = [re.sub(r"[^A-Za-z0-9_+.-]+|\.\.+", "_", name)[:LONGEST].rstrip("-.") for name in wanted]
@@ -165,10 +164,11 @@ def written(base: str, run: Run) -> str:
     yaml.preserve_quotes = True
     out = io.StringIO()
     yaml.dump(_set(yaml.load(base), run.changes), out)
-    if _sections(documents.parse(out.getvalue(), run.name)) != run.params:
+    if sections(documents.parse(out.getvalue(), run.name)) != run.params:
         raise SweepError("its parameters cannot be written as YAML", where=run.name)
     return out.getvalue()
 
 
-def _sections(values: Any) -> dict[str, dict[str, Any]]:
+def sections(values: Any) -> dict[str, dict[str, Any]]:
+    """Return the checked parameters, by section; ParamsError for others."""
     return {name: section.model_dump() for name, section in params_file.check(values).items()}

@@ -198,17 +198,14 @@ def table(found: Sequence[Group], *, exact: bool = False) -> list[list[str]]:
                 line += [repr(statistics.fmean(values)) if values else "", "" if spread is None else repr(spread)]
             else:
                 large = any(abs(value) >= 10 for other in found for value in other.metrics[name])
-                line.append(_rounded(values, len(group.names), 1 if large else 3))
+                line.append(_rounded(values, len(group.names), 1 if large else 3) if values else "-")
         lines.append([*line, " ".join(group.names)])
     return lines
 
 
 def _rounded(values: Sequence[float], runs: int, digits: int) -> str:
-    if not values:
-        return "-"
-    spread = deviation(values)
-    some = f" ({len(values)})" if len(values) < runs else ""
-    return f"{statistics.fmean(values):.{digits}f}" + ("" if spread is None else f" ± {spread:.{digits}f}") + some
+    parts = [f"{one:.{digits}f}" for one in (statistics.fmean(values), deviation(values)) if one is not None]
+    return " ± ".join(parts) + (f" ({len(values)})" if len(values) < runs else "")
 
 
 def series(found: Sequence[Group], *, against: str = "") -> tuple[str, dict[str, dict[str, Points]]]:
@@ -236,8 +233,6 @@ def series(found: Sequence[Group], *, against: str = "") -> tuple[str, dict[str,
                 point = (float(group.varied[x]), statistics.fmean(scores), deviation(scores))
                 panels.setdefault(metric, {}).setdefault(label, []).append(point)
     if (most := max(map(len, panels.values()), default=0)) > len(LOOKS):
-        raise ParamsError(
-            f"{most} lines in a drawing cannot be told apart", where=x, expected=f"{len(LOOKS)} at most",
-            todo="Draw the experiments of one sweep, from a commit of their own.",
-        )  # fmt: skip
+        what, todo = f"{most} lines in a drawing cannot be told apart", "Draw the experiments of one sweep."
+        raise ParamsError(what, where=x, expected=f"{len(LOOKS)} at most", todo=todo)
     return x, {metric: dict(lines) for metric, lines in panels.items()}
