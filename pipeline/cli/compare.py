@@ -48,8 +48,18 @@ def add(commands: Commands) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    _check(arguments)
-    if arguments.published is not None:
+    published = arguments.published is not None
+    of_pairs = arguments.unseen or arguments.samples is not None or arguments.seed is not None
+    samples = 1 if arguments.samples is None else arguments.samples
+    refuse(
+        arguments,
+        ((arguments.b is None) != published, "compare A with what? Give either B or --published NAME"),
+        (published and of_pairs, "--unseen, --samples and --seed need B: the published pairs are not known"),
+        (published and arguments.html, "--html needs B: `dvc repro report` compares a run with published systems"),
+        (not 1 <= samples <= MOST_SAMPLES, f"--samples N must be from 1 to {MOST_SAMPLES}"),
+        (arguments.seed is not None and arguments.seed < 0, "--seed N cannot be below 0"),
+    )
+    if published:
         return _beside_published(arguments)
     from pipeline.cli.lineage import facts_folders
     from pipeline.comparison import contrast, runs
@@ -75,21 +85,6 @@ def _compare(arguments: argparse.Namespace) -> int:
             size = write(found, page)
             print(f"{page}: both as one page, {size // 1000} kB", file=sys.stderr if arguments.csv else sys.stdout)
     return 0
-
-
-def _check(arguments: argparse.Namespace) -> None:
-    """Refuse options that do not go together."""
-    published = arguments.published is not None
-    of_pairs = arguments.unseen or arguments.samples is not None or arguments.seed is not None
-    samples = 1 if arguments.samples is None else arguments.samples
-    refuse(
-        arguments,
-        ((arguments.b is None) != published, "compare A with what? Give either B or --published NAME"),
-        (published and of_pairs, "--unseen, --samples and --seed need B: the published pairs are not known"),
-        (published and arguments.html, "--html needs B: `dvc repro report` compares a run with published systems"),
-        (not 1 <= samples <= MOST_SAMPLES, f"--samples N must be from 1 to {MOST_SAMPLES}"),
-        (arguments.seed is not None and arguments.seed < 0, "--seed N cannot be below 0"),
-    )
 
 
 def _print_contrast(arguments: argparse.Namespace, found: Contrast) -> None:

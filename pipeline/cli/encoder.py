@@ -51,8 +51,8 @@ def add(commands: Commands) -> None:
     evaluate.add_argument("--kfold", metavar="N", type=int, default=5, help="folds in classification (%(default)s)")
     evaluate.add_argument("--batch-size", metavar="N", type=int, help="sentences encoded together")
     evaluate.add_argument("--lower-case", action="store_true", help="look up word vectors in lower case")
-    evaluate.add_argument("--out", metavar="FILE", help="write the scores as JSON")
-    evaluate.add_argument("--pairs", metavar="FILE", help="write the score of each pair as Parquet")
+    evaluate.add_argument("--out", metavar="FILE", type=Path, help="write the scores as JSON")
+    evaluate.add_argument("--pairs", metavar="FILE", type=Path, help="write the score of each pair as Parquet")
     export = add_command(commands, "export", EXPORT, _export, extra="export")
     export.add_argument("encoder", metavar="ENCODER", help="the folder of an encoder, such as models/encoder")
     export.add_argument("out", metavar="OUT", help="a new folder, or one with an earlier export")
@@ -66,7 +66,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     from sightword.semantics.settings import TASKS
 
     data, tasks = Path(arguments.data), arguments.tasks or list(TASKS)
-    out, pairs = (None if name is None else Path(name) for name in (arguments.out, arguments.pairs))
+    out, pairs = arguments.out, arguments.pairs
     same = out is not None and pairs is not None and out.resolve() == pairs.resolve()
     refuse(
         arguments,

@@ -40,8 +40,8 @@ can prune them. Exits with 1 when a kind that --remove names had to stay."""
 
 def add(commands: Commands) -> None:
     """Add ``store`` with its own commands."""
-    store = add_command(commands, "store", STORE, _store)
-    actions = store.add_subparsers(title="commands", metavar="COMMAND")
+    store = add_command(commands, "store", STORE, _stats)
+    actions = store.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, description, run in (("stats", STATS, _stats), ("verify", VERIFY, _verify), ("prune", PRUNE, _prune)):
         action = add_command(actions, name, description, run)
         action.add_argument("--store", metavar="FOLDER", help="the store (default: SIGHTWORD_STORE, else in the cache)")
@@ -51,11 +51,6 @@ def add(commands: Commands) -> None:
     action.add_argument("--unused", metavar="DAYS", type=float, help="remove kinds that were not used for DAYS days")
     action.add_argument("--others", action="store_true", help="what others made too, but where there is a sticky bit")
     action.add_argument("--dry-run", action="store_true", help="only say what would be done")
-
-
-def _store(arguments: argparse.Namespace) -> int:
-    arguments.parser.error("which command? stats, verify or prune")
-    return 2
 
 
 def _stats(arguments: argparse.Namespace) -> int:

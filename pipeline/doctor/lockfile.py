@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,9 @@ from sightword import yaml_reader
 from sightword.errors import SightwordError
 from sightword.files import read_text
 from sightword.text import flat
+
+Values = Mapping[str, Any]
+_too_much = partial(warning, todo="Nothing runs again for it; remove it from dvc.lock, or let the next run do so.")
 
 
 def check_lock(project: Path, facts: Sequence[Path]) -> list[Finding]:
@@ -64,11 +68,7 @@ def _tracked(project: Path) -> dict[str, str]:
 
 
 def stale(
-    status: Mapping[str, Any],
-    stages: Mapping[str, Any],
-    params: Mapping[str, Any],
-    lock: Lock,
-    tracked: Mapping[str, str],
+    status: Values, stages: Values, params: Values, lock: Lock, tracked: Mapping[str, str]
 ) -> dict[str, list[Finding]]:
     """Return by stage why it does not belong to its entry in the lock of all pipelines.
 
@@ -115,11 +115,6 @@ def _doubts(records: Records, lock: Lock) -> list[Finding]:
     return found
 
 
-def _too_much(reason: str) -> Finding:
-    todo = "Nothing runs again for it; remove it from dvc.lock by hand, or let the stage's next run do so."
-    return warning(reason, todo)
-
-
 def _of_status(changes: Sequence[Any], entry: Entry, lock: Lock, params: Mapping[str, Any]) -> Iterator[str]:
     """Yield the changes in DVC's status, without those that only mean that data is not here."""
     for change in changes:
@@ -142,9 +137,7 @@ def _of_status(changes: Sequence[Any], entry: Entry, lock: Lock, params: Mapping
                 yield f"result: {path} is {state}"
 
 
-def _of_params(
-    path: str, state: Mapping[str, str], locked: Mapping[str, Any], params: Mapping[str, Any]
-) -> Iterator[str]:
+def _of_params(path: str, state: Mapping[str, str], locked: Values, params: Values) -> Iterator[str]:
     """Yield the changed parameters of the sections that DVC names."""
     for section, word in state.items():
         before, now = locked.get(section), params.get(section)
