@@ -77,8 +77,19 @@ def _search(arguments: argparse.Namespace) -> int:
     from sightword.errors import SearchError
     from sightword.search.query import check_text
 
-    _check(arguments)
-    if arguments.query is not None:
+    with_query, with_picture = arguments.query is not None, arguments.picture is not None
+    from_page = "--serve takes its queries from the page: leave QUERY, --picture and --json out"
+    of_page = [name for name in ("port", "host", "pictures") if getattr(arguments, name) is not None]
+    refuse(
+        arguments,
+        (not 1 <= (arguments.top or 1) <= 1000 or arguments.top == 0, "--top N must be from 1 to 1000"),
+        (arguments.serve and (with_query or with_picture or arguments.json), from_page),
+        (with_query and with_picture, "either QUERY or --picture"),
+        (of_page and not arguments.serve, f"--{''.join(of_page[:1])} goes with --serve"),
+        (arguments.weights and not with_picture and not arguments.serve, "--weights goes with --picture or --serve"),
+        (not 0 <= (arguments.port or 0) <= 65535, "--port N must be from 0 to 65535"),
+    )
+    if with_query:
         check_text(arguments.query)  # before the encoder is loaded
     if arguments.serve:
         return _serve(arguments)
@@ -99,22 +110,6 @@ def _search(arguments: argparse.Namespace) -> int:
             print(f"sightword: {f'the query is not valid UTF-8{place}' if place else error}", file=sys.stderr)
         sys.stdout.flush()
     return 1 if failed and not sys.stdin.isatty() else 0
-
-
-def _check(arguments: argparse.Namespace) -> None:
-    """Refuse options that exclude each other or have no effect."""
-    with_query, with_picture = arguments.query is not None, arguments.picture is not None
-    from_page = "--serve takes its queries from the page: leave QUERY, --picture and --json out"
-    of_page = [name for name in ("port", "host", "pictures") if getattr(arguments, name) is not None]
-    refuse(
-        arguments,
-        (not 1 <= (arguments.top or 1) <= 1000 or arguments.top == 0, "--top N must be from 1 to 1000"),
-        (arguments.serve and (with_query or with_picture or arguments.json), from_page),
-        (with_query and with_picture, "either QUERY or --picture"),
-        (of_page and not arguments.serve, f"--{''.join(of_page[:1])} goes with --serve"),
-        (arguments.weights and not with_picture and not arguments.serve, "--weights goes with --picture or --serve"),
-        (not 0 <= (arguments.port or 0) <= 65535, "--port N must be from 0 to 65535"),
-    )
 
 
 def _searcher(arguments: argparse.Namespace, device: torch.device) -> Searcher:

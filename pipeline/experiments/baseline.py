@@ -137,8 +137,11 @@ class Baseline:
                 where=self.project,
                 todo=f"Run {add} and `git commit`." if there else "Put the data in its place, `dvc add` and commit it.",
             )
-        changed = [] if committed else [path for path in self._changed() if _matters(path, inputs)]
-        if changed:
+        if committed:
+            return
+        status = git(self.project, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", ".")
+        paths = [line[3:].removeprefix(self.below) for line in status.split("\0") if line]
+        if changed := [path for path in paths if _matters(path, inputs)]:
             raise SweepError(
                 "these changes are in no commit, and experiments start from the last one:\n  "
                 + and_more(changed, SHOWN, between="\n  "),
@@ -165,11 +168,6 @@ class Baseline:
                 outs = self._read(self.commit, path)["outs"]
                 found |= {os.path.normpath(Path(path).parent / out["path"]) for out in outs}
         return found
-
-    def _changed(self) -> list[str]:
-        """Return the paths of the project that differ from the commit, new ones included, ignored ones not."""
-        output = git(self.project, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", ".")
-        return [line[3:].removeprefix(self.below) for line in output.split("\0") if line]
 
 
 def find_baseline(project: Path, folder: str = "") -> Baseline:
