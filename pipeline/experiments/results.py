@@ -173,8 +173,7 @@ def _metrics(experiments: Sequence[Experiment], patterns: Sequence[str]) -> dict
 
 def _order(value: Any) -> tuple[bool, float, str]:
     """Return a key that sorts numbers by size, then other values as text."""
-    number = isinstance(value, int | float)
-    return not number, float(value) if number else 0.0, str(value)
+    return (False, float(value), str(value)) if isinstance(value, int | float) else (True, 0.0, str(value))
 
 
 def deviation(values: Sequence[float]) -> float | None:
