@@ -42,46 +42,12 @@ def add(commands: Commands) -> None:
     compare.add_argument("--unseen", action="store_true", help="only pairs without a training caption")
     compare.add_argument("--samples", metavar="N", type=int, help="resamples, and random swaps (default: 10000)")
     compare.add_argument("--seed", metavar="N", type=int, help="seed of the resamples and swaps (default: 0)")
-    compare.add_argument(
-        "--html", metavar="FILE", type=Path, help=f"write a page of both (default for revisions: {PAGE})"
-    )
+    page = f"write a page of both (default for revisions: {PAGE})"
+    compare.add_argument("--html", metavar="FILE", type=Path, help=page)
     add_layout(compare, csv="only CSV with all digits: correlations, else recalls")
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    _check(arguments)
-    if arguments.published is not None:
-        return _beside_published(arguments)
-    from pipeline.cli.lineage import facts_folders
-    from pipeline.comparison import contrast, runs, systems
-    from pipeline.pipelines import find_project
-    from sightword.errors import SetupError
-
-    samples = systems.SAMPLES if arguments.samples is None else arguments.samples
-    seed = systems.SEED if arguments.seed is None else arguments.seed
-    try:
-        project: Path | None = find_project(Path.cwd())
-    except SetupError:
-        project = None
-    facts = [] if project is None else facts_folders(project)
-    with runs.opened(arguments.a, arguments.b, project) as (a, b):
-        found = contrast.contrast(
-            a, b, project=project, facts=facts, unseen=arguments.unseen, samples=samples, seed=seed
-        )
-        _print_contrast(arguments, found)
-        page = arguments.html
-        if page is None and project is not None and not arguments.csv and runs.is_revision(arguments.a, arguments.b):
-            page = project / PAGE
-        if page is not None:
-            from pipeline.comparison.page import write
-
-            size = write(found, page)
-            print(f"{page}: both as one page, {size // 1000} kB", file=sys.stderr if arguments.csv else sys.stdout)
-    return 0
-
-
-def _check(arguments: argparse.Namespace) -> None:
-    """Refuse options that do not go together."""
     published = arguments.published is not None
     of_pairs = arguments.unseen or arguments.samples is not None or arguments.seed is not None
     samples = 1 if arguments.samples is None else arguments.samples
@@ -93,6 +59,32 @@ def _check(arguments: argparse.Namespace) -> None:
         (not 1 <= samples <= MOST_SAMPLES, f"--samples N must be from 1 to {MOST_SAMPLES}"),
         (arguments.seed is not None and arguments.seed < 0, "--seed N cannot be below 0"),
     )
+    if published:
+        return _beside_published(arguments)
+    from pipeline.cli.lineage import facts_folders
+    from pipeline.comparison import contrast, runs
+    from pipeline.pipelines import find_project
+    from sightword.errors import SetupError
+
+    drawn = {"samples": arguments.samples, "seed": arguments.seed, "unseen": arguments.unseen}
+    options = {name: value for name, value in drawn.items() if value is not None}
+    try:
+        project: Path | None = find_project(Path.cwd())
+    except SetupError:
+        project = None
+    facts = [] if project is None else facts_folders(project)
+    with runs.opened(arguments.a, arguments.b, project) as (a, b):
+        found = contrast.contrast(a, b, project=project, facts=facts, **options)
+        _print_contrast(arguments, found)
+        page = arguments.html
+        if page is None and project is not None and not arguments.csv and runs.is_revision(arguments.a, arguments.b):
+            page = project / PAGE
+        if page is not None:
+            from pipeline.comparison.page import write
+
+            size = write(found, page)
+            print(f"{page}: both as one page, {size // 1000} kB", file=sys.stderr if arguments.csv else sys.stdout)
+    return 0
 
 
 def _print_contrast(arguments: argparse.Namespace, found: Contrast) -> None:
@@ -108,10 +100,8 @@ def _print_contrast(arguments: argparse.Namespace, found: Contrast) -> None:
         if arguments.unseen:
             below.insert(0, "Only pairs of which neither sentence is a training caption of A or B.")
         parts.append((table.lines(found.semantics, exact=arguments.csv), below))
-    head = [
-        f"{side.label}: " + (f"{side.name} ({side.about})" if side.revision else side.about)
-        for side in (found.a, found.b)
-    ]
+    names = [f"{side.name} ({side.about})" if side.revision else side.about for side in (found.a, found.b)]
+    head = [f"{label}: {name}" for label, name in zip("AB", names, strict=True)]
     drawn = ["the pictures"] * bool(found.recalls) + ["the pairs"] * (found.semantics is not None)
     tail = [f"Bootstrap: {found.samples} resamples of {' and of '.join(drawn)}, seed {found.seed}."] if drawn else []
     if found.recalls:

@@ -67,15 +67,18 @@ def _wanted(arguments: argparse.Namespace) -> list[tuple[DataSet, list[Source]]]
 def _fetch_set(arguments: argparse.Namespace, data_set: DataSet, sources: list[Source]) -> bool:
     """Fetch one data set and report; return whether all files are there in the end."""
     from pipeline.downloads import fetching, pins
+    from pipeline.downloads.preparation import tokenised_twice
 
     if not sources:
         return True
-    checksums = _checksums(arguments)
+    try:
+        checksums: Path | None = _raw(arguments) / pins.NAME
+    except SetupError:  # weights outside a project
+        checksums = None
     order = _order(arguments, data_set, pins.read_pins(checksums) if checksums else {})
     print(f"{data_set.name}: {data_set.what}\n  terms: {data_set.terms}\n  page: {data_set.page}")
     if arguments.dry_run:
-        possible = [_foresee(source, order) for source in sources]
-        return all(possible)
+        return not [source for source in sources if not _foresee(source, order)]
     failed, fresh, found = 0, False, {}
     for source in sources:
         try:
@@ -91,8 +94,17 @@ def _fetch_set(arguments: argparse.Namespace, data_set: DataSet, sources: list[S
         if outcome.sha256:
             found[f"{data_set.name}/{source.file}"] = outcome.sha256
     if arguments.pin:
-        _pin(checksums, found)
-    _warn_of_tokens(data_set, order)
+        if checksums is None:
+            todo = "Go to a project, or name --to."
+            raise SetupError("there is no project to pin hashes in", where=Path.cwd(), todo=todo)
+        new = pins.add_pins(checksums, found)
+        print(f"{_short(checksums)}: {len(new)} pinned" + (f" ({', '.join(new)})" if new else ", nothing new"))
+    if data_set.name == "senteval" and tokenised_twice(order.target / "downstream"):
+        print(
+            "senteval: these sentences went through the tokeniser twice (`woman ' s`), so STS scores differ in the "
+            "third decimal from those on files of SentEval's own script; compare only on identical files",
+            file=sys.stderr,
+        )
     if failed:
         print(f"{data_set.name}: {failed} of {len(sources)} files are not there yet")
     elif fresh and data_set.folder:
@@ -128,16 +140,6 @@ def _foresee(source: Source, order: Order) -> bool:
     return bool(places)
 
 
-def _pin(checksums: Path | None, found: dict[str, str]) -> None:
-    from pipeline.downloads import pins
-
-    if checksums is None:
-        todo = "Go to a project, or name --to."
-        raise SetupError("there is no project to pin hashes in", where=Path.cwd(), todo=todo)
-    new = pins.add_pins(checksums, found)
-    print(f"{_short(checksums)}: {len(new)} pinned" + (f" ({', '.join(new)})" if new else ", nothing new"))
-
-
 def _list(arguments: argparse.Namespace) -> int:
     from pipeline.downloads.sources import WEIGHTS, data_sets, find
 
@@ -165,31 +167,14 @@ def _order(arguments: argparse.Namespace, data_set: DataSet, pins: dict[str, str
         target = Path(arguments.to).absolute() if arguments.to else torch_checkpoints()
     else:
         target = _raw(arguments) / data_set.folder
-    return Order(
-        data_set.name,
-        target,
-        pins=pins,
-        mirror=arguments.mirror or os.environ.get(VARIABLE, ""),
-        again=arguments.again,
-        keep=arguments.keep,
-        progress=sys.stderr.isatty(),
-    )
+    mirror, again, keep = arguments.mirror or os.environ.get(VARIABLE, ""), arguments.again, arguments.keep
+    return Order(data_set.name, target, pins, mirror, again, keep, progress=sys.stderr.isatty())
 
 
 def _raw(arguments: argparse.Namespace) -> Path:
     from pipeline.pipelines import find_project
 
     return Path(arguments.to).absolute() if arguments.to else find_project(Path.cwd()) / "data" / "raw"
-
-
-def _checksums(arguments: argparse.Namespace) -> Path | None:
-    """Return the file of pinned hashes; None for weights outside a project."""
-    from pipeline.downloads import pins
-
-    try:
-        return _raw(arguments) / pins.NAME
-    except SetupError:
-        return None
 
 
 def torch_checkpoints() -> Path:
@@ -210,18 +195,18 @@ def _weights(networks: list[str]) -> list[Source]:
     project = find_project(Path.cwd())
     settings = params_file.load(project / "params.yaml")["features"]
     assert isinstance(settings, FeaturesSettings)
+    path = project / settings.inputs / settings.weights
     if settings.source == "precomputed" or settings.weights == RANDOM:
         kind = "precomputed features" if settings.source == "precomputed" else "random weights"
         print(f"weights: params.yaml takes {kind}, which need no download; name a network to fetch its weights")
-        return []
-    if is_weights_file(settings.weights):
-        path = project / settings.inputs / settings.weights
-        if not path.is_file():
-            what = "params.yaml names this file, and no address of it is known"
-            raise DownloadError(what, where=path, todo="Put it there.")
+    elif not is_weights_file(settings.weights):
+        return [_published(settings.backbone, settings.weights)]
+    elif path.is_file():
         print(f"weights: params.yaml takes {_short(path)}, which is there")
-        return []
-    return [_published(settings.backbone, settings.weights)]
+    else:
+        what = "params.yaml names this file, and no address of it is known"
+        raise DownloadError(what, where=path, todo="Put it there.")
+    return []
 
 
 def _published(backbone: str, weights: str) -> Source:
@@ -241,17 +226,6 @@ def _published(backbone: str, weights: str) -> Source:
         raise DownloadError(what, where=weights, expected=" or ".join(entries))
     url: str = entries[weights]
     return Source(part=backbone, what=weights, file=url.rpartition("/")[2], urls=[url])
-
-
-def _warn_of_tokens(data_set: DataSet, order: Order) -> None:
-    from pipeline.downloads.preparation import tokenised_twice
-
-    if data_set.name == "senteval" and tokenised_twice(order.target / "downstream"):
-        print(
-            "senteval: these sentences went through the tokeniser twice (`woman ' s`), so STS scores differ in the "
-            "third decimal from those on files of SentEval's own script; compare only on identical files",
-            file=sys.stderr,
-        )
 
 
 def _size(source: Source) -> str:

@@ -43,17 +43,16 @@ def add(commands: Commands) -> None:
     tasks = "which tasks (default: STS12 to STS16, STSBenchmark, SICKRelatedness)"
     evaluate.add_argument("--tasks", metavar="NAME", nargs="+", help=tasks)
     evaluate.add_argument("--missing", choices=("error", "skip"), default="error", help="tasks without files")
-    evaluate.add_argument(
-        "--training-captions", metavar="FILE", help="captions.parquet, or a text file, one caption a line"
-    )
+    captions = "captions.parquet, or a text file, one caption a line"
+    evaluate.add_argument("--training-captions", metavar="FILE", help=captions)
     evaluate.add_argument("--no-trained-head", action="store_true", help="score by the cosine alone, which is quicker")
     regressions = "which of SentEval's regressions scores the classification tasks (%(default)s)"
     evaluate.add_argument("--classifier", choices=("pytorch", "sklearn"), default="pytorch", help=regressions)
     evaluate.add_argument("--kfold", metavar="N", type=int, default=5, help="folds in classification (%(default)s)")
     evaluate.add_argument("--batch-size", metavar="N", type=int, help="sentences encoded together")
     evaluate.add_argument("--lower-case", action="store_true", help="look up word vectors in lower case")
-    evaluate.add_argument("--out", metavar="FILE", help="write the scores as JSON")
-    evaluate.add_argument("--pairs", metavar="FILE", help="write the score of each pair as Parquet")
+    evaluate.add_argument("--out", metavar="FILE", type=Path, help="write the scores as JSON")
+    evaluate.add_argument("--pairs", metavar="FILE", type=Path, help="write the score of each pair as Parquet")
     export = add_command(commands, "export", EXPORT, _export, extra="export")
     export.add_argument("encoder", metavar="ENCODER", help="the folder of an encoder, such as models/encoder")
     export.add_argument("out", metavar="OUT", help="a new folder, or one with an earlier export")
@@ -67,7 +66,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     from sightword.semantics.settings import TASKS
 
     data, tasks = Path(arguments.data), arguments.tasks or list(TASKS)
-    out, pairs = (None if name is None else Path(name) for name in (arguments.out, arguments.pairs))
+    out, pairs = arguments.out, arguments.pairs
     same = out is not None and pairs is not None and out.resolve() == pairs.resolve()
     refuse(
         arguments,
@@ -79,17 +78,8 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     captions = arguments.training_captions
     training = None if captions is None else _read_training_captions(Path(captions))
     encode = open_encoder(arguments.encoder, batch_size=arguments.batch_size, lower_case=arguments.lower_case)
-    found = judge(
-        encode,
-        tasks,
-        data,
-        training,
-        trained_head=not arguments.no_trained_head,
-        classifier=arguments.classifier,
-        kfold=arguments.kfold,
-        missing=arguments.missing,
-        progress=True,
-    )
+    options = {name: getattr(arguments, name) for name in ("classifier", "kfold", "missing")}
+    found = judge(encode, tasks, data, training, trained_head=not arguments.no_trained_head, progress=True, **options)
     if out is not None:
         write_json(out, found.metrics)
     if pairs is not None:
@@ -104,11 +94,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
 
 
 def _read_training_captions(path: Path) -> list[str]:
-    """Read the captions of a text file, one a line; or the captions of the split ``train`` in a ``captions.parquet``.
-
-    Raises:
-        FileFormatError: the file is missing, cannot be read, or has no caption.
-    """
+    """Read captions from a text file, one a line, or those of the split ``train`` from a ``captions.parquet``."""
     from sightword.errors import FileFormatError
     from sightword.files import read_table, read_text
 
@@ -123,12 +109,7 @@ def _read_training_captions(path: Path) -> list[str]:
 
 
 def _check(data: Path, tasks: Sequence[str], *, skip: bool, outputs: Iterable[Path]) -> None:
-    """Check before the costly work that the tasks' files exist and that the outputs can be written.
-
-    Raises:
-        SemanticsError: there is no such task, or ``skip`` is off and a file is missing.
-        OSError: an output cannot be written.
-    """
+    """Check before the costly work that the tasks' files exist and that the outputs can be written."""
     from sightword.errors import SemanticsError
     from sightword.semantics.datasets import missing_file
 
@@ -139,8 +120,6 @@ def _check(data: Path, tasks: Sequence[str], *, skip: bool, outputs: Iterable[Pa
             raise SemanticsError(f"task {name}: does not exist", where=data / gone, todo=todo)
     for path in outputs:
         folder = next(parent for parent in path.parents if parent.exists())
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, "is a folder, not a file", str(path))
         if path.exists() and not path.is_file():
             raise FileExistsError(errno.EEXIST, "is not a plain file, and is not replaced", str(path))
         if not folder.is_dir():
@@ -150,32 +129,25 @@ def _check(data: Path, tasks: Sequence[str], *, skip: bool, outputs: Iterable[Pa
 
 
 def _score_table(metrics: Mapping[str, Any]) -> list[list[str]]:
-    """Return the scores as lines of cells, the header first: a line for each subtask, aggregate and classification.
-
-    Args:
-        metrics: the scores that :func:`sightword.evaluate` returns.
-    """
+    """Return the scores as lines of cells, the header first: a line for each subtask, aggregate and classification."""
     lines = []
     for task, entries in metrics.items():
         if "accuracy" in entries:
             half = entries.get("accuracy_ci95")
             accuracy = f"accuracy {entries['accuracy']:.2f}" + ("" if half is None else f" ± {half:.2f}")
             lines.append([task, accuracy, str(entries.get("test", "")), "", "", "", _percent(entries), ""])
-        elif task != "skipped":
-            lines += [_line(task, name, entry) for name, entry in entries.items()]
+            continue
+        for name, entry in entries.items() if task != "skipped" else ():
+            interval = entry.get("pearson_ci95")
+            lines.append([
+                *(task, _AGGREGATES.get(name, name), str(entry.get("pairs", "")), _fraction(entry["pearson"])),
+                "" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}",
+                *(_fraction(entry["spearman"]), _percent(entry)),
+                _fraction(entry["unseen"]["pearson"]) if "unseen" in entry else "",
+            ])  # fmt: skip
     known = any(line[len(_HEADER)] for line in lines)  # the training captions
     width = len(_HEADER) + (len(_SEEN_HEADER) if known else 0)
     return [line[:width] for line in ([*_HEADER, *_SEEN_HEADER], *lines)]
-
-
-def _line(task: str, name: str, entry: Mapping[str, Any]) -> list[str]:
-    interval = entry.get("pearson_ci95")
-    return [
-        *(task, _AGGREGATES.get(name, name), str(entry.get("pairs", "")), _fraction(entry["pearson"])),
-        "" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}",
-        *(_fraction(entry["spearman"]), _percent(entry)),
-        _fraction(entry["unseen"]["pearson"]) if "unseen" in entry else "",
-    ]
 
 
 def _fraction(value: float | None) -> str:
@@ -191,10 +163,8 @@ def _export(arguments: argparse.Namespace) -> int:
     from sightword.encoder.export import CAPTIONS, DESCRIPTION, IMAGES, write_export
     from sightword.encoder.sentence_encoder import SentenceEncoder
 
-    encoder = SentenceEncoder.load(arguments.encoder)
-    difference = write_export(arguments.out, encoder)
-    folder = Path(arguments.out)
-    for name in (CAPTIONS, IMAGES, DESCRIPTION):
-        print(f"{folder / name}  {(folder / name).stat().st_size / 1e6:.1f} MB")
+    difference = write_export(arguments.out, SentenceEncoder.load(arguments.encoder))
+    for path in (Path(arguments.out, name) for name in (CAPTIONS, IMAGES, DESCRIPTION)):
+        print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
     print(f"ONNX Runtime and the encoder differ by {difference:.1e} at most.")
     return 0

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.cli.command import Commands, add_command, add_layout, laid_out
+from pipeline.cli.command import Commands, add_command, add_layout, laid_out, refuse
 
 if TYPE_CHECKING:
     from pipeline.experiments.results import Group
@@ -37,35 +37,26 @@ def add(commands: Commands) -> None:
     recipe.add_argument("name", metavar="NAME", nargs="?", help="a recipe's name, or the path of a file")
     recipe.add_argument("--list", action="store_true", help="show the recipes and what they are")
     recipe.add_argument("--force", action="store_true", help="replace a params.yaml with edits that git does not have")
-    _add_params(recipe)
 
     params = add_command(commands, "params", PARAMS, _params)
     params.add_argument("--check", action="store_true", help="only check")
-    params.add_argument(
-        "--explain", metavar="NAME", help="what a parameter means and may be, such as train.margin; or a whole section"
-    )
-    _add_params(params)
+    explain = "what a parameter means and may be, such as train.margin; or a whole section"
+    params.add_argument("--explain", metavar="NAME", help=explain)
+    file = "the parameter file (default: params.yaml beside dvc.yaml)"
+    for parser in (recipe, params):
+        parser.add_argument("--params", metavar="FILE", help=file)
 
     experiments = add_command(commands, "experiments", EXPERIMENTS, _experiments)
     experiments.add_argument("file", metavar="FILE", nargs="?", help="output of `dvc exp show --json`; - reads a pipe")
-    experiments.add_argument(
-        "--metric",
-        metavar="REGEX",
-        action="append",
-        default=[],
-        help="the metrics whose whole name matches, from any file; may be given again (default: metrics/summary.json)",
-    )
+    metric = "the metrics whose whole name matches, from any file; may be given again (default: metrics/summary.json)"
+    only = "experiments whose whole name matches, such as those of one sweep: 'figure2-.*'"
+    plot = "draw the scores as well, as Figure 2 of the paper; .svg or .png"
+    against = "with --plot: the parameter along the x axis (default: of those with numbers, the one with most values)"
+    experiments.add_argument("--metric", metavar="REGEX", action="append", default=[], help=metric)
     experiments.add_argument("--over", metavar="PARAM", default="train.seed", help="what may differ (%(default)s)")
-    experiments.add_argument(
-        "--only", metavar="REGEX", help="experiments whose whole name matches, such as those of one sweep: 'figure2-.*'"
-    )
-    experiments.add_argument(
-        "--plot", metavar="FILE", type=Path, help="draw the scores as well, as Figure 2 of the paper; .svg or .png"
-    )
-    experiments.add_argument(
-        "--against", metavar="PARAM", default="", help="with --plot: the parameter along the x axis (default: "
-        "of those with numbers, the one with most values)",
-    )  # fmt: skip
+    experiments.add_argument("--only", metavar="REGEX", help=only)
+    experiments.add_argument("--plot", metavar="FILE", type=Path, help=plot)
+    experiments.add_argument("--against", metavar="PARAM", default="", help=against)
     add_layout(experiments, csv="CSV with all digits, deviations in columns of their own")
 
 
@@ -117,18 +108,16 @@ def _explain(name: str) -> int:
     from pipeline.params import reference
 
     for number, one in enumerate(reference.explain(name)):
-        print(
-            f"{'' if not number else chr(10)}{one.name}: {one.accepted}; published value {reference.spelt(one.default)}"
-        )
+        gap = "\n" if number else ""
+        print(f"{gap}{one.name}: {one.accepted}; published value {reference.spelt(one.default)}")
         print(textwrap.fill(one.text, 100, initial_indent="  ", subsequent_indent="  "))
     return 0
 
 
 def _experiments(arguments: argparse.Namespace) -> int:
-    if arguments.plot is not None and arguments.plot.suffix not in (".svg", ".png"):
-        arguments.parser.error("--plot FILE must end with .svg or .png")
-    if arguments.against and arguments.plot is None:
-        arguments.parser.error("--against goes with --plot")
+    other = arguments.plot is not None and arguments.plot.suffix not in (".svg", ".png")
+    alone = arguments.against and arguments.plot is None
+    refuse(arguments, (other, "--plot FILE must end with .svg or .png"), (alone, "--against goes with --plot"))
     from pipeline.experiments import results
 
     listing = results.read(_exp_show(arguments.file))
@@ -136,8 +125,7 @@ def _experiments(arguments: argparse.Namespace) -> int:
         listing = results.only(listing, arguments.only)
     if listing.experiments:
         found = results.groups(listing.experiments, arguments.metric, over=arguments.over)
-        lines = results.table(found, exact=arguments.csv)
-        print(laid_out(arguments, lines))
+        print(laid_out(arguments, results.table(found, exact=arguments.csv)))
         if arguments.plot is not None:
             _plot(arguments, found)
     else:
@@ -191,7 +179,3 @@ def _params_paths(arguments: argparse.Namespace) -> list[Path]:
 
 def _short(path: Path) -> Path:
     return Path(os.path.relpath(path))
-
-
-def _add_params(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--params", metavar="FILE", help="the parameter file (default: params.yaml beside dvc.yaml)")

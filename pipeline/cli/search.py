@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,16 +42,13 @@ _WIDE = 60
 def add(commands: Commands) -> None:
     """Add ``search``."""
     parser = add_command(commands, "search", SEARCH, _search, extra="search")
-    parser.add_argument(
-        "encoder", metavar="ENCODER", type=Path, help="the folder of an encoder, such as models/encoder"
-    )
+    encoder, features = "the folder of an encoder, such as models/encoder", "features of the pictures (%(default)s)"
+    captions = f"captions of the pictures (default: {CAPTIONS}, if it exists)"
+    pictures = f"shards of the stage resize, or picture files named by their ids (default: {PICTURES}, if it exists)"
+    parser.add_argument("encoder", metavar="ENCODER", type=Path, help=encoder)
     parser.add_argument("query", metavar="QUERY", nargs="?", help="a sentence (default: lines of standard input)")
-    parser.add_argument(
-        "--features", metavar="FILE", type=Path, default=FEATURES, help="features of the pictures (%(default)s)"
-    )
-    parser.add_argument(
-        "--captions", metavar="FILE", type=Path, help=f"captions of the pictures (default: {CAPTIONS}, if it exists)"
-    )
+    parser.add_argument("--features", metavar="FILE", type=Path, default=FEATURES, help=features)
+    parser.add_argument("--captions", metavar="FILE", type=Path, help=captions)
     parser.add_argument("--split", choices=("train", "dev", "test"), help="search only this split")
     parser.add_argument("--top", metavar="N", type=int, help=f"number of answers (default: {_TOP}; on the page 24)")
     parser.add_argument("--json", action="store_true", help="a line of JSON for each query")
@@ -61,25 +58,16 @@ def add(commands: Commands) -> None:
     page.add_argument("--serve", action="store_true", help="serve a page to search with")
     page.add_argument("--port", metavar="N", type=int, help=f"port of the page (default: {PORT}; 0 for any free port)")
     page.add_argument("--host", metavar="HOST", help=f"address of the page (default: {_HOST}, for this machine alone)")
-    page.add_argument(
-        "--pictures", metavar="FOLDER", type=Path,
-        help=f"shards of the stage resize, or picture files named by their ids (default: {PICTURES}, if it exists)",
-    )  # fmt: skip
+    page.add_argument("--pictures", metavar="FOLDER", type=Path, help=pictures)
     _let_query_come_last(parser)
 
 
 def _let_query_come_last(parser: argparse.ArgumentParser) -> None:
     """Accept ``ENCODER --top 5 QUERY``: argparse alone needs an optional positional right after the first."""
-    plain = parser.parse_known_args
 
-    def mixed(
-        args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
-    ) -> tuple[argparse.Namespace, list[str]]:
-        vars(parser)["parse_known_args"] = plain  # which the other calls
-        try:
-            return parser.parse_known_intermixed_args(args, namespace)
-        finally:
-            vars(parser)["parse_known_args"] = mixed
+    def mixed(*given: Any) -> tuple[argparse.Namespace, list[str]]:
+        del vars(parser)["parse_known_args"]  # the class's own, which the next line calls
+        return parser.parse_known_intermixed_args(*given)
 
     vars(parser)["parse_known_args"] = mixed
 
@@ -89,8 +77,19 @@ def _search(arguments: argparse.Namespace) -> int:
     from sightword.errors import SearchError
     from sightword.search.query import check_text
 
-    _check(arguments)
-    if arguments.query is not None:
+    with_query, with_picture = arguments.query is not None, arguments.picture is not None
+    from_page = "--serve takes its queries from the page: leave QUERY, --picture and --json out"
+    of_page = [name for name in ("port", "host", "pictures") if getattr(arguments, name) is not None]
+    refuse(
+        arguments,
+        (not 1 <= (arguments.top or 1) <= 1000 or arguments.top == 0, "--top N must be from 1 to 1000"),
+        (arguments.serve and (with_query or with_picture or arguments.json), from_page),
+        (with_query and with_picture, "either QUERY or --picture"),
+        (of_page and not arguments.serve, f"--{''.join(of_page[:1])} goes with --serve"),
+        (arguments.weights and not with_picture and not arguments.serve, "--weights goes with --picture or --serve"),
+        (not 0 <= (arguments.port or 0) <= 65535, "--port N must be from 0 to 65535"),
+    )
+    if with_query:
         check_text(arguments.query)  # before the encoder is loaded
     if arguments.serve:
         return _serve(arguments)
@@ -107,30 +106,10 @@ def _search(arguments: argparse.Namespace) -> int:
             if arguments.query is not None:
                 raise
             failed += 1
-            bad = (
-                f"the query is not valid UTF-8 (byte {error.start + 1})"
-                if isinstance(error, UnicodeDecodeError)
-                else ""
-            )
-            print(f"sightword: {bad or error}", file=sys.stderr)
+            place = f" (byte {error.start + 1})" if isinstance(error, UnicodeDecodeError) else ""
+            print(f"sightword: {f'the query is not valid UTF-8{place}' if place else error}", file=sys.stderr)
         sys.stdout.flush()
     return 1 if failed and not sys.stdin.isatty() else 0
-
-
-def _check(arguments: argparse.Namespace) -> None:
-    """Refuse options that exclude each other or have no effect."""
-    with_query, with_picture = arguments.query is not None, arguments.picture is not None
-    from_page = "--serve takes its queries from the page: leave QUERY, --picture and --json out"
-    of_page = [name for name in ("port", "host", "pictures") if getattr(arguments, name) is not None]
-    refuse(
-        arguments,
-        (not 1 <= (arguments.top or 1) <= 1000 or arguments.top == 0, "--top N must be from 1 to 1000"),
-        (arguments.serve and (with_query or with_picture or arguments.json), from_page),
-        (with_query and with_picture, "either QUERY or --picture"),
-        (of_page and not arguments.serve, f"--{''.join(of_page[:1])} goes with --serve"),
-        (arguments.weights and not with_picture and not arguments.serve, "--weights goes with --picture or --serve"),
-        (not 0 <= (arguments.port or 0) <= 65535, "--port N must be from 0 to 65535"),
-    )
 
 
 def _searcher(arguments: argparse.Namespace, device: torch.device) -> Searcher:
@@ -145,14 +124,9 @@ def _searcher(arguments: argparse.Namespace, device: torch.device) -> Searcher:
     captions = arguments.captions or (CAPTIONS if CAPTIONS.is_file() else None)
     if captions is None and arguments.split is not None:
         raise SearchError("without captions the splits are not known", todo=f"Give --captions {CAPTIONS}.")
-    return Searcher(
-        encoder,
-        read_features(arguments.features),
-        None if captions is None else read_texts(captions),
-        where=arguments.features,
-        split=arguments.split,
-        threads=machine.current().threads,
-    )
+    features, texts = read_features(arguments.features), None if captions is None else read_texts(captions)
+    place, threads = arguments.features, machine.current().threads
+    return Searcher(encoder, features, texts, where=place, split=arguments.split, threads=threads)
 
 
 def _uploads(arguments: argparse.Namespace, searcher: Searcher, device: torch.device) -> UploadedPictures:
@@ -191,12 +165,11 @@ def _print_pictures(searcher: Searcher, text: str, arguments: argparse.Namespace
         _print_json(searcher, {"query": answer.query.text, "unknown": list(answer.query.unknown)}, {"pictures": hits})
         return
     _print_notes([answer.query.note])
-    names = [_plain(hit.picture) for hit in answer.hits]
-    width = max(map(len, names), default=0)
-    for place, (name, hit) in enumerate(zip(names, answer.hits, strict=True), start=1):
+    width = max((len(_plain(hit.picture)) for hit in answer.hits), default=0)
+    for place, hit in enumerate(answer.hits, start=1):
         first = _plain(own.get(hit.picture, [""])[0])
         shown = first if len(first) <= _WIDE else f"{first[: _WIDE - 1]}…"
-        print(f"{place:4}  {hit.score:8.4f}  {name:{width}}  {shown}".rstrip())
+        print(f"{place:4}  {hit.score:8.4f}  {_plain(hit.picture):{width}}  {shown}".rstrip())
 
 
 def _captions(arguments: argparse.Namespace, searcher: Searcher, device: torch.device) -> int:
@@ -205,16 +178,16 @@ def _captions(arguments: argparse.Namespace, searcher: Searcher, device: torch.d
 
     catalogue = searcher.catalogue
     row = catalogue.row(arguments.picture)
-    if row is not None:
-        vector = searcher.embedding(row)
-    else:
+    shown: Any = row
+    if row is None:
         path = Path(arguments.picture)
         if not path.is_file():
             catalogue.find(arguments.picture)  # reports the unknown id, with ids like it
         uploads = _uploads(arguments, searcher, device)
         data = uploads.read(path)
         row = uploads.row(data)
-        vector = searcher.embedding(uploads.features(data) if row is None else row)
+        shown = uploads.features(data) if row is None else row
+    vector = searcher.embedding(shown)
     _print_notes(searcher.notes)
     with tqdm(total=len(catalogue.captions), desc="captions", unit="caption", leave=False, disable=None) as bar:
         searcher.read_captions(bar.update)
@@ -247,10 +220,8 @@ def _serve(arguments: argparse.Namespace) -> int:
         top = {} if arguments.top is None else {"top": arguments.top}
         parts = Parts(searcher, thumbnails, _uploads(arguments, searcher, device), notes, **top)
         app = create_app(parts, host=host)
-        _print_notes(notes)
-        if not is_loopback(host):
-            open_to = "whoever reaches this machine sees the pictures and captions; no password is asked."
-            _print_notes([f"--host {host}: {open_to}"])
+        open_to = f"--host {host}: whoever reaches this machine sees the pictures and captions; no password is asked."
+        _print_notes(notes if is_loopback(host) else [*notes, open_to])
         stop = threading.Event()
         reader = threading.Thread(target=searcher.keep_reading, args=[stop], daemon=True)
 

@@ -40,8 +40,8 @@ can prune them. Exits with 1 when a kind that --remove names had to stay."""
 
 def add(commands: Commands) -> None:
     """Add ``store`` with its own commands."""
-    store = add_command(commands, "store", STORE, _store)
-    actions = store.add_subparsers(title="commands", metavar="COMMAND")
+    store = add_command(commands, "store", STORE, _stats)
+    actions = store.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, description, run in (("stats", STATS, _stats), ("verify", VERIFY, _verify), ("prune", PRUNE, _prune)):
         action = add_command(actions, name, description, run)
         action.add_argument("--store", metavar="FOLDER", help="the store (default: SIGHTWORD_STORE, else in the cache)")
@@ -51,11 +51,6 @@ def add(commands: Commands) -> None:
     action.add_argument("--unused", metavar="DAYS", type=float, help="remove kinds that were not used for DAYS days")
     action.add_argument("--others", action="store_true", help="what others made too, but where there is a sticky bit")
     action.add_argument("--dry-run", action="store_true", help="only say what would be done")
-
-
-def _store(arguments: argparse.Namespace) -> int:
-    arguments.parser.error("which command? stats, verify or prune")
-    return 2
 
 
 def _stats(arguments: argparse.Namespace) -> int:
@@ -88,15 +83,12 @@ def _prune(arguments: argparse.Namespace) -> int:
     store = _open_store(arguments)
     if arguments.unused is not None and arguments.unused < 0:
         arguments.parser.error("--unused DAYS cannot be below 0")
-    dry = arguments.dry_run
-    done = maintenance.prune(
-        store, remove=arguments.remove, unused_days=arguments.unused, dry_run=dry, others=arguments.others
-    )
-    remove, merge, freed = (
-        ("would remove", "would merge", "") if dry else ("removed", "merged", f"; {size(done.bytes)} freed")
-    )
-    print(f"{store.folder}: {remove} {done.kinds} kinds and {done.leftovers} leftovers, "
-          f"{merge} {done.segments} segments{freed}")  # fmt: skip
+    dry, unused = arguments.dry_run, arguments.unused
+    done = maintenance.prune(store, remove=arguments.remove, unused_days=unused, dry_run=dry, others=arguments.others)
+    remove, merge = ("would remove", "would merge") if dry else ("removed", "merged")
+    freed = "" if dry else f"; {size(done.bytes)} freed"
+    removed = f"{remove} {done.kinds} kinds and {done.leftovers} leftovers"
+    print(f"{store.folder}: {removed}, {merge} {done.segments} segments{freed}")
     if done.others:
         print(f"{done.others} files of other users stay as they are; they can prune them, and so can root")
     return 1 if arguments.remove and not done.kinds else 0
@@ -121,12 +113,10 @@ def _print_kind(kind: Kind) -> None:
     used = dt.datetime.fromtimestamp(kind.used).astimezone()
     print(f"\n{kind.name}")
     if identity:
-        weights = identity["weights_sha256"][:12]
-        print(f"  {identity['backbone']} {identity['feature_point']}, weights {weights}, {identity['precision']}, "
-              f"{identity['kernel']}")  # fmt: skip
-        after = [name for name, on in (("ReLU", transform["relu"]), ("L2", transform["l2"])) if on]
-        print(f"  smaller side {transform['resize']} ({transform['interpolation']}), {transform['crops']} crop(s) of "
-              f"{transform['crop']}{''.join(f', {name}' for name in after)}")  # fmt: skip
+        network = "{backbone} {feature_point}, weights {weights_sha256:.12}, {precision}, {kernel}"
+        pixels = "smaller side {resize} ({interpolation}), {crops} crop(s) of {crop}"
+        after = [f", {name}" for name in ("ReLU", "L2") if transform[name.lower()]]
+        print(f"  {network.format(**identity)}\n  {pixels.format(**transform)}{''.join(after)}")
     print(f"  {kind.features} features in {kind.segments} segments, {size(kind.bytes)}, last used {used:%Y-%m-%d}")
     if kind.damaged:
         print(f"  {len(kind.damaged)} places are damaged: see `sightword store verify`")

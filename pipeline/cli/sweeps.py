@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import statistics
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,17 +41,14 @@ def add(commands: Commands) -> None:
     only = sweep.add_mutually_exclusive_group()
     only.add_argument("--dry-run", action="store_true", help="only list the experiments, and check that they can run")
     only.add_argument("--status", action="store_true", help="only list what is done, running, failed and to do")
-    sweep.add_argument(
-        "--slots", metavar="N", type=_count,
-        help="experiments at a time (default: the visible GPUs; without one, half as many as there are cores)",
-    )  # fmt: skip
+    slots = "experiments at a time (default: the visible GPUs; without one, half as many as there are cores)"
+    sweep.add_argument("--slots", metavar="N", type=_count, help=slots)
     sweep.add_argument("--only", metavar="REGEX", default="", help="only experiments whose name matches in some part")
     sweep.add_argument("--yes", action="store_true", help=f"run more than {MANY} experiments")
     sweep.add_argument("--committed", action="store_true", help="leave out uncommitted changes")
     sweep.add_argument("--replace", action="store_true", help="replace experiments of the same names, other parameters")
-    sweep.add_argument(
-        "--metric", metavar="REGEX", action="append", default=[], help="metrics of the table, as in `experiments`"
-    )
+    metric = "metrics of the table, as in `experiments`"
+    sweep.add_argument("--metric", metavar="REGEX", action="append", default=[], help=metric)
     add_layout(sweep, csv="CSV with all digits, deviations in columns of their own")
 
 
@@ -65,10 +64,8 @@ def _sweep(arguments: argparse.Namespace) -> int:
     every = plan.expand(wanted, base, arguments.grid)
     runs = [run for run in every if results.compiled(arguments.only).search(run.name)]
     if not runs:
-        raise ParamsError(
-            f"--only {arguments.only}: no experiment has such a name", where=arguments.grid,
-            expected=f"part of a name such as {every[0].name}",
-        )  # fmt: skip
+        what = f"--only {arguments.only}: no experiment has such a name"
+        raise ParamsError(what, where=arguments.grid, expected=f"part of a name such as {every[0].name}")
     here = baseline.find_baseline(project, sweep.pipeline_of(wanted, project).folder)
     folder = project / ".dvc" / "tmp" / "sweeps" / wanted.name
     done, taken = here.done(runs)
@@ -77,20 +74,18 @@ def _sweep(arguments: argparse.Namespace) -> int:
         states = sweep.states(folder, runs, done, taken)
         print(laid_out(arguments, sweep.run_table(runs, states)))
     if arguments.status:
-        counts = [f"{list(states.values()).count(state)} {state}" for state in dict.fromkeys(states.values())]
+        begun = ", ".join(f"{count} {state}" for state, count in Counter(states.values()).items()) or "none begun"
         process = runner.find_process(folder)
         at_work = "not at work" if process is None else f"at work (process {process})"
-        begun = ", ".join(counts) or "none begun"
         _print(f"{wanted.name}, from commit {here.commit[:7]}: {begun}; {many} in all; {at_work}")
         if "failed" in states.values():
             _print(f"logs in {os.path.relpath(folder / 'logs')}")
         return 0
     here.check_inputs(runs, committed=arguments.committed)
     if taken and not arguments.replace:
-        raise SweepError(
-            f"experiments of these names have other parameters: {and_more(taken, SHOWN)}", where=arguments.grid,
-            todo="Give the grid another `name`, remove them with `dvc exp remove`, or run with --replace.",
-        )  # fmt: skip
+        what = f"experiments of these names have other parameters: {and_more(taken, SHOWN)}"
+        more = "Give the grid another `name`, remove them with `dvc exp remove`, or run with --replace."
+        raise SweepError(what, where=arguments.grid, todo=more)
     _print(f"{wanted.name}: {many} from commit {here.commit[:7]}, parameters of {source}")
     todo = [run for run in runs if run.name not in done]
     if arguments.dry_run:
@@ -98,10 +93,8 @@ def _sweep(arguments: argparse.Namespace) -> int:
         return 0
     failed: list[str] = []
     if len(todo) > MANY and not arguments.yes:
-        raise SweepError(
-            f"{len(todo):,} experiments are to be run", where=arguments.grid,
-            todo="See them with --dry-run, choose some with --only, or run them all with --yes.",
-        )  # fmt: skip
+        more = "See them with --dry-run, choose some with --only, or run them all with --yes."
+        raise SweepError(f"{len(todo):,} experiments are to be run", where=arguments.grid, todo=more)
     if todo:
         places = slots.choose(arguments.slots, len(every))[: len(todo)]
         where = ", ".join(dict.fromkeys("the CPU" if one.place == "cpu" else one.place for one in places))
@@ -113,8 +106,9 @@ def _sweep(arguments: argparse.Namespace) -> int:
         for number in (signal.SIGTERM, signal.SIGHUP):  # act as Ctrl-C; what `nohup` ignores stays ignored
             if signal.getsignal(number) == signal.SIG_DFL:
                 signal.signal(number, signal.default_int_handler)
+        progress = _Progress(len(todo), len(places))
         try:
-            with _Progress(len(todo), len(places)) as progress:
+            with contextlib.closing(progress.bar):
                 work = runner.Sweep(folder, here, base, places, progress.report, replace=arguments.replace)
                 failures = work.run(order, run_dvc("cache", "dir", folder=project))
         except KeyboardInterrupt:
@@ -133,57 +127,46 @@ def _sweep(arguments: argparse.Namespace) -> int:
 
 
 class _Progress:
-    """A bar on a terminal, and a line for each event; as a context manager.
-
-    Args:
-        total: the number of experiments.
-        slots: the number of slots.
-    """
+    """A bar of experiments on a terminal, and a line for each event."""
 
     def __init__(self, total: int, slots: int) -> None:
         from tqdm import tqdm
 
-        self._bar = tqdm(total=total, desc="sweep", unit="experiment", disable=None)
-        self._total, self._slots, self._ended, self._failed, self._running = total, slots, 0, 0, 0
+        self.bar = tqdm(total=total, desc="sweep", unit="experiment", disable=None)
+        self._total, self._slots, self._failed = total, slots, 0
+        self._running: set[str] = set()
         self._seconds: list[float] = []
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.close()
 
     def report(self, event: Event) -> None:
         """Print an event and update the bar."""
-        job, took = event.job, self._bar.format_interval(event.seconds)
+        job, took = event.job, self.bar.format_interval(event.seconds)
         name = f"{job.name} ({', '.join(job.stages)})" if job.stages else job.name
-        self._running += {"started": 1, "done": -1, "again": -1}.get(event.kind, -1 if event.seconds else 0)
+        self._running.discard(job.name)
         if event.kind in ("done", "failed") and not job.stages:
-            self._ended += 1
             self._failed += event.kind == "failed"
-            self._bar.update()
-            if event.kind == "done":
-                self._seconds.append(event.seconds)
+            self._seconds += [event.seconds] if event.kind == "done" else []
+            self.bar.update()
         if event.kind == "started":
+            self._running.add(job.name)
             line = f"started  {name}" + (f" ({event.slot.place})" if event.slot else "")
         elif event.kind == "again":
             line = f"waits    {name}: another process holds a lock"
         elif event.kind == "done":
             line = f"done     {name} in {took}{self._left()}"
         else:
-            tail = "".join(f"\n    {line}" for line in event.tail)
             log = os.path.relpath(event.log) if event.log else "-"
-            line = f"FAILED   {name} after {took}; full log: {log}{tail}"
-        self._bar.write(line, file=sys.stderr)
+            line = "\n    ".join([f"FAILED   {name} after {took}; full log: {log}", *event.tail])
+        self.bar.write(line, file=sys.stderr)
         sys.stderr.flush()
-        self._bar.set_postfix(running=self._running, failed=self._failed)
+        self.bar.set_postfix(running=len(self._running), failed=self._failed)
 
     def _left(self) -> str:
-        left = self._total - self._ended
+        ended = len(self._seconds) + self._failed
+        left = self._total - ended
         if not left or not self._seconds:
             return ""
         seconds = statistics.fmean(self._seconds) * left / min(self._slots, left)
-        return f"; {self._ended} of {self._total}, about {self._bar.format_interval(seconds)} left"
+        return f"; {ended} of {self._total}, about {self.bar.format_interval(seconds)} left"
 
 
 def _print(line: str) -> None:

@@ -30,13 +30,7 @@ TORCH_SECONDS = 60.0
 
 
 class Probe:
-    """A program in a process of its own that prints JSON objects, one a line; later objects add to earlier ones.
-
-    Args:
-        command: the program, which can import this code, and its arguments.
-        folder: the working folder.
-        seconds: the time limit.
-    """
+    """A program in a process of its own that prints JSON objects, one a line; later objects add to earlier ones."""
 
     def __init__(self, command: Sequence[str], folder: Path, seconds: float) -> None:
         self._end = time.monotonic() + seconds
@@ -107,9 +101,7 @@ class Context:
 
     def ask(self, name: str) -> dict[str, Any]:
         """Return the answer of ``dvc`` or ``torch``; empty where the program was not started."""
-        if name in self._probes:
-            return self._probes[name].answer
-        return self.facts.get(name, {})
+        return self._probes[name].answer if name in self._probes else self.facts.get(name, {})
 
     @property
     def root(self) -> Path:
@@ -118,16 +110,15 @@ class Context:
         return self.project
 
     @functools.cached_property
-    def settings(self) -> Mapping[str, Settings]:
-        """The checked parameters; empty where ``params.yaml`` cannot be used, which the check ``files`` reports."""
+    def _settings(self) -> Mapping[str, Settings]:
         try:
             return params_file.load(self.project / PARAMS) if self.project else {}
         except SightwordError:
-            return {}
+            return {}  # the check of files reports the error
 
     def section(self, name: str) -> Any:
         """Return one section of the parameters; None where there are none."""
-        return self.settings.get(name)
+        return self._settings.get(name)
 
     def has_run(self, stage: str) -> bool:
         """Return whether ``dvc.lock`` has a stage with its present parameters."""

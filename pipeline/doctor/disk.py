@@ -76,11 +76,10 @@ def estimate(context: Context) -> dict[str, float]:
     resize, features = context.section("resize"), context.section("features")
     if resize is None or features is None:
         return {}
-    resized = 0.0 if context.has_run("resize") else PIXELS * resize.side**2 * COMPRESSION[resize.encoding]
-    vectors = 0.0 if context.has_run("features") else FEATURES
     count = _count_pictures(context)
-    outputs = BASE + count * (resized + vectors)
-    store = count * vectors if features.source == "extract" else 0.0
+    resized = 0.0 if context.has_run("resize") else PIXELS * resize.side**2 * COMPRESSION[resize.encoding] * count
+    vectors = 0.0 if context.has_run("features") else FEATURES * count
+    store, outputs = vectors if features.source == "extract" else 0.0, BASE + resized + vectors
     return {"the project": outputs, "DVC's cache": outputs, "the store": store, "the scratch folder": BASE}
 
 

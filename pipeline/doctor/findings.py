@@ -38,12 +38,8 @@ class Check(NamedTuple):
     """The check is left out with ``--quick``."""
 
 
-good = partial(Finding, "", "ok")
-"""Make a finding that asks for nothing."""
-warning = partial(Finding, "", "warning")
-"""Make a finding that makes a run worse, but not impossible."""
-problem = partial(Finding, "", "problem")
-"""Make a finding that would make a run fail, or give a result that is not what it seems."""
+good, warning, problem = (partial(Finding, "", state) for state in ("ok", "warning", "problem"))
+"""Make a finding: a problem makes a run fail, or give a wrong result; a warning makes a run worse."""
 
 
 def failure(error: SightwordError, todo: str) -> Finding:

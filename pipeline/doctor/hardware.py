@@ -48,15 +48,11 @@ def _check_cores(here: machine.Machine) -> Iterator[Finding]:
             yield warning(f"{count} {variable} share {cores} cores", todo)
     load = os.getloadavg()[0]
     if os.environ.get("OMP_WAIT_POLICY", "").upper() == "ACTIVE":
-        yield warning(
-            "OMP_WAIT_POLICY=ACTIVE: waiting threads spin, which is many times slower on a busy machine",
-            "Unset it, unless nobody else works here.",
-        )
+        what = "OMP_WAIT_POLICY=ACTIVE: waiting threads spin, which is many times slower on a busy machine"
+        yield warning(what, "Unset it, unless nobody else works here.")
     elif load > 1.5 * cores and here.threads > 1:
-        yield warning(
-            f"the machine is busy ({load:.1f} processes for {cores} cores)",
-            "SIGHTWORD_THREADS=1 is often faster then; the last digits of a training run depend on the number.",
-        )
+        todo = "SIGHTWORD_THREADS=1 is often faster then; the last digits of a training run depend on the number."
+        yield warning(f"the machine is busy ({load:.1f} processes for {cores} cores)", todo)
 
 
 def check_devices(context: Context) -> Iterator[Finding]:
@@ -70,10 +66,8 @@ def check_devices(context: Context) -> Iterator[Finding]:
         yield good(f"cuda:{number} is {device['name']}, {size(device['free'])} of {size(device['total'])} free")
     if requested.startswith("cuda") and int(requested.partition(":")[2] or 0) >= len(devices):
         why = "see the next line" if driver else "no NVIDIA driver is loaded"
-        yield problem(
-            f"SIGHTWORD_DEVICE={requested}, but there are {len(devices)} CUDA devices ({why})",
-            "Set SIGHTWORD_DEVICE=cpu or unset it.",
-        )
+        what = f"SIGHTWORD_DEVICE={requested}, but there are {len(devices)} CUDA devices ({why})"
+        yield problem(what, "Set SIGHTWORD_DEVICE=cpu or unset it.")
     if driver and not devices:
         build, visible = facts["cuda_build"], os.environ.get("CUDA_VISIBLE_DEVICES", "not set")
         why = f"torch is built for CUDA {build}" if build else "this torch is built for the CPU only"

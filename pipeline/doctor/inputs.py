@@ -53,10 +53,8 @@ def check_corpus(context: Context) -> Iterator[Finding]:
     above = [place for place in (Path(settings.path), *Path(settings.path).parents) if place.name]
     tracked = any((context.root / f"{place}.dvc").is_file() for place in above)
     if not tracked and git_output(context.root, "ls-files", "--", settings.path) == "":
-        yield warning(
-            f"neither DVC nor git tracks {settings.path}: experiments in a copy of the workspace will not find it",
-            f"`dvc add {settings.path}`, then commit {settings.path}.dvc.",
-        )
+        what = f"neither DVC nor git tracks {settings.path}: experiments in a copy of the workspace will not find it"
+        yield warning(what, f"`dvc add {settings.path}`, then commit {settings.path}.dvc.")
 
 
 def _corpus_files(path: Path, settings: Any) -> list[str]:
@@ -124,10 +122,8 @@ def check_weights(context: Context) -> Iterator[Finding]:
         yield from _check_published(context, settings)
     elif not (inputs / weights).is_file():
         report = warning if context.has_run("features") else problem
-        yield report(
-            f"features.weights: {inputs / weights} does not exist",
-            f"Put the file with the sha256 {settings.weights_sha256} there; features in the store do not need it.",
-        )
+        todo = f"Put the file with the sha256 {settings.weights_sha256} there; features in the store do not need it."
+        yield report(f"features.weights: {inputs / weights} does not exist", todo)
     elif context.quick:
         yield good(f"{inputs / weights} exists")
     else:
@@ -139,27 +135,21 @@ def _check_published(context: Context, settings: Any) -> Iterator[Finding]:
     if "accepted" not in facts:
         return  # not asked, or the check of torch reports the error
     if settings.weights not in facts["accepted"]:
-        yield problem(
-            f"features.weights = {settings.weights}: torchvision publishes no such weights for {settings.backbone}",
-            f"Use one of {', '.join(facts['accepted']) or 'another network'}, a file, or {RANDOM}.",
-        )
+        what = f"features.weights = {settings.weights}: torchvision publishes no such weights for {settings.backbone}"
+        yield problem(what, f"Use one of {', '.join(facts['accepted']) or 'another network'}, a file, or {RANDOM}.")
         return
     path = Path(facts["hub"]) / "checkpoints" / facts["url"].rpartition("/")[2]
     begins = re.search(r"-([0-9a-f]{8,})\.", path.name)
     if path.is_file():
         yield _check_sha256(path, settings.weights_sha256 or (begins.group(1) if begins else ""))
     else:
-        yield warning(
-            f"{path} does not exist: the first run downloads {size(facts['weights_bytes'])}",
-            f"Without a network: put {facts['url']} there first (`sightword fetch weights`).",
-        )
+        todo = f"Without a network: put {facts['url']} there first (`sightword fetch weights`)."
+        yield warning(f"{path} does not exist: the first run downloads {size(facts['weights_bytes'])}", todo)
 
 
 def _check_sha256(path: Path, wanted: str) -> Finding:
     """Check a file against its sha256, or against the first digits."""
-    if not (found := sha256_file(path)).startswith(wanted.lower()):
-        return problem(
-            f"{path} has the sha256 {found}, not {wanted}",
-            "Delete it and fetch it again; or, if it is the right file, write its sha256 to features.weights_sha256.",
-        )
-    return good(f"{path} has the expected sha256")
+    if (found := sha256_file(path)).startswith(wanted.lower()):
+        return good(f"{path} has the expected sha256")
+    todo = "Delete it and fetch it again; or, if it is the right file, write its sha256 to features.weights_sha256."
+    return problem(f"{path} has the sha256 {found}, not {wanted}", todo)

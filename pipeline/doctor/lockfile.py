@@ -1,8 +1,7 @@
 """Check that ``dvc.lock`` belongs to the present code, parameters and commands: without data, without a run.
 
-``dvc repro --dry --allow-missing`` cannot replace this check: it ends with 0 where a stage would run whose
-inputs are there, where an output was added, and where hashes were edited by hand; and with "No such file" where
-a stage would run whose inputs are missing. This check reads DVC's status, and compares the lock with itself.
+This check reads DVC's status, and compares the lock with itself: ``dvc repro --dry --allow-missing`` ends with 0 also
+where a stage would run, where an output was added, and where hashes were edited by hand.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +27,12 @@ from sightword.errors import SightwordError
 from sightword.files import read_text
 from sightword.text import flat
 
+Values = Mapping[str, Any]
+_too_much = partial(warning, todo="Nothing runs again for it; remove it from dvc.lock, or let the next run do so.")
+
 
 def check_lock(project: Path, facts: Sequence[Path]) -> list[Finding]:
-    """Check the lock against code, parameters and ``dvc.yaml``, and against the records of runs.
-
-    Args:
-        project: the project's folder.
-        facts: the folders with facts of runs.
-    """
+    """Check a project's lock against code, parameters and ``dvc.yaml``, and against the facts of runs in folders."""
     try:
         stages = {name: pipeline.stages[name] for name, pipeline in by_stage(project).items()}
         params: dict[str, Any] = {}
@@ -43,66 +41,53 @@ def check_lock(project: Path, facts: Sequence[Path]) -> list[Finding]:
             if not isinstance(values, dict):
                 return [problem(f"{name} has no sections", f"`git checkout -- {name}`.")]
             params |= values  # sections have the names of stages: no name is in two files
-        lock = lock_here(project)
-        status = json.loads(run_dvc("status", "--json", folder=project))
-        reasons = stale(
-            {name.rpartition(":")[2]: changes for name, changes in status.items()},
-            stages, params, lock, _tracked(project),
-        )  # fmt: skip
+        lock, listed = lock_here(project), json.loads(run_dvc("status", "--json", folder=project))
+        status = {name.rpartition(":")[2]: changes for name, changes in listed.items()}
+        reasons = stale(status, stages, params, lock, _tracked(project))
     except SightwordError as error:
         return [failure(error, "Fix what it names.")]
     except json.JSONDecodeError:
         return [problem("DVC printed no status", "Try `dvc status --json`.")]
     found = [replace(one, what=f"{name}: {one.what}") for name, many in reasons.items() for one in many]
-    outdated = [one for one in found if one.state == "problem"]
+    found.sort(key=lambda one: one.state == "problem")
     doubts = _doubts(Records(Cache(project), facts, project), lock)
-    if outdated:
+    if found and found[-1].state == "problem":
         todo = "Where the data is: `dvc repro` and `dvc push`, then commit dvc.lock, metrics and plots."
-        outdated[-1] = replace(outdated[-1], todo=todo)
+        found[-1] = replace(found[-1], todo=todo)
     elif all(one.state != "problem" for one in doubts):
-        count = len(lock.entries)
-        outdated = [good(f"dvc.lock belongs to the code, the parameters and the commands of all {count} stages")]
-    return [*doubts, *(one for one in found if one.state != "problem"), *outdated]
+        stages_in = f"all {len(lock.entries)} stages"
+        found.append(good(f"dvc.lock belongs to the code, the parameters and the commands of {stages_in}"))
+    return [*doubts, *found]
 
 
 def _tracked(project: Path) -> dict[str, str]:
     """Return the hashes in the .dvc files that git has or would take."""
     output = git_output(project, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "*.dvc") or ""
-    found: dict[str, str] = {}
-    for name in filter(None, output.split("\0")):
-        if (project / name).is_file():
-            found |= tracked_hashes(read_text(project / name), name)
-    return found
+    names = [name for name in output.split("\0") if (project / name).is_file()]
+    return {path: md5 for name in names for path, md5 in tracked_hashes(read_text(project / name), name).items()}
 
 
 def stale(
-    status: Mapping[str, Any],
-    stages: Mapping[str, Any],
-    params: Mapping[str, Any],
-    lock: Lock,
-    tracked: Mapping[str, str],
+    status: Values, stages: Values, params: Values, lock: Lock, tracked: Mapping[str, str]
 ) -> dict[str, list[Finding]]:
-    """Return why stages do not belong to their entries in the lock.
+    """Return by stage why it does not belong to its entry in the lock of all pipelines.
+
+    Problems are where the stage would run again, warnings where the lock only names too much.
 
     Args:
         status: the values of ``dvc status --json``.
         stages: the stages of all pipelines, as in ``dvc.yaml``.
         params: the sections of all ``params.yaml``, whose values the paths in ``dvc.yaml`` may name.
-        lock: of all pipelines.
+        lock: the entries.
         tracked: the hash of each path that is tracked by a ``.dvc`` file.
-
-    Returns:
-        The reasons by stage: problems where the stage would run again, warnings where the lock only names too much;
-        empty where all is consistent.
     """
     found: dict[str, list[Finding]] = {}
     for name, stage in stages.items():
-        entry = lock.entries.get(name)
-        if entry is None:
-            found[name] = [problem("dvc.lock has no entry: the stage never ran, or its entry was lost", "")]
-            continue
-        reasons = [*_against_hashes(entry, lock, tracked), *_of_status(status.get(name, ()), entry, lock, params)]
-        found[name] = [*_against_pipeline(entry, stage, params), *(problem(one, "") for one in dict.fromkeys(reasons))]
+        if entry := lock.entries.get(name):
+            reasons = [*_against_hashes(entry, lock, tracked), *_of_status(status.get(name, ()), entry, lock, params)]
+            found[name] = [*_against_pipeline(entry, stage, params), *map(problem, dict.fromkeys(reasons))]
+        else:
+            found[name] = [problem("dvc.lock has no entry: the stage never ran, or its entry was lost")]
     for name in sorted(lock.entries.keys() - stages.keys()):
         found[name] = [_too_much("this stage stands in dvc.lock, but not in dvc.yaml")]
     return {name: reasons for name, reasons in found.items() if reasons}
@@ -130,12 +115,6 @@ def _doubts(records: Records, lock: Lock) -> list[Finding]:
     return found
 
 
-def _too_much(reason: str) -> Finding:
-    return warning(
-        reason, "Nothing runs again for it; remove it from dvc.lock by hand, or let the stage's next run do so."
-    )
-
-
 def _of_status(changes: Sequence[Any], entry: Entry, lock: Lock, params: Mapping[str, Any]) -> Iterator[str]:
     """Yield the changes in DVC's status, without those that only mean that data is not here."""
     for change in changes:
@@ -158,9 +137,7 @@ def _of_status(changes: Sequence[Any], entry: Entry, lock: Lock, params: Mapping
                 yield f"result: {path} is {state}"
 
 
-def _of_params(
-    path: str, state: Mapping[str, str], locked: Mapping[str, Any], params: Mapping[str, Any]
-) -> Iterator[str]:
+def _of_params(path: str, state: Mapping[str, str], locked: Values, params: Values) -> Iterator[str]:
     """Yield the changed parameters of the sections that DVC names."""
     for section, word in state.items():
         before, now = locked.get(section), params.get(section)
@@ -183,7 +160,7 @@ def _against_pipeline(entry: Entry, stage: Mapping[str, Any], params: Mapping[st
     for word, wanted, locked in (("output", outs, entry.outs), ("dependency", deps, entry.deps)):
         have = {item.path for item in locked}
         for path in sorted(set(wanted) - have):
-            yield problem(f"{word}: {path} stands in dvc.yaml, but not in dvc.lock", "")
+            yield problem(f"{word}: {path} stands in dvc.yaml, but not in dvc.lock")
         for path in sorted(have - set(wanted)):
             yield _too_much(f"{word}: {path} stands in dvc.lock, but not in dvc.yaml")
 

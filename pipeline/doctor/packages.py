@@ -27,10 +27,9 @@ def check_python(context: Context) -> Iterator[Finding]:
     """Check the interpreter, and that the stages run with the same one."""
     found = f"Python {sys.version.split()[0]} in {sys.prefix}"
     if sys.version_info < OLDEST or sys.maxsize < 2**32:
-        yield problem(
-            f"{found} is too old or has 32 bits only",
-            "Sightword needs 64 bits and Python {}.{}.{} or newer: `make PYTHON=python3.12 install`.".format(*OLDEST),
-        )
+        needed = f"64 bits and Python {'.'.join(map(str, OLDEST))} or newer"
+        todo = f"Sightword needs {needed}: `make PYTHON=python3.12 install`."
+        yield problem(f"{found} is too old or has 32 bits only", todo)
     else:
         yield good(found)
     yield from _check_path("python", "stages run with `python`", problem)
@@ -38,10 +37,8 @@ def check_python(context: Context) -> Iterator[Finding]:
     package = Path(__file__).resolve().parents[1]
     own = context.project / "pipeline" if context.project else package
     if own.is_dir() and own.resolve() != package:
-        yield warning(
-            f"this command runs the code of {package.parent}, the stages run that of {context.project}",
-            "Install this project into an environment of its own: `make install`.",
-        )
+        what = f"this command runs the code of {package.parent}, the stages run that of {context.project}"
+        yield warning(what, "Install this project into an environment of its own: `make install`.")
 
 
 def _check_path(program: str, use: str, report: Callable[[str, str], Finding]) -> Iterator[Finding]:
@@ -76,14 +73,10 @@ def check_packages(context: Context) -> Iterator[Finding]:
     path = context.project / "constraints.txt" if context.project else None
     lines = path.read_text(encoding="utf-8").splitlines() if path and path.is_file() else []
     pins = _requirements(text for line in lines if (text := line.partition("#")[0].strip()))
-    other = [
-        f"{pin.name} {_version(pin)} instead of {pin.specifier}" for pin in pins if _version(pin) and not _fits(pin)
-    ]
-    if other:
-        yield warning(
-            f"{and_more(other, 5)}: results may differ in their last digits from those of constraints.txt",
-            "Run `make install` for the versions that the tests ran with.",
-        )
+    off = [pin for pin in pins if _version(pin) and not _fits(pin)]
+    if other := [f"{pin.name} {_version(pin)} instead of {pin.specifier}" for pin in off]:
+        what = f"{and_more(other, 5)}: results may differ in their last digits from those of constraints.txt"
+        yield warning(what, "Run `make install` for the versions that the tests ran with.")
     elif pins:
         yield good("versions are those of constraints.txt")
 
@@ -129,10 +122,8 @@ def check_torch(context: Context) -> Iterator[Finding]:
     """Check that torch loads, with a torchvision that was built for it."""
     for requirement in _needs("torchvision"):
         if requirement.name == "torch" and _version(requirement) and not _fits(requirement):
-            yield problem(
-                f"torchvision {metadata.version('torchvision')} needs {requirement}, not {_version(requirement)}",
-                "Install a pair that fits, such as the one in constraints.txt: `make install`.",
-            )
+            what = f"torchvision {metadata.version('torchvision')} needs {requirement}, not {_version(requirement)}"
+            yield problem(what, "Install a pair that fits, such as the one in constraints.txt: `make install`.")
     facts = context.ask("torch")
     error = facts.get("torchvision_error") or facts.get("failed", "no message")
     if facts.get("late"):

@@ -1,8 +1,7 @@
 """Facts about DVC and torch, from a process of its own: ``python -m pipeline.doctor.probes dvc|torch ARGUMENT``.
 
-``dvc`` works in the project's folder; its argument is ``--no-remote``, or empty. The argument of ``torch`` is the
-section ``features`` as JSON, or ``{}``. Both print JSON objects, one a line, so that the first facts are known even if
-a remote never answers or a library crashes. No credentials are printed.
+Both print JSON objects, one a line, so that the first facts are known even if a remote never answers or a library
+crashes. No credentials are printed.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _QUERY = re.compile(r"(\w+://[^\s?]*)\?\S*")
 
 
 def probe_dvc(option: str) -> None:
-    """Print facts about DVC, its cache and its remote."""
+    """Print facts about DVC in the working folder, its cache and, without the option ``--no-remote``, its remote."""
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
 
@@ -37,8 +36,15 @@ def probe_dvc(option: str) -> None:
     except (DvcException, OSError) as error:
         _print(error=mask_address(first_line(error)))
         return
-    _print(**_settings(repo))
-    if option == "--no-remote" or not repo.config["core"].get("remote"):
+    config, name = repo.config, repo.config["core"].get("remote")
+    _print(
+        cache=repo.cache.local.path,
+        shared=config["cache"].get("shared") == "group",
+        remotes={one: mask_address(remote.get("url", "no address")) for one, remote in config["remote"].items()},
+        remote=name,
+        committed_secrets=sorted(secrets(config.load_one("repo"))),
+    )
+    if option == "--no-remote" or not name:
         return
     try:
         remote = repo.cloud.get_remote()
@@ -50,9 +56,14 @@ def probe_dvc(option: str) -> None:
 
 
 def probe_torch(section: str) -> None:
-    """Print facts about torch, torchvision and the published weights that the parameters name."""
-    features = json.loads(section)
-    _print(**_torch())
+    """Print facts about torch, torchvision and the weights that the section ``features``, as JSON, names."""
+    import torch
+
+    features, devices = json.loads(section), []
+    for number in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+        free, total = torch.cuda.mem_get_info(number)
+        devices.append({"name": torch.cuda.get_device_name(number), "free": free, "total": total})
+    _print(torch=torch.__version__, cuda_build=torch.version.cuda, devices=devices)
     if features.get("source", "extract") == "extract":
         try:
             _print(**_torchvision(features))
@@ -92,17 +103,6 @@ def without_secrets(text: str, config: Any) -> str:
     return mask_address(text)
 
 
-def _settings(repo: Any) -> dict[str, Any]:
-    config = repo.config
-    return {
-        "cache": repo.cache.local.path,
-        "shared": config["cache"].get("shared") == "group",
-        "remotes": {name: mask_address(remote.get("url", "no address")) for name, remote in config["remote"].items()},
-        "remote": config["core"].get("remote"),
-        "committed_secrets": sorted(secrets(config.load_one("repo"))),
-    }
-
-
 def _reach(remote: Any) -> dict[str, Any]:
     """Return whether the remote answers, and whether it is empty."""
     fs, path = remote.fs, remote.path
@@ -140,11 +140,10 @@ def _pushed(repo: Any, remote: Any) -> dict[str, Any]:
     there = remote.fs.exists([remote.odb.oid_to_path(value) for value in hashes]) if outs else []
     return {
         "outs": [
-            {"path": os.path.relpath(out.fs_path, repo.root_dir),
-             "cached": repo.cache.local.exists(value), "pushed": bool(found)}
-            for out, value, found in zip(outs, hashes, there, strict=True)
+            {"path": os.path.relpath(out.fs_path, repo.root_dir), "cached": cached, "pushed": bool(pushed)}
+            for out, cached, pushed in zip(outs, map(repo.cache.local.exists, hashes), there, strict=True)
         ]
-    }  # fmt: skip
+    }
 
 
 def _runs(repo: Any, remote: Any) -> dict[str, int] | None:
@@ -155,16 +154,6 @@ def _runs(repo: Any, remote: Any) -> dict[str, int] | None:
     files = sorted((folder / "runs").glob("*/*/*"), key=lambda path: path.stat().st_mtime, reverse=True)
     places = [remote.fs.join(remote.path, *path.relative_to(folder).parts) for path in files[:RUNS]]
     return {"local": len(places), "pushed": sum(map(bool, remote.fs.exists(places))) if places else 0}
-
-
-def _torch() -> dict[str, Any]:
-    import torch
-
-    found: dict[str, Any] = {"torch": torch.__version__, "cuda_build": torch.version.cuda, "devices": []}
-    for number in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
-        free, total = torch.cuda.mem_get_info(number)
-        found["devices"].append({"name": torch.cuda.get_device_name(number), "free": free, "total": total})
-    return found
 
 
 def _torchvision(features: dict[str, Any]) -> dict[str, Any]:

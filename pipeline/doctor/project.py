@@ -74,10 +74,8 @@ def _check_metrics(project: Path, lock: Lock) -> Iterator[Finding]:
             if path.suffix == ".json" and path.is_file() and cache.edited(path.read_bytes(), entry, out.path):
                 edited.append(out.path)
     if edited:
-        yield warning(
-            f"edited: {and_more(edited, 5)} does not have the bytes that its stage wrote",
-            "`dvc repro` writes it again; `sightword audit --history FILE:KEY` shows the commit of the edit.",
-        )
+        todo = "`dvc repro` writes it again; `sightword audit --history FILE:KEY` shows the commit of the edit."
+        yield warning(f"edited: {and_more(edited, 5)} does not have the bytes that its stage wrote", todo)
 
 
 def check_git(context: Context) -> Iterator[Finding]:

@@ -41,19 +41,14 @@ def _check_sharing(project: Path, cache: Path, *, shared: bool) -> Finding:
         return good(f"the cache is still empty: {cache}")
     status = cache.stat()
     bits = {"write": stat.S_IWGRP, "setgid": stat.S_ISGID}
-    missing = [name for name, bit in bits.items() if shared and not status.st_mode & bit]
-    if missing:
-        return warning(
-            f"cache.shared is group, but {cache} lacks the group's {' and '.join(missing)} bit",
-            f"Once, by its owner: `chmod -R g+w {cache}` and `find {cache} -type d -exec chmod g+s {{}} +`.",
-        )
+    if missing := [name for name, bit in bits.items() if shared and not status.st_mode & bit]:
+        todo = f"Once, by its owner: `chmod -R g+w {cache}` and `find {cache} -type d -exec chmod g+s {{}} +`."
+        return warning(f"cache.shared is group, but {cache} lacks the group's {' and '.join(missing)} bit", todo)
     if shared and os.geteuid() != 0 and status.st_gid not in {os.getegid(), *os.getgroups()}:
         return problem(f"you are not in the group of {cache}", "Ask to be added, then log in again.")
     if not shared and not any(cache.is_relative_to(place) for place in (project, os.environ.get("HOME", cache))):
-        return warning(
-            f"the cache {cache} lies outside the project, and others cannot use your files there",
-            "If a lab shares it: `dvc config cache.shared group`.",
-        )
+        what = f"the cache {cache} lies outside the project, and others cannot use your files there"
+        return warning(what, "If a lab shares it: `dvc config cache.shared group`.")
     return good(f"DVC works; its cache is {cache}")
 
 
@@ -62,11 +57,9 @@ def check_remote(context: Context) -> Iterator[Finding]:
     facts = context.ask("dvc")
     if "remotes" not in facts:
         return  # the check of the cache reports the error
+    move = "Move it to .dvc/config.local (`dvc remote modify --local ...`), remove it from git, and have it replaced."
     for name in facts["committed_secrets"]:
-        yield problem(
-            f".dvc/config holds a credential ({name}), and goes to git",
-            "Move it to .dvc/config.local (`dvc remote modify --local ...`), remove it from git, and have it replaced.",
-        )
+        yield problem(f".dvc/config holds a credential ({name}), and goes to git", move)
     name, remotes = facts["remote"], facts["remotes"]
     if not remotes:
         yield warning("no remote: results stay on this machine", "`dvc remote add -d NAME ADDRESS`, then `dvc push`.")
@@ -109,11 +102,9 @@ def _check_contents(facts: dict[str, Any]) -> Iterator[Finding]:
     elif outs:
         yield good(f"the remote has all {len(outs)} outputs of dvc.lock")
     runs = facts.get("runs") or {"local": 0, "pushed": 0}
+    newest = f"{runs['local']} newest runs in DVC's run-cache"
     if lacking := runs["local"] - runs["pushed"]:
-        yield warning(
-            f"of the {runs['local']} newest runs in DVC's run-cache, the remote lacks {lacking}: others would compute "
-            "them again",
-            "`dvc push --run-cache`; others take them with `dvc pull --run-cache`.",
-        )
+        what = f"of the {newest}, the remote lacks {lacking}: others would compute them again"
+        yield warning(what, "`dvc push --run-cache`; others take them with `dvc pull --run-cache`.")
     elif runs["local"]:
-        yield good(f"the remote has the {runs['local']} newest runs of DVC's run-cache")
+        yield good(f"the remote has the {newest}")

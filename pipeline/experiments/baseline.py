@@ -1,8 +1,4 @@
-"""The baseline of a sweep: the commit that its experiments start from, and what they will see of the project.
-
-Experiments run in clones of a commit. A file that is neither in the commit nor tracked by DVC is not in the clone,
-and is reported before anything runs.
-"""
+"""The baseline of a sweep: the commit in whose clones experiments run, and the files that they will not see there."""
 
 from __future__ import annotations
 
@@ -15,10 +11,10 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from pipeline.experiments import plan
 from pipeline.experiments.plan import Run
 from pipeline.lineage import documents, repository
 from pipeline.lineage.facts import params_files, stage_paths
-from pipeline.params import params_file
 from pipeline.pipelines import DVC_YAML, Pipeline, pipelines
 from sightword.errors import LineageError, ParamsError, SweepError
 from sightword.text import and_more, flat
@@ -40,7 +36,7 @@ class Stage:
 
     def feeds(self, other: Stage) -> bool:
         """Return whether this stage writes what another one reads."""
-        return any(_is_inside(dep, self.outs) or _holds(dep, self.outs) for dep in other.deps)
+        return any(_overlaps(dep, self.outs) for dep in other.deps)
 
 
 @dataclass(frozen=True)
@@ -106,22 +102,16 @@ class Baseline:
         lines = git(self.root, "for-each-ref", "--format=%(refname) %(objectname)", self.refs).splitlines()
         have = dict(line.removeprefix(self.refs).rsplit(" ", 1) for line in lines)
         there = [run for run in runs if run.name in have]
-        same = {run.name for run in there if self._params(have[run.name]) == run.params}
+        same = set()
+        for run in there:
+            # an experiment of an earlier version may have other parameters
+            with contextlib.suppress(LineageError, ParamsError, AttributeError, TypeError):
+                if plan.sections(self._read(have[run.name], self.pipeline.params)) == run.params:
+                    same.add(run.name)
         return same, [run.name for run in there if run.name not in same]
 
-    def _params(self, commit: str) -> dict[str, dict[str, Any]] | None:
-        try:
-            checked = params_file.check(self._read(commit, self.pipeline.params))
-        except (LineageError, ParamsError, AttributeError, TypeError):
-            return None  # an experiment of an earlier version with other parameters
-        return {name: section.model_dump() for name, section in checked.items()}
-
     def check_inputs(self, runs: Sequence[Run], *, committed: bool) -> None:
-        """Check that the clones will have what the stages read.
-
-        Args:
-            runs: the runs of the sweep.
-            committed: uncommitted changes are left out on purpose.
+        """Check that the clones will have what the stages read, and no old version unless ``committed`` allows it.
 
         Raises:
             SweepError: experiments would not see some code or data, or would see an old version.
@@ -135,10 +125,10 @@ class Baseline:
         while feeding := [one for one in others if one not in stages and any(map(one.feeds, stages))]:
             stages += feeding
         deps = dict.fromkeys(dep for stage in stages for dep in stage.deps)
-        inputs = [dep for dep in deps if not _is_inside(dep, outs) and not _holds(dep, outs)]
-        tracked, data = self._tracked()
+        inputs = [dep for dep in deps if not _overlaps(dep, outs)]
+        tracked = self._tracked()
         own = [path for path in inputs if not Path(path).is_absolute() and "://" not in path]
-        if lost := [path for path in own if not _is_inside(path, tracked | data) and not _holds(path, tracked)]:
+        if lost := [path for path in own if not _overlaps(path, tracked)]:
             there = [path for path in lost if (self.project / path).exists()]
             what = "tracked by neither git nor DVC, and experiments see only tracked files"
             add = f"`dvc add {' '.join(there)}`, `git add {' '.join(f'{path}.dvc' for path in there)}`"
@@ -147,8 +137,11 @@ class Baseline:
                 where=self.project,
                 todo=f"Run {add} and `git commit`." if there else "Put the data in its place, `dvc add` and commit it.",
             )
-        changed = [] if committed else [path for path in self._changed() if _matters(path, inputs)]
-        if changed:
+        if committed:
+            return
+        status = git(self.project, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", ".")
+        paths = [line[3:].removeprefix(self.below) for line in status.split("\0") if line]
+        if changed := [path for path in paths if _matters(path, inputs)]:
             raise SweepError(
                 "these changes are in no commit, and experiments start from the last one:\n  "
                 + and_more(changed, SHOWN, between="\n  "),
@@ -166,33 +159,19 @@ class Baseline:
                     found += [replace(stage, deps=(*stage.deps, one.params)) for stage in stages]
         return found
 
-    def _tracked(self) -> tuple[set[str], set[str]]:
+    def _tracked(self) -> set[str]:
         """Return the files in git, and the paths tracked by ``.dvc`` files, from the project's folder."""
         listed = git(self.root, "ls-tree", "-r", "-z", "--name-only", self.commit).split("\0")
-        files = {path.removeprefix(self.below) for path in listed if path.startswith(self.below)}
-        data = set()
-        for path in sorted(path for path in files if path.endswith(".dvc")):
+        found = {path.removeprefix(self.below) for path in listed if path.startswith(self.below)}
+        for path in [path for path in found if path.endswith(".dvc")]:
             with contextlib.suppress(LineageError, KeyError, TypeError):  # DVC itself reports a damaged file
                 outs = self._read(self.commit, path)["outs"]
-                data |= {os.path.normpath(Path(path).parent / out["path"]) for out in outs}
-        return files, data
-
-    def _changed(self) -> list[str]:
-        """Return the paths of the project that differ from the commit, new ones included, ignored ones not."""
-        output = git(self.project, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", ".")
-        return [line[3:].removeprefix(self.below) for line in output.split("\0") if line]
+                found |= {os.path.normpath(Path(path).parent / out["path"]) for out in outs}
+        return found
 
 
 def find_baseline(project: Path, folder: str = "") -> Baseline:
-    """Return the project at its last commit.
-
-    Args:
-        project: the project's folder.
-        folder: the folder of the pipeline that is run; default: the project's own.
-
-    Raises:
-        SweepError: the project is not in a git repository, or has no commit.
-    """
+    """Return the project at its last commit, for the pipeline of a folder; SweepError without repository or commit."""
     try:
         root = Path(git(project, "rev-parse", "--show-toplevel").rstrip("\n")).resolve()
         commit = git(project, "rev-parse", "--verify", "HEAD^{commit}").strip()
@@ -215,6 +194,6 @@ def _is_inside(path: str, folders: Collection[str]) -> bool:
     return any("/".join(parts[:count]) in folders for count in range(1, len(parts) + 1))
 
 
-def _holds(folder: str, paths: Collection[str]) -> bool:
-    """Return whether one of the paths is below a folder."""
-    return any(path.startswith(f"{folder}/") for path in paths)
+def _overlaps(path: str, paths: Collection[str]) -> bool:
+    """Return whether a path is one of the paths, or above or below one."""
+    return _is_inside(path, paths) or any(one.startswith(f"{path}/") for one in paths)

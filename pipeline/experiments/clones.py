@@ -1,9 +1,8 @@
 """Clones of the project in which experiments run, one for each slot.
 
-``dvc exp run`` stashes the working tree, detaches HEAD and restores both, also with ``--temp`` and ``--queue``:
-killed in that moment it leaves the user's files in a stash, and files edited meanwhile can be lost. A clone has a
-working tree, locks and references of its own. It shares git's objects and DVC's cache, and an experiment is fetched
-from the clone as DVC fetches those of its own temporary folders: one reference, whole or not at all.
+``dvc exp run``, also with ``--temp``, stashes the user's files, and leaves them so when killed. A clone has a working
+tree, locks and references of its own, and shares git's objects and DVC's cache; an experiment is fetched from the
+clone as one reference, whole or not at all.
 """
 
 from __future__ import annotations
@@ -45,11 +44,7 @@ class Clone:
         return self.folder / self.baseline.below
 
     def make(self, cache: str) -> None:
-        """Clone the project, with DVC's cache at the absolute path ``cache``.
-
-        Raises:
-            LineageError, SetupError: git or DVC failed.
-        """
+        """Clone the project, with DVC's cache at the absolute path ``cache``; LineageError or SetupError on failure."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         git(self.baseline.root, "clone", "--quiet", "--shared", "--no-checkout", ".", os.fspath(self.folder))
@@ -74,11 +69,7 @@ class Clone:
         (self.project / self.baseline.pipeline.params).write_bytes(params.encode())
 
     def fetch(self, name: str, *, replace: bool) -> bool:
-        """Fetch an experiment into the project; return whether there is one of that name.
-
-        Raises:
-            LineageError: git failed.
-        """
+        """Fetch an experiment into the project; return whether there is one of that name."""
         ref = f"{self.baseline.refs}{name}"
         if not git(self.folder, "for-each-ref", ref):
             return False

@@ -53,11 +53,8 @@ def grid(panels: Mapping[str, Mapping[str, Points]], *, xlabel: str) -> Drawing:
         figure.supxlabel(xlabel, fontsize=9)
         if labels != [""]:
             figure.legend(loc="outside upper center", ncols=2, fontsize=8)
-        best = {
-            name: [
-                f"{label} {max(mean for _, mean, _ in points):.3g} at best".strip() for label, points in lines.items()
-            ]
-            for name, lines in panels.items()
-        }
-        text = "; ".join(f"{name}: {', '.join(parts)}" for name, parts in best.items())
-        return Drawing("grid", f"Scores over {xlabel}: {text}", figure)
+        texts = []
+        for name, lines in panels.items():
+            best = {label: max(mean for _, mean, _ in points) for label, points in lines.items()}
+            texts.append(f"{name}: " + ", ".join(f"{label} {mean:.3g} at best".strip() for label, mean in best.items()))
+        return Drawing("grid", f"Scores over {xlabel}: {'; '.join(texts)}", figure)

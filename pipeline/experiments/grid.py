@@ -69,28 +69,21 @@ class Grid(Settings):
 
     @model_validator(mode="after")
     def _refuse_doubles(self) -> Grid:
-        places = {"under `set`": self.set} | {f"in blocks[{n}]": block for n, block in enumerate(self.blocks, start=1)}
-        doubles = [
-            f"{key}: stands under `set` and {place}"
-            for place, block in list(places.items())[1:]
-            for key in block
-            if key in self.set
-        ]
+        blocks = {f"in blocks[{number}]": block for number, block in enumerate(self.blocks, start=1)}
+        both = [(key, place) for place, block in blocks.items() for key in block if key in self.set]
+        doubles = [f"{key}: stands under `set` and {place}" for key, place in both]
         if self.seeds is not None:
-            doubles += [
-                f"{SEED}: stands {place}, and `seeds` sets it too" for place, keys in places.items() if SEED in keys
-            ]
+            places = [place for place, keys in ({"under `set`": self.set} | blocks).items() if SEED in keys]
+            doubles += [f"{SEED}: stands {place}, and `seeds` sets it too" for place in places]
         if doubles:
             raise ValueError("\n  ".join(doubles))
         return self
 
 
 def load(path: Pathish) -> Grid:
-    """Read a grid file and check its shape; its parameters are checked by :func:`pipeline.experiments.plan.expand`.
+    """Read a grid file and check its shape; ParamsError with all errors, one line each.
 
-    Raises:
-        FileFormatError: the file cannot be read.
-        ParamsError: the file is not YAML, or not a grid; with all errors, one line each.
+    Its parameters are checked by :func:`pipeline.experiments.plan.expand`.
     """
     text = read_text(path, todo="See recipes/grid.yaml for one.")
     try:

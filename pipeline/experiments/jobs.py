@@ -30,13 +30,9 @@ class Job:
 
 
 def plan(runs: Sequence[Run], baseline: Baseline, *, sweep: str, side_by_side: bool) -> list[Job]:
-    """Return the jobs of some runs: first the shared stages, then each run.
+    """Return the jobs of some runs: first the shared stages, named after the sweep, then each run.
 
-    Args:
-        runs: the runs to do.
-        baseline: the project, whose stages the runs go through.
-        sweep: the sweep's name, with which the names of shared jobs begin.
-        side_by_side: several jobs run at a time; otherwise each run finds the results of earlier ones by itself.
+    Where jobs do not run ``side_by_side``, each run finds the results of earlier ones by itself.
     """
     if not side_by_side or len(runs) < 2:
         return [Job(run.name, run) for run in runs]

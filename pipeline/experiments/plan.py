@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import functools
 import hashlib
 import io
 import itertools
+import operator
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,7 +17,7 @@ from typing import Any
 from pipeline.experiments.grid import Grid
 from pipeline.lineage import documents
 from pipeline.params import params_file
-from sightword.errors import ParamsError
+from sightword.errors import ParamsError, SweepError
 from sightword.files import canonical_json
 from sightword.text import and_more, flat, guess
 
@@ -41,12 +43,7 @@ class Run:
 
 
 def expand(grid: Grid, base: str, where: object) -> list[Run]:
-    """Return all experiments of a grid, in its order.
-
-    Args:
-        grid: the grid.
-        base: the text of the parameter file that all experiments start from.
-        where: the grid's file, for messages.
+    """Return all experiments of a grid, in its order, from the text of a parameter file; messages name ``where``.
 
     Raises:
         ParamsError: unknown parameters, wrong values, equal experiments, or too many of them.
@@ -58,11 +55,8 @@ def expand(grid: Grid, base: str, where: object) -> list[Run]:
     _check_names(grid, flat(plain), where)
     combinations = _combinations(grid, where)
     checked = _checked(grid, combinations, plain, where)
-    names = _names(grid.name, combinations)
-    return [
-        Run(name, values, {**grid.set, **values}, found)
-        for name, values, found in zip(names, combinations, checked, strict=True)
-    ]
+    every = zip(_names(grid.name, combinations), combinations, checked, strict=True)
+    return [Run(name, values, {**grid.set, **values}, found) for name, values, found in every]
 
 
 def _refuse(what: str, problems: Sequence[str], where: object, todo: str | None = None) -> None:
@@ -100,15 +94,13 @@ def _checked(
     found, wrong, twice = [], dict[str, str](), list[str]()
     first: dict[str, dict[str, Any]] = {}
     for values in combinations:
-        whole = copy.deepcopy(dict(base))
-        _set(whole, {**grid.set, **values})
+        whole = _set(copy.deepcopy(base), {**grid.set, **values})
         try:
-            sections = params_file.check(whole)
+            found.append(sections(whole))
         except ParamsError as error:
             for line in error.what.splitlines()[1:]:
                 wrong.setdefault(line.strip(), f"{line.strip()}\n    in {_shown(values)}")
             continue
-        found.append({name: section.model_dump() for name, section in sections.items()})
         other = first.setdefault(canonical_json(found[-1]), values)
         if other is not values:
             twice.append(f"{_shown(values)}\n    is the same as {_shown(other)}")
@@ -117,14 +109,12 @@ def _checked(
     return found
 
 
-def _set(document: Any, changes: Mapping[str, Any]) -> None:
-    """Set parameters, by their full names, in nested mappings."""
+def _set(document: Any, changes: Mapping[str, Any]) -> Any:
+    """Set parameters, by their full names, in nested mappings, and return these."""
     for key, value in changes.items():
         *above, last = key.split(".")
-        place = document
-        for part in above:
-            place = place[part]
-        place[last] = value
+        functools.reduce(operator.getitem, above, document)[last] = value
+    return document
 
 
 def _shown(values: Mapping[str, Any]) -> str:
@@ -132,10 +122,9 @@ def _shown(values: Mapping[str, Any]) -> str:
 
 
 def _names(sweep: str, combinations: Sequence[dict[str, Any]]) -> list[str]:
-    """Return a name for each combination, made of its own values only and of letters that git and a shell accept.
+    """Return names such as ``grid-gru-hidden512-seed0``, made of own values and of letters that git and a shell accept.
 
-    A value that is a word stands alone; other values follow the parameter's name: ``grid-gru-hidden512-seed0``. A name
-    that would be changed, cut or repeated ends with a hash of the values.
+    A name that would be changed, cut or repeated ends with a hash of the values.
     """
     wanted = ["-".join([sweep, *(_word(key, value) for key, value in one.items())]) for one in combinations]
     clean = [re.sub(r"[^A-Za-z0-9_+.-]+|\.\.+", "_", name)[:LONGEST].rstrip("-.") for name in wanted]
@@ -147,12 +136,9 @@ def _names(sweep: str, combinations: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _word(key: str, value: Any) -> str:
-    last = key.rpartition(".")[2]
     if isinstance(value, str) and value:
         return value
-    if isinstance(value, bool) or value is None:
-        return f"{last}-{'none' if value is None else str(value).lower()}"
-    return f"{last}{value}"
+    return key.rpartition(".")[2] + (f"-{value}".lower() if isinstance(value, bool) or value is None else f"{value}")
 
 
 def _hash(values: Mapping[str, Any]) -> str:
@@ -160,7 +146,11 @@ def _hash(values: Mapping[str, Any]) -> str:
 
 
 def written(base: str, run: Run) -> str:
-    """Return the ``params.yaml`` of a run: the base's text with other values and the same comments."""
+    """Return the ``params.yaml`` of a run: the base's text with other values and the same comments.
+
+    Raises:
+        SweepError: the run's parameters cannot be written as YAML.
+    """
     from ruamel.yaml import YAML
     from ruamel.yaml.representer import RoundTripRepresenter
 
@@ -172,8 +162,13 @@ def written(base: str, run: Run) -> str:
     yaml.Representer = Representer
     yaml.width = 4096
     yaml.preserve_quotes = True
-    document = yaml.load(base)
-    _set(document, run.changes)
     out = io.StringIO()
-    yaml.dump(document, out)
+    yaml.dump(_set(yaml.load(base), run.changes), out)
+    if sections(documents.parse(out.getvalue(), run.name)) != run.params:
+        raise SweepError("its parameters cannot be written as YAML", where=run.name)
     return out.getvalue()
+
+
+def sections(values: Any) -> dict[str, dict[str, Any]]:
+    """Return the checked parameters, by section; ParamsError for others."""
+    return {name: section.model_dump() for name, section in params_file.check(values).items()}

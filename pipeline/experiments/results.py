@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sightword.errors import FileFormatError, ParamsError
 from sightword.report.number_formats import is_number
@@ -42,13 +42,11 @@ class Experiment:
     """Paths and hashes of code and data that no stage wrote."""
 
 
-@dataclass(frozen=True)
-class Listing:
-    """The experiments of a listing."""
+class Listing(NamedTuple):
+    """The experiments of a listing, and the names of experiments without results, each with the reason."""
 
     experiments: list[Experiment]
-    left_out: list[str] = field(default_factory=list)
-    """Experiments without results, each with the reason."""
+    left_out: list[str]
 
 
 @dataclass(frozen=True)
@@ -64,41 +62,30 @@ class Group:
 
 
 def read(states: Any) -> Listing:
-    """Return the experiments of a listing, with baselines, without the workspace.
-
-    Args:
-        states: the parsed JSON.
-
-    Raises:
-        FileFormatError: the JSON is not such a listing.
-    """
-    found, left_out = list[Experiment](), list[str]()
+    """Return the experiments of a parsed listing, with baselines, without the workspace; FileFormatError for others."""
+    found = Listing([], [])
     try:
-        for revision, state in _revisions(states):
+        revisions = []
+        for baseline in states:
+            if baseline["rev"] != "workspace":
+                revisions.append((baseline, "success"))
+                for group in baseline["experiments"] or []:
+                    revisions += [(one, (group["executor"] or {}).get("state", "success")) for one in group["revs"]]
+        for revision, state in revisions:
             name, data = revision["name"] or revision["rev"][:7], revision["data"]
-            if state == "success" and (revision["error"] or data is None):
-                state = "cannot be read"
-            elif state == "success" and not any(file.get("data") for file in data["metrics"].values()):
-                state = "no metrics"
-            if state == "success":
-                found.append(_experiment(name, data))
+            if state != "success":
+                found.left_out.append(f"{name} ({state})")
+            elif revision["error"] or data is None:
+                found.left_out.append(f"{name} (cannot be read)")
+            elif not any(file.get("data") for file in data["metrics"].values()):
+                found.left_out.append(f"{name} (no metrics)")
             else:
-                left_out.append(f"{name} ({state})")
+                found.experiments.append(_experiment(name, data))
     except (TypeError, KeyError, AttributeError, ValueError) as error:
         what = f"is not a listing of experiments ({type(error).__name__}: {error})"
         todo = "Give the output of `dvc exp show --json`."
         raise FileFormatError(what, where="experiments", todo=todo) from None
-    return Listing(found, left_out)
-
-
-def _revisions(states: Any) -> Iterator[tuple[Any, str]]:
-    """Yield each baseline and experiment with its state."""
-    for baseline in states:
-        if baseline["rev"] != "workspace":
-            yield baseline, "success"
-            for one in baseline["experiments"] or []:
-                for revision in one["revs"]:
-                    yield revision, (one["executor"] or {}).get("state", "success")
+    return found
 
 
 def _experiment(name: str, data: Mapping[str, Any]) -> Experiment:
@@ -115,11 +102,7 @@ def _experiment(name: str, data: Mapping[str, Any]) -> Experiment:
 
 
 def only(listing: Listing, pattern: str) -> Listing:
-    """Return the experiments whose whole name matches a regular expression.
-
-    Raises:
-        ParamsError: the pattern is not a regular expression, or no name matches.
-    """
+    """Return the experiments whose whole name matches a regular expression; ParamsError without a match."""
     wanted = compiled(pattern)
     found = [one for one in listing.experiments if wanted.fullmatch(one.name)]
     if not found:
@@ -138,16 +121,11 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = (), *, over: str = SEED) -> list[Group]:
-    """Group experiments that differ only by one parameter, in the order of the other parameters.
+    """Group experiments that differ only by the parameter ``over``, in the order of the other parameters.
 
     A run that appears twice (the same parameters, inputs and results, as a baseline and as an experiment) counts
-    once.
-
-    Args:
-        experiments: what :func:`read` found.
-        metrics: regular expressions that a metric's whole name matches, such as ``dev_r10`` or ``test.*r1``; without
-            them all of ``metrics/summary.json``.
-        over: the parameter that may differ.
+    once. ``metrics`` are regular expressions that a metric's whole name matches, such as ``dev_r10`` or ``test.*r1``;
+    without them all of ``metrics/summary.json``.
 
     Raises:
         ParamsError: no experiment has such a parameter, or one of the metrics.
@@ -195,8 +173,7 @@ def _metrics(experiments: Sequence[Experiment], patterns: Sequence[str]) -> dict
 
 def _order(value: Any) -> tuple[bool, float, str]:
     """Return a key that sorts numbers by size, then other values as text."""
-    number = isinstance(value, int | float)
-    return not number, float(value) if number else 0.0, str(value)
+    return (False, float(value), str(value)) if isinstance(value, int | float) else (True, 0.0, str(value))
 
 
 def deviation(values: Sequence[float]) -> float | None:
@@ -207,44 +184,34 @@ def deviation(values: Sequence[float]) -> float | None:
 def table(found: Sequence[Group], *, exact: bool = False) -> list[list[str]]:
     """Return the header and one row for each group: varied parameters, number of runs, metrics, names.
 
-    Args:
-        found: the groups.
-        exact: mean and deviation in columns of their own, with all digits; else ``mean ± deviation``, rounded, and
-            the number of runs that have the metric where not all do.
+    A metric is ``mean ± deviation``, rounded, with the number of runs that have the metric where not all do; if
+    ``exact``, mean and deviation are columns of their own, with all digits.
     """
-    columns = {name: [name, f"{name}_sd"] if exact else [name] for name in found[0].metrics}
-    lines = [[*found[0].varied, "runs", *(one for names in columns.values() for one in names), "experiments"]]
+    columns = [column for name in found[0].metrics for column in ([name, f"{name}_sd"] if exact else [name])]
+    lines = [[*found[0].varied, "runs", *columns, "experiments"]]
     for group in found:
-        line = ["-" if value is None else str(value) for value in group.varied.values()]
-        line.append(str(len(group.names)))
+        line = [*("-" if value is None else str(value) for value in group.varied.values()), str(len(group.names))]
         for name, values in group.metrics.items():
             if exact:
                 spread = deviation(values)
                 line += [repr(statistics.fmean(values)) if values else "", "" if spread is None else repr(spread)]
             else:
                 large = any(abs(value) >= 10 for other in found for value in other.metrics[name])
-                line.append(_rounded(values, len(group.names), 1 if large else 3))
+                line.append(_rounded(values, len(group.names), 1 if large else 3) if values else "-")
         lines.append([*line, " ".join(group.names)])
     return lines
 
 
 def _rounded(values: Sequence[float], runs: int, digits: int) -> str:
-    if not values:
-        return "-"
-    spread = deviation(values)
-    some = f" ({len(values)})" if len(values) < runs else ""
-    return f"{statistics.fmean(values):.{digits}f}" + ("" if spread is None else f" ± {spread:.{digits}f}") + some
+    parts = [f"{one:.{digits}f}" for one in (statistics.fmean(values), deviation(values)) if one is not None]
+    return " ± ".join(parts) + (f" ({len(values)})" if len(values) < runs else "")
 
 
 def series(found: Sequence[Group], *, against: str = "") -> tuple[str, dict[str, dict[str, Points]]]:
-    """Return the lines of a drawing: for each metric one line for each setting of all varied parameters but one.
+    """Return the parameter along the x axis of a drawing, and the points by metric and setting of the others.
 
-    Args:
-        found: the groups.
-        against: the parameter along the x axis; empty: of the varied ones with numbers, that with most values.
-
-    Returns:
-        That parameter, and the points by metric and setting; groups and metrics without numbers are left out.
+    That parameter is ``against``, or else of the varied ones with numbers the one with most values. Groups and metrics
+    without numbers are left out.
 
     Raises:
         ParamsError: the parameter was not varied, or has no numbers; or there are too many lines to tell apart.
@@ -265,8 +232,6 @@ def series(found: Sequence[Group], *, against: str = "") -> tuple[str, dict[str,
                 point = (float(group.varied[x]), statistics.fmean(scores), deviation(scores))
                 panels.setdefault(metric, {}).setdefault(label, []).append(point)
     if (most := max(map(len, panels.values()), default=0)) > len(LOOKS):
-        raise ParamsError(
-            f"{most} lines in a drawing cannot be told apart", where=x, expected=f"{len(LOOKS)} at most",
-            todo="Draw the experiments of one sweep, from a commit of their own.",
-        )  # fmt: skip
+        what, todo = f"{most} lines in a drawing cannot be told apart", "Draw the experiments of one sweep."
+        raise ParamsError(what, where=x, expected=f"{len(LOOKS)} at most", todo=todo)
     return x, {metric: dict(lines) for metric, lines in panels.items()}

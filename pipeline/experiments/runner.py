@@ -21,10 +21,9 @@ from pipeline.experiments import clones, reaper
 from pipeline.experiments.baseline import Baseline
 from pipeline.experiments.clones import Clone
 from pipeline.experiments.jobs import Job
-from pipeline.experiments.plan import Run, written
+from pipeline.experiments.plan import written
 from pipeline.experiments.slots import Slot
-from pipeline.lineage import documents, repository
-from pipeline.params import params_file
+from pipeline.lineage import repository
 from sightword.errors import LineageError, SightwordError, SweepError
 from sightword.files import write_json
 
@@ -90,11 +89,7 @@ class Sweep:
         ]
 
     def run(self, jobs: Sequence[Job], cache: str) -> list[Event]:
-        """Run all jobs, shared ones before those that need them, and return the failures.
-
-        Args:
-            jobs: the jobs.
-            cache: the folder of DVC's cache.
+        """Run all jobs with DVC's cache in a folder, shared ones before those that need them; return the failures.
 
         Raises:
             SweepError: another process runs this sweep.
@@ -114,7 +109,7 @@ class Sweep:
         broken: dict[str, Event] = {}  # shared stages that failed
         while jobs or any(worker.process for worker in self._workers):
             for worker in self._workers:
-                event: Event | None
+                event: Event | None = None
                 if worker.process:
                     event = self._finish(worker)
                 elif job := next((job for job in jobs if self._may_start(job, waiting)), None):
@@ -124,8 +119,6 @@ class Sweep:
                         event = Event("failed", job, log=cause.log, tail=lines)
                     else:
                         event = self._start(worker, job, cache)
-                else:
-                    continue
                 if event is None:
                     continue
                 self._state[event.job.name] = {"state": event.kind}
@@ -134,11 +127,11 @@ class Sweep:
                 self.report(event)
                 if event.kind == "again":
                     jobs.insert(0, event.job)
+                elif event.kind != "started":
+                    waiting -= event.job.makes
                 if event.kind == "failed":
                     failures.append(event)
                     broken |= dict.fromkeys(event.job.makes, event)
-                if event.kind in ("done", "failed"):
-                    waiting -= event.job.makes
             time.sleep(POLL)
         return failures
 
@@ -153,7 +146,7 @@ class Sweep:
             if not worker.ready:
                 worker.clone.make(cache)
                 worker.ready = True
-            worker.clone.begin(_text(self.base, job.run))
+            worker.clone.begin(written(self.base, job.run))
         except SightwordError as error:
             log.write_text(f"{error}\n", encoding="utf-8")
             worker.ready = False
@@ -177,10 +170,11 @@ class Sweep:
         process, job = worker.process, worker.job
         if process is None or job is None or process.poll() is None:
             return None
+        log = self._log(job)
         worker.process = None
         reaper.end({process.pid}, grace=1.0)  # also processes that the job left behind
         self._guard(f"-{process.pid}")
-        event = Event("done", job, worker.slot, time.monotonic() - worker.began, self._log(job))
+        event = Event("done", job, worker.slot, time.monotonic() - worker.began, log)
         with contextlib.suppress(OSError):  # missing facts must not cost the experiment
             worker.clone.fetch_facts()
         if process.returncode == 0:
@@ -190,9 +184,9 @@ class Sweep:
                 why = "dvc exp run ended well, and left no experiment"
             except LineageError as error:
                 why = str(error)
-            with self._log(job).open("a", encoding="utf-8") as stream:
+            with log.open("a", encoding="utf-8") as stream:
                 stream.write(f"{why}\n")
-        lines, tries = tail(self._log(job)), self._tries[job.name]
+        lines, tries = tail(log), self._tries[job.name]
         if tries < TRIES and any(LOCKED.search(line) for line in lines):
             self._later[job.name] = time.monotonic() + WAIT * 4 ** (tries - 1)
             return replace(event, kind="again")
@@ -208,11 +202,21 @@ class Sweep:
 
     @contextlib.contextmanager
     def _hold_lock(self) -> Iterator[None]:
-        """Hold the sweep's lock, together with a guard that ends the jobs if this process is killed."""
+        """Hold the sweep's lock, together with a guard that ends the jobs if this process is killed.
+
+        The lock of a killed sweep is free as soon as its guard has ended the jobs.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
+        limit = time.monotonic() + reaper.GRACE + 5
         with (self.folder / "lock").open("a+") as lock:
-            _take(lock, self.folder)
-            for left in sorted(self.folder.glob("slot-*")):  # clones of a killed sweep
+            while not lock_descriptor(lock.fileno(), blocking=False):
+                lock.seek(0)
+                owner = int(lock.read().strip() or 0)
+                if (owner and _is_alive(owner)) or time.monotonic() > limit:
+                    what = f"this sweep is at work already (process {owner or 'unknown'})"
+                    raise SweepError(what, where=self.folder.name, todo="See its progress with --status.")
+                time.sleep(0.2)
+            for left in self.folder.glob("slot-*"):  # clones of a killed sweep
                 shutil.rmtree(left)
             lock.truncate(0)
             lock.write(str(os.getpid()))
@@ -254,18 +258,6 @@ def tail(log: Path, lines: int = TAIL) -> list[str]:
     return [line for line in found if line.strip()][-lines:]
 
 
-def _take(lock: IO[str], folder: Path) -> None:
-    """Take the lock; the lock of a killed sweep is free as soon as its guard has ended the jobs."""
-    limit = time.monotonic() + reaper.GRACE + 5
-    while not lock_descriptor(lock.fileno(), blocking=False):
-        lock.seek(0)
-        process = int(lock.read().strip() or 0)
-        if (process and _is_alive(process)) or time.monotonic() > limit:
-            what = f"this sweep is at work already (process {process or 'unknown'})"
-            raise SweepError(what, where=folder.name, todo="See its progress with --status.")
-        time.sleep(0.2)
-
-
 def _is_alive(process: int) -> bool:
     try:
         os.kill(process, 0)
@@ -274,20 +266,10 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-def _text(base: str, run: Run) -> str:
-    """Return the parameter file of a run, checked against the run's parameters."""
-    text = written(base, run)
-    found = {name: section.model_dump() for name, section in params_file.check(documents.parse(text, run.name)).items()}
-    if found != run.params:
-        raise SweepError("its parameters cannot be written as YAML", where=run.name)
-    return text
-
-
 def _environment(slot: Slot) -> dict[str, str]:
     """Return the environment of a slot's processes: this Python first, and nothing of an experiment around this one."""
-    drop = ("DVC_ROOT", "DVC_STAGE")
     inherited = repository.environment().items()
-    own = {name: value for name, value in inherited if not name.startswith("DVC_EXP_") and name not in drop}
+    own = {name: value for name, value in inherited if not name.startswith(("DVC_EXP_", "DVC_ROOT", "DVC_STAGE"))}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     # A clone has none of the project's git remotes: the user pushes.
     return {**own, **slot.environment, "PATH": path, "DVC_EXP_AUTO_PUSH": "0"}

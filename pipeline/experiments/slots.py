@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -32,13 +33,13 @@ class Slot:
 
 
 def choose(wanted: int | None, experiments: int, *, environment: Mapping[str, str] = os.environ) -> list[Slot]:
-    """Return the slots of this machine.
+    """Return the slots of this machine; the environment's settings of threads and workers stay.
 
     Args:
         wanted: the number of slots; default: one for each visible GPU, else for every two cores and 4 GiB of memory.
-        experiments: the number of experiments in the whole sweep, which is the most slots. The number of those left
-            would not do: a training run resumes only with its first number of threads.
-        environment: the environment of this process; its settings of threads and workers stay.
+        experiments: the number of experiments in the whole sweep, which is the most slots. The number of unfinished
+            ones would change between two runs, and a training run resumes only with its first number of threads.
+        environment: the environment of this process.
 
     Raises:
         SetupError: a setting of the machine is wrong, or the requested GPU does not exist.
@@ -53,14 +54,10 @@ def choose(wanted: int | None, experiments: int, *, environment: Mapping[str, st
     own = {"SIGHTWORD_STORE": str(machine.store), "SIGHTWORD_SCRATCH": str(machine.scratch)}
     for variable in ("SIGHTWORD_THREADS", "SIGHTWORD_WORKERS"):
         own[variable] = environment.get(variable) or str(max(1, cores // count))
-    if not gpus:
-        return [Slot(number, "cpu", own) for number in range(1, count + 1)]
-    names = [gpus[number % len(gpus)] for number in range(count)]
     # `cuda`, not `auto`: an experiment that cannot use its GPU must fail, not run slowly on the CPU
-    return [
-        Slot(number, f"GPU {gpu}", own | {"CUDA_VISIBLE_DEVICES": gpu, "SIGHTWORD_DEVICE": "cuda"})
-        for number, gpu in enumerate(names, start=1)
-    ]
+    places = [(f"GPU {gpu}", {"CUDA_VISIBLE_DEVICES": gpu, "SIGHTWORD_DEVICE": "cuda"}) for gpu in gpus]
+    turns = itertools.islice(itertools.cycle(places or [("cpu", {})]), count)
+    return [Slot(number, place, own | more) for number, (place, more) in enumerate(turns, start=1)]
 
 
 def _gpus(device: str, environment: Mapping[str, str]) -> list[str]:

@@ -25,11 +25,7 @@ def pipeline_of(grid: Grid, project: Path) -> Pipeline:
 
 
 def base_params(grid: Grid, project: Path) -> tuple[str, str]:
-    """Return the text of the parameters that all experiments start from, and their source.
-
-    Raises:
-        FileFormatError, ParamsError: there is no such file or recipe.
-    """
+    """Return the text of the parameters that all experiments start from, and their source."""
     if grid.base is None:
         params = pipeline_of(grid, project).params
         return read_text(project / params, todo="Write one with `sightword recipe NAME`."), params
@@ -41,11 +37,7 @@ def base_params(grid: Grid, project: Path) -> tuple[str, str]:
 def states(folder: Path, runs: Sequence[Run], done: Collection[str], taken: Collection[str]) -> dict[str, str]:
     """Return the state of each run that was begun: done, running, half done, failed, or other parameters.
 
-    Args:
-        folder: the sweep's folder.
-        runs: the runs.
-        done: the names of runs that are experiments already.
-        taken: the names of experiments with other parameters.
+    ``done`` names runs that are experiments already, ``taken`` experiments with other parameters.
     """
     try:
         recorded = read_json(folder / runner.STATE)
