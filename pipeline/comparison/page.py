@@ -10,13 +10,14 @@ from markupsafe import Markup
 
 from pipeline.comparison import disagreements, drawings, table
 from pipeline.comparison.contrast import Contrast
-from pipeline.comparison.drawings import Gap, Line
+from pipeline.comparison.drawings import Line
 from pipeline.comparison.recall import Recall
 from pipeline.comparison.runs import CAPTIONS, CURVES, ENCODER, RESIZED, Side
 from pipeline.comparison.systems import Better, Row, who_is_better
 from sightword.errors import EncoderError, FileFormatError
 from sightword.files import write_text
 from sightword.report import attention, gallery, html_page
+from sightword.report.drawing import Interval
 from sightword.report.inputs import numbers, read_tsv
 from sightword.report.number_formats import plain
 from sightword.report.plots import segments
@@ -54,10 +55,10 @@ def render(contrast: Contrast) -> str:
         "pipeline.comparison",
         contrast=contrast,
         cards=_cards(contrast),
-        recalls=_cells(table.recall_lines(contrast.recalls)),
+        recalls=table.recall_lines(contrast.recalls),
         recall_verdict=table.recall_verdict(contrast.recalls, contrast.samples),
         recall_drawing=_recall_gaps(contrast.recalls),
-        semantics=_cells(table.lines(semantics)) if semantics else None,
+        semantics=table.lines(semantics) if semantics else None,
         semantics_verdict=table.verdict(semantics) if semantics else [],
         semantics_drawing=_semantic_gaps(semantics.rows if semantics else ()),
         numbers=[(name, plain(a), plain(b), f"{a - b:+.6g}" if a != b else "0") for name, a, b in contrast.numbers],
@@ -91,7 +92,7 @@ def _cards(contrast: Contrast) -> list[tuple[str, str, str, Better]]:
 
 def _recall_gaps(rows: Sequence[Recall]) -> Markup:
     known = [
-        Gap(f"{table.QUERIES[row.direction]}, R@{row.depth}", row.difference, *row.interval, row.better)
+        Interval(f"{table.QUERIES[row.direction]}, R@{row.depth}", row.difference, *row.interval, row.better)
         for row in rows
         if row.interval is not None
     ]
@@ -101,7 +102,7 @@ def _recall_gaps(rows: Sequence[Recall]) -> Markup:
 
 def _semantic_gaps(rows: Sequence[Row]) -> Markup:
     known = [
-        Gap(f"{row.task} {row.subtask}", row.difference, row.bootstrap.low, row.bootstrap.high, row.better)
+        Interval(f"{row.task} {row.subtask}", row.difference, row.bootstrap.low, row.bootstrap.high, row.better)
         for row in rows
         if row.bootstrap is not None and row.difference is not None
     ]
@@ -109,7 +110,7 @@ def _semantic_gaps(rows: Sequence[Row]) -> Markup:
     return _gaps("semantic_gaps", known, "A - B of Pearson's r", title)
 
 
-def _gaps(name: str, known: list[Gap], what: str, title: str) -> Markup:
+def _gaps(name: str, known: list[Interval], what: str, title: str) -> Markup:
     if not known:
         return Markup("")
     return html_page.inline(drawings.gaps(name, known, xlabel=f"{what}, with its 95 % interval", title=title))
@@ -196,14 +197,3 @@ def _outputs(contrast: Contrast) -> list[tuple[str, str, str, str]]:
         entries = lock.entries.values() if lock else ()
         hashes.append({(entry.name, out.path): out.md5 for entry in entries for out in entry.outs})
     return [(*key, hashes[0].get(key, ""), hashes[1].get(key, "")) for key in {**hashes[0], **hashes[1]}]
-
-
-def _cells(lines: list[list[str]]) -> dict[str, list[list[tuple[str, str]]] | list[str]]:
-    """Return a table's header and rows; each cell is a number, and its interval for the line below."""
-    header, *rows = lines
-    return {"header": header, "rows": [[_split(cell) for cell in row] for row in rows]}
-
-
-def _split(cell: str) -> tuple[str, str]:
-    number, bracket, rest = cell.partition(" [")
-    return (number, f"[{rest}") if bracket and rest.endswith("]") else (cell, "")

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from sightword.files import canonical_json, sha256_file
 from sightword.report.inputs import Run, RunFiles
 from sightword.report.number_formats import is_number, plain
+from sightword.text import flat
 
 ORDER = ("features", "captions", "training", "encoder")
 """The sources of tables; each depends on the ones before it."""
@@ -73,20 +74,26 @@ def sources(files: RunFiles, run: Run) -> list[Source]:
     features, names = run.features, run.description.get("members")
     members = [Path(str(name)).name for name in names] if isinstance(names, list) else []
     parts = [files.encoder / name for name in ("encoder.json", *members)]
-    captions = {"data/captions/captions.parquet": files.captions}
-    captions["models/encoder/vocabulary.json"] = files.encoder / "vocabulary.json"
+    captions = (
+        ("data/captions/captions.parquet", files.captions),
+        ("models/encoder/vocabulary.json", files.encoder / "vocabulary.json"),
+    )
     return [
         Source(
             "features",
             "Features of the pictures",
-            [(key, _written(features[key])) for key in FEATURES if features.get(key) not in ("", None, {})],
+            [
+                (key, canonical_json(value) if isinstance(value, dict | list) else plain(value))
+                for key in FEATURES
+                if (value := features.get(key)) not in ("", None, {})
+            ],
             [(name, str(features[key])) for name, key in FEATURE_HASHES.items() if features.get(key)],
         ),
         Source(
             "captions",
             "Captions",
             [("unit", run.unit), ("tokens", plain(run.vocabulary))],
-            [(name, sha256_file(path)) for name, path in captions.items()],
+            [(name, sha256_file(path)) for name, path in captions],
         ),
         Source("training", "Training", [], []),
         Source(
@@ -105,15 +112,10 @@ def made(files: RunFiles, run: Run) -> list[Made]:
         FileFormatError: a file cannot be read.
     """
     protocols = [
-        f"{split}: {', '.join(name for name in body if name != 'skipped')}"
-        for split, body in run.retrieval.items()
-        if isinstance(body, dict)
+        f"{split}: {', '.join(name for name in body if name != 'skipped')}" for split, body in run.retrieval.items()
     ]
-    tasks = [name for name, body in run.semantics.items() if isinstance(body, dict) and name != "skipped"]
-    facts = {
-        "retrieval": [("protocols", "; ".join(protocols))] if protocols else [],
-        "semantics": [("tasks", ", ".join(tasks))] if tasks else [],
-    }
+    tasks = [name for name, body in run.semantics.items() if isinstance(body, dict)]
+    facts = {"retrieval": ("protocols", "; ".join(protocols)), "semantics": ("tasks", ", ".join(tasks))}
     entries = {"retrieval": _key(run.retrieval, "r10"), "semantics": _key(run.semantics, "pearson", "accuracy")}
     found = []
     for key, name, reached, shown in TABLES:
@@ -121,7 +123,8 @@ def made(files: RunFiles, run: Run) -> list[Made]:
         if path.exists():
             used = ORDER[: ORDER.index(reached) + 1]
             command = f"sightword audit {shown}" + (f":{entries[key]}" if entries.get(key) else "")
-            found.append(Made(key, name, used, facts.get(key, []), (shown, sha256_file(path)), command))
+            about = [facts[key]] if facts.get(key, ("", ""))[1] else []
+            found.append(Made(key, name, used, about, (shown, sha256_file(path)), command))
     return found
 
 
@@ -135,14 +138,6 @@ def _path(files: RunFiles, shown: str) -> Path:
 
 
 def _key(values: Mapping[str, Any], *last: str) -> str:
-    """Return the first entry with one of these names, as keys joined by dots; empty without such an entry."""
-    for key, value in values.items():
-        if key in last and is_number(value):
-            return key
-        if isinstance(value, Mapping) and (below := _key(value, *last)):
-            return f"{key}.{below}"
-    return ""
-
-
-def _written(value: object) -> str:
-    return canonical_json(value) if isinstance(value, dict | list) else plain(value)
+    """Return the first number with one of these names, as keys joined by dots; empty without such an entry."""
+    numbers = (name for name, value in flat(values).items() if is_number(value))
+    return next((name for name in numbers if name.rpartition(".")[2] in last), "")
