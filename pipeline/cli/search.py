@@ -204,7 +204,7 @@ def _captions(arguments: argparse.Namespace, searcher: Searcher, device: torch.d
     from tqdm import tqdm
 
     catalogue = searcher.catalogue
-    row = catalogue.row(arguments.picture)
+    row = catalogue.rows.get(arguments.picture)
     if row is not None:
         vector = searcher.embedding(row)
     else:

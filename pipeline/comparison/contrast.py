@@ -111,9 +111,8 @@ def _semantics(
     a: Side, b: Side, notes: list[str], *, unseen: bool, samples: int, seed: int
 ) -> tuple[tuple[PairTable, PairTable] | None, Comparison | None]:
     if a.pairs is None or b.pairs is None:
-        notes.append(
-            f"Sentence similarity is not tested: {_lacking([one for one in (a, b) if one.pairs is None], PAIRS)}."
-        )
+        lacking = _lacking([one for one in (a, b) if one.pairs is None], PAIRS)
+        notes.append(f"Sentence similarity is not tested: {lacking}.")
         return None, None
     tables = read_pairs(a.pairs), read_pairs(b.pairs)
     two_runs = a.folder is not None and b.folder is not None
@@ -164,12 +163,13 @@ def _unlike_metrics(side: Side, split: str, rows: Sequence[Recall]) -> str | Non
         return None
     worst = max(gaps, key=lambda gap: abs(gap[0]))[1]
     what = f"Recalls of {side.label} are not those of its metrics/retrieval.json: {worst}."
-    if any(gap < 0 for gap, _ in gaps):
-        return f"{what} One of the two files is of another run."
-    return (
-        f"{what} There, answers with the same score count against the encoder; here they stand in the order of ids. "
-        f"If {side.label} has no such answers, one of the two files is of another run."
-    )
+    why = "One of the two files is of another run."
+    if all(gap > 0 for gap, _ in gaps):
+        why = (
+            "There, answers with the same score count against the encoder; here they stand in the order of ids. "
+            f"If {side.label} has no such answers, one of the two files is of another run."
+        )
+    return f"{what} {why}"
 
 
 def _answers(path: Path) -> Answers:
