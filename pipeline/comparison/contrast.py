@@ -30,15 +30,12 @@ ROUNDING = 1e-6
 
 
 class Answers(NamedTuple):
-    """A run's answers to the queries of a split."""
+    """A run's ``depth`` best answers to each query of a split: their ranks by direction, and the table of all."""
 
     split: str
     depth: int
-    """The number of kept answers to each query."""
     ranks: Mapping[str, Ranks]
-    """The ranks by direction."""
     table: pd.DataFrame
-    """All answers."""
 
 
 class Contrast(NamedTuple):

@@ -22,15 +22,15 @@ THUMBNAIL = 112
 
 
 class Query(NamedTuple):
-    """A caption with the pictures that each run found."""
+    """A caption with the first pictures that A and B found, and its own picture if these do not show it.
+
+    ``ranks`` are the positions of its picture with A and with B; 0 if it is not among the kept answers.
+    """
 
     text: str
     ranks: list[int]
-    """The position of its picture with A and with B; 0 if it is not among the kept answers."""
     answers: list[list[Tile]]
-    """The first answers of A and of B."""
     truth: Tile | None
-    """Its picture, if neither run's first answers show it."""
 
 
 class Pair(NamedTuple):

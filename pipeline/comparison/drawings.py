@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from pipeline.comparison.systems import Better
-from sightword.report.drawing import BLUE, GREY, INK, ORANGE, WIDTH, Drawing, Interval, Look, draw_rows, drawing_style
+from sightword.report.drawing import BLUE, GREY, INK, ORANGE, Drawing, Interval, Look, draw_rows, drawing_style
+from sightword.report.plots import plain_axes
 
 LOOKS: dict[Better, tuple[str, Look]] = {
     "A": ("A is better beyond chance", (BLUE, "o", 4.5)),
@@ -45,15 +45,12 @@ def gaps(name: str, rows: Sequence[Interval], *, xlabel: str, title: str) -> Dra
 def curves(name: str, lines: Sequence[Line], *, xlabel: str, ylabel: str, title: str, log: bool = False) -> Drawing:
     """Draw curves of A and B together; several of one run differ by dashes. ``log``: the y axis is logarithmic."""
     with drawing_style(name):
-        figure = Figure(figsize=(WIDTH, 2.9), layout="constrained")
-        axes = figure.add_subplot()
+        figure, axes = plain_axes(2.9, xlabel, ylabel)
         drawn = dict.fromkeys(COLOURS, 0)
         for side, label, x, y in lines:
             dashes, marker = DASHES[drawn[side] % len(DASHES)], "o" if len(x) == 1 else None
             axes.plot(x, y, color=COLOURS[side], linestyle=dashes, marker=marker, label=f"{side} {label}")
             drawn[side] += 1
-        axes.set_xlabel(xlabel)
-        axes.set_ylabel(ylabel)
         if log:
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter("{x:g}")

@@ -40,29 +40,23 @@ Texts = list[tuple[str, str]]
 
 
 class Source(NamedTuple):
-    """A source of tables; ``key`` identifies it within the page."""
+    """A source of tables: its parameters, without those of training, and (what, sha256) of its files or content."""
 
     key: str
     name: str
     facts: Texts
-    """The parameters; those of training have a table of their own."""
     hashes: Texts
-    """(what, sha256) of its files or content."""
 
 
 class Made(NamedTuple):
-    """A table or drawing of the page; ``key`` identifies it within the page."""
+    """A table or drawing: its sources' keys, its parameters, its file's path and sha256, the command of its history."""
 
     key: str
     name: str
     sources: tuple[str, ...]
-    """The keys of its sources."""
     facts: Texts
-    """Its own parameters, as far as the files name them."""
     file: tuple[str, str]
-    """(path, sha256) of the displayed file."""
     command: str
-    """The command for the full history."""
 
 
 def sources(files: RunFiles, run: Run) -> list[Source]:
@@ -74,34 +68,19 @@ def sources(files: RunFiles, run: Run) -> list[Source]:
     features, names = run.features, run.description.get("members")
     members = [Path(str(name)).name for name in names] if isinstance(names, list) else []
     parts = [files.encoder / name for name in ("encoder.json", *members)]
-    captions = (
-        ("data/captions/captions.parquet", files.captions),
-        ("models/encoder/vocabulary.json", files.encoder / "vocabulary.json"),
-    )
+    known = [(key, features[key]) for key in FEATURES if features.get(key) not in ("", None, {})]
+    made_by = [(key, canonical_json(one) if isinstance(one, dict | list) else plain(one)) for key, one in known]
+    hashes = [(name, str(features[key])) for name, key in FEATURE_HASHES.items() if features.get(key)]
+    texts = [("unit", run.unit), ("tokens", plain(run.vocabulary))]
+    tables = [("data/captions/captions.parquet", sha256_file(files.captions))]
+    tables.append(("models/encoder/vocabulary.json", sha256_file(files.encoder / "vocabulary.json")))
+    selected = [(key, plain(run.select[key])) for key in SELECTED if key in run.select]
+    encoder = [(f"models/encoder/{path.name}", sha256_file(path)) for path in parts if path.exists()]
     return [
-        Source(
-            "features",
-            "Features of the pictures",
-            [
-                (key, canonical_json(value) if isinstance(value, dict | list) else plain(value))
-                for key in FEATURES
-                if (value := features.get(key)) not in ("", None, {})
-            ],
-            [(name, str(features[key])) for name, key in FEATURE_HASHES.items() if features.get(key)],
-        ),
-        Source(
-            "captions",
-            "Captions",
-            [("unit", run.unit), ("tokens", plain(run.vocabulary))],
-            [(name, sha256_file(path)) for name, path in captions],
-        ),
+        Source("features", "Features of the pictures", made_by, hashes),
+        Source("captions", "Captions", texts, tables),
         Source("training", "Training", [], []),
-        Source(
-            "encoder",
-            "Encoder",
-            [(key, plain(run.select[key])) for key in SELECTED if key in run.select],
-            [(f"models/encoder/{path.name}", sha256_file(path)) for path in parts if path.exists()],
-        ),
+        Source("encoder", "Encoder", selected, encoder),
     ]
 
 

@@ -81,16 +81,9 @@ def draw_rows(
 ) -> tuple[Figure, Any]:
     """Draw values with their intervals, each at its place on the y axis, and return the figure with its axes.
 
-    Args:
-        rows: (place, value).
-        looks: the label in the legend and the look of each kind; a kind without values is left out.
-        ticks: the label of each place.
-        height: the height of the figure in inches.
-        bottom: the lower end of the y axis, which points down to it from ``top``.
-        top: the upper end.
-        xlabel: the label of the x axis.
-        labelsize: the size of the rows' labels in points.
-        columns: the columns of the legend; 0 for no legend.
+    ``looks`` has the label in the legend and the look of each kind; a kind without values is left out. ``ticks`` are
+    the labels by place; the y axis points down from ``top`` to ``bottom``. The height is in inches, ``labelsize`` in
+    points; ``columns`` are those of the legend, 0 for no legend.
     """
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     axes = figure.add_subplot()

@@ -75,9 +75,8 @@ class Captions:
     """The captions of the scored splits."""
 
     texts: Mapping[QueryKey, str] = field(default_factory=dict)
-    """(image_id, caption) -> text."""
     first: Mapping[str, str] = field(default_factory=dict)
-    """image_id -> its first caption."""
+    """The first caption of each picture."""
     each: Mapping[str, list[int]] = field(default_factory=dict)
     """For each split, the number of captions of each picture."""
 
@@ -117,14 +116,10 @@ def read_top(path: Path) -> pd.DataFrame:
 
 
 def build(top: pd.DataFrame, captions: Captions, resized: Path, *, number: int, thumbnail: int) -> Gallery:
-    """Choose queries and combine them with their answers and thumbnails.
+    """Choose ``number`` captions and as many pictures, with their answers and thumbnails.
 
-    Args:
-        top: from :func:`read_top`.
-        captions: from :func:`read_captions`.
-        resized: the folder of resized pictures.
-        number: how many captions, and how many pictures, to show.
-        thumbnail: the longest side of an answer's picture in pixels; a query's picture is twice as large.
+    ``resized`` is the folder of resized pictures, ``thumbnail`` the longest side of an answer's picture in pixels; a
+    query's picture is twice as large.
     """
     split = headline_split(set(top["split"]))
     here = top[top["split"] == split]
@@ -164,11 +159,9 @@ def answers_of(rows: pd.DataFrame, queries: Iterable[QueryKey]) -> dict[QueryKey
 
 
 def thumbnails(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
-    """Return WebP data URIs of resized pictures by image id, without missing pictures.
+    """Return WebP data URIs of resized pictures by image id, at most ``sizes`` pixels wide or high; none if missing.
 
-    Args:
-        folder: the folder of shards, which may be empty, as with precomputed features.
-        sizes: the longest side in pixels, by image id.
+    The folder may be empty, as with precomputed features.
 
     Raises:
         FileFormatError: the folder has no shards, or a shard is damaged.

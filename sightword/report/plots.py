@@ -34,12 +34,10 @@ SEEN = {
 
 @dataclass(frozen=True)
 class Marks:
-    """The snapshots' positions on the x axis."""
+    """The snapshots' positions on the x axis: ``kept`` are ticks, ``chosen`` (in the encoder) dashed lines."""
 
     kept: Sequence[float] = ()
-    """All snapshots, drawn as ticks inside the lower edge."""
     chosen: Sequence[float] = ()
-    """The snapshots in the encoder, drawn as dashed lines."""
 
     def scaled(self, factor: float) -> Marks:
         """Return the marks scaled to another x axis."""
@@ -58,7 +56,7 @@ def curve(
 ) -> Drawing:
     """Draw one line over ascending steps or epochs; long lines by the mean and the range of segments."""
     with drawing_style(name):
-        figure, axes = _axes(2.7, xlabel, ylabel)
+        figure, axes = plain_axes(2.7, xlabel, ylabel)
         middle_x, middle, low, high = segments(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
         if len(middle) < len(y):
             axes.fill_between(middle_x, low, high, color=BLUE, alpha=0.25, linewidth=0)
@@ -79,7 +77,7 @@ def epoch_curves(
 ) -> Drawing:
     """Draw one line for each of at most :data:`LINES` series, values by label, over the epochs; NaN is left out."""
     with drawing_style(name):
-        figure, axes = _axes(2.5 + 0.2 * -(-len(series) // 3), "epoch", ylabel)
+        figure, axes = plain_axes(2.5 + 0.2 * -(-len(series) // 3), "epoch", ylabel)
         looks = itertools.product(("-", "--", ":"), zip((BLUE, ORANGE, GREEN), ("o", "s", "^"), strict=True))
         for (label, values), (dashes, (colour, marker)) in zip(series.items(), looks, strict=False):
             axes.plot(epochs, values, color=colour, marker=marker, markersize=4, linestyle=dashes, label=label)
@@ -174,7 +172,8 @@ def breakdown(bins: Sequence[Bin]) -> Drawing:
         return Drawing("breakdown", title, figure)
 
 
-def _axes(height: float, xlabel: str, ylabel: str) -> tuple[Figure, Any]:
+def plain_axes(height: float, xlabel: str, ylabel: str) -> tuple[Figure, Any]:
+    """Return a figure of some height with labelled axes."""
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     axes = figure.add_subplot()
     axes.set_xlabel(xlabel)

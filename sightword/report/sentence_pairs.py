@@ -24,31 +24,27 @@ WORST = ("subtask", "gold", "score", "gold_rank", "score_rank", "first", "second
 
 
 class Panel(NamedTuple):
-    """The scatter plot of a data set, with all its subtasks."""
+    """The scatter plot of a data set: the number of all its pairs, Pearson's r over them, and N drawn pairs.
+
+    ``gold`` (N,) are people's scores, ``score`` (N,) the encoder's cosines; ``seen`` (N,) is whether one of the
+    sentences is known to be a training caption.
+    """
 
     task: str
-    """The data set."""
     pairs: int
-    """The number of its pairs."""
     pearson: float | None
-    """Pearson's r over all pairs; None if undefined."""
     gold: NDArray[np.float64]
-    """(N,) people's scores of the drawn pairs."""
     score: NDArray[np.float64]
-    """(N,) the encoder's cosines."""
     seen: NDArray[np.bool_]
-    """(N,) whether one of the sentences is a training caption; false if unknown."""
 
 
 class Bin(NamedTuple):
-    """The pairs of one range of length or overlap."""
+    """The pairs of one range ``by`` length or overlap; ``difference`` is the mean of ranks, as a share of the pairs."""
 
     by: str
-    """``length`` or ``overlap``."""
     range: str
     pairs: int
     difference: float
-    """The mean absolute rank difference, as a share of the subtask's pairs."""
 
 
 class SentencePairs(NamedTuple):
