@@ -91,7 +91,9 @@ def made(files: RunFiles, run: Run) -> list[Made]:
         FileFormatError: a file cannot be read.
     """
     protocols = [
-        f"{split}: {', '.join(name for name in body if name != 'skipped')}" for split, body in run.retrieval.items()
+        f"{split}: {', '.join(name for name in body if name != 'skipped')}"
+        for split, body in run.retrieval.items()
+        if isinstance(body, dict)
     ]
     tasks = [name for name, body in run.semantics.items() if isinstance(body, dict)]
     facts = {"retrieval": ("protocols", "; ".join(protocols)), "semantics": ("tasks", ", ".join(tasks))}

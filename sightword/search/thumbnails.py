@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -25,7 +26,7 @@ _SUFFIXES = ("", ".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tif
 _MAX_PIXELS = ResizeSettings().max_pixels
 
 
-class Thumbnails:
+class Thumbnails(ABC):
     """Thumbnails by the id of the picture; the last thousand are kept in memory."""
 
     def __init__(self) -> None:
@@ -48,13 +49,13 @@ class Thumbnails:
         found.save(buffer, "WEBP", quality=_QUALITY, method=4)
         return buffer.getvalue()
 
+    @abstractmethod
     def _open(self, picture: str) -> Image.Image | None:
         """Open the picture in its stored size."""
-        raise NotImplementedError
 
+    @abstractmethod
     def __contains__(self, picture: str) -> bool:
         """Return whether there is a file of the picture."""
-        raise NotImplementedError
 
     def others(self, sha256: Mapping[str, str]) -> int:
         """Count the pictures whose file has another sha256, as far as both are known."""
