@@ -177,7 +177,7 @@ def _captions(arguments: argparse.Namespace, searcher: Searcher, device: torch.d
     from tqdm import tqdm
 
     catalogue = searcher.catalogue
-    row = catalogue.row(arguments.picture)
+    row = catalogue.rows.get(arguments.picture)
     shown: Any = row
     if row is None:
         path = Path(arguments.picture)

@@ -30,15 +30,12 @@ ROUNDING = 1e-6
 
 
 class Answers(NamedTuple):
-    """A run's answers to the queries of a split."""
+    """A run's ``depth`` best answers to each query of a split: their ranks by direction, and the table of all."""
 
     split: str
     depth: int
-    """The number of kept answers to each query."""
     ranks: Mapping[str, Ranks]
-    """The ranks by direction."""
     table: pd.DataFrame
-    """All answers."""
 
 
 class Contrast(NamedTuple):
@@ -111,9 +108,8 @@ def _semantics(
     a: Side, b: Side, notes: list[str], *, unseen: bool, samples: int, seed: int
 ) -> tuple[tuple[PairTable, PairTable] | None, Comparison | None]:
     if a.pairs is None or b.pairs is None:
-        notes.append(
-            f"Sentence similarity is not tested: {_lacking([one for one in (a, b) if one.pairs is None], PAIRS)}."
-        )
+        lacking = _lacking([one for one in (a, b) if one.pairs is None], PAIRS)
+        notes.append(f"Sentence similarity is not tested: {lacking}.")
         return None, None
     tables = read_pairs(a.pairs), read_pairs(b.pairs)
     two_runs = a.folder is not None and b.folder is not None
@@ -164,12 +160,13 @@ def _unlike_metrics(side: Side, split: str, rows: Sequence[Recall]) -> str | Non
         return None
     worst = max(gaps, key=lambda gap: abs(gap[0]))[1]
     what = f"Recalls of {side.label} are not those of its metrics/retrieval.json: {worst}."
-    if any(gap < 0 for gap, _ in gaps):
-        return f"{what} One of the two files is of another run."
-    return (
-        f"{what} There, answers with the same score count against the encoder; here they stand in the order of ids. "
-        f"If {side.label} has no such answers, one of the two files is of another run."
-    )
+    why = "One of the two files is of another run."
+    if all(gap > 0 for gap, _ in gaps):
+        why = (
+            "There, answers with the same score count against the encoder; here they stand in the order of ids. "
+            f"If {side.label} has no such answers, one of the two files is of another run."
+        )
+    return f"{what} {why}"
 
 
 def _answers(path: Path) -> Answers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,15 +22,15 @@ THUMBNAIL = 112
 
 
 class Query(NamedTuple):
-    """A caption with the pictures that each run found."""
+    """A caption with the first pictures that A and B found, and its own picture if these do not show it.
+
+    ``ranks`` are the positions of its picture with A and with B; 0 if it is not among the kept answers.
+    """
 
     text: str
     ranks: list[int]
-    """The position of its picture with A and with B; 0 if it is not among the kept answers."""
     answers: list[list[Tile]]
-    """The first answers of A and of B."""
     truth: Tile | None
-    """Its picture, if neither run's first answers show it."""
 
 
 class Pair(NamedTuple):
@@ -60,21 +60,13 @@ def queries(
     gains = {key: places[1][key] - place for key, place in places[0].items() if key in places[1]}
     chosen = [_most(gains, number), _most({key: -gain for key, gain in gains.items()}, number)]
     keys = [key for part in chosen for key in part]
-    tables = []
-    for one in answers:
-        first = one.table[(one.table["direction"] == "caption_to_image") & (one.table["position"] <= TILES)]
-        tables.append(answers_of(first, keys))
+    wanted = f"direction == 'caption_to_image' and position <= {TILES}"
+    tables = [answers_of(one.table.query(wanted), keys) for one in answers]
     images = {answer[0] for table in tables for found in table.values() for answer in found} | {key[0] for key in keys}
     shown = {} if pictures is None else thumbnails(pictures, dict.fromkeys(sorted(images), THUMBNAIL))
 
     def query(key: QueryKey) -> Query:
-        rows = [
-            [
-                captions.picture(image, shown, place, right=right)
-                for place, (image, _, _, right) in enumerate(table[key], start=1)
-            ]
-            for table in tables
-        ]
+        rows = [[captions.picture(image, shown, at, right=right) for image, _, at, right in one[key]] for one in tables]
         truth = None if any(one.right for row in rows for one in row) else captions.picture(key[0], shown)
         return Query(captions.text(key), [one[key] for one in ranks], rows, truth)
 
@@ -93,13 +85,10 @@ def _most(gains: Mapping[QueryKey, int], number: int) -> list[QueryKey]:
 def pairs(tables: tuple[PairTable, PairTable], *, number: int, unseen: bool = False) -> tuple[list[Pair], list[Pair]]:
     """Return pairs whose rank one run has nearly right and the other far off, in the subtasks of both.
 
-    Args:
-        tables: the scores of A and of B.
-        number: the most pairs for each run.
-        unseen: return only pairs that neither run was trained on; their ranks are still among all pairs.
+    With ``unseen`` only pairs that neither run was trained on; their ranks are still among all pairs.
 
     Returns:
-        The pairs that A is better on, and those that B is better on.
+        At most ``number`` pairs that A is better on, and as many that B is better on.
     """
     gains: list[tuple[float, str, Pair]] = []
     for key, ours in tables[0].subtasks.items():
@@ -116,9 +105,8 @@ def pairs(tables: tuple[PairTable, PairTable], *, number: int, unseen: bool = Fa
             ranks = [round(100 * float(value[place])) for value in (gold, a, b)]
             pair = Pair(name, ours.first[place], ours.second[place], *ranks)
             gains.append((float(better[place]), by_hash((name, int(place))), pair))
-    return _best(gains, 1, number), _best(gains, -1, number)
-
-
-def _best(gains: Sequence[tuple[float, str, Pair]], sign: int, number: int) -> list[Pair]:
-    found = sorted((one for one in gains if sign * one[0] > 0), key=lambda one: (-sign * one[0], one[1]))
-    return [pair for _, _, pair in found[:number]]
+    better_a, better_b = (
+        sorted((-sign * gain, order, pair) for gain, order, pair in gains if sign * gain > 0)[:number]
+        for sign in (1, -1)
+    )
+    return [pair for _, _, pair in better_a], [pair for _, _, pair in better_b]

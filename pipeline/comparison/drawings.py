@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from pipeline.comparison.systems import Better
-from sightword.report.drawing import BLUE, GREY, INK, ORANGE, WIDTH, Drawing, Look, Span, drawing_style, interval_rows
+from sightword.report.drawing import BLUE, GREY, INK, ORANGE, Drawing, Interval, Look, draw_rows, drawing_style
+from sightword.report.plots import plain_axes
 
 LOOKS: dict[Better, tuple[str, Look]] = {
     "A": ("A is better beyond chance", (BLUE, "o", 4.5)),
@@ -19,16 +19,6 @@ LOOKS: dict[Better, tuple[str, Look]] = {
 COLOURS = {"A": BLUE, "B": ORANGE}
 DASHES = ("-", "--", ":")
 """The lines of one run, in turn."""
-
-
-class Gap(NamedTuple):
-    """A difference A - B with its 95 % interval."""
-
-    label: str
-    value: float
-    low: float
-    high: float
-    better: Better
 
 
 class Line(NamedTuple):
@@ -41,16 +31,12 @@ class Line(NamedTuple):
     y: Sequence[float]
 
 
-def gaps(name: str, rows: Sequence[Gap], *, xlabel: str, title: str) -> Drawing:
-    """Draw one or more differences as points with their intervals, from top to bottom."""
-    series = {
-        label: (look, [Span(place, *row[1:4]) for place, row in enumerate(rows) if row.better == better])
-        for better, (label, look) in LOOKS.items()
-    }
+def gaps(name: str, rows: Sequence[Interval], *, xlabel: str, title: str) -> Drawing:
+    """Draw one or more differences A - B from top to bottom; the kind is the better system."""
     with drawing_style(name):
-        figure, axes = interval_rows(
-            series, {place: row.label for place, row in enumerate(rows)}, height=0.95 + 0.22 * len(rows),
-            bottom=len(rows) - 0.4, top=-0.6, xlabel=xlabel,
+        figure, axes = draw_rows(
+            list(enumerate(rows)), LOOKS, {place: row.label for place, row in enumerate(rows)},
+            height=0.95 + 0.22 * len(rows), bottom=len(rows) - 0.4, top=-0.6, xlabel=xlabel,
         )  # fmt: skip
         axes.axvline(0.0, color=INK, linewidth=0.8)
         return Drawing(name, title, figure)
@@ -59,15 +45,12 @@ def gaps(name: str, rows: Sequence[Gap], *, xlabel: str, title: str) -> Drawing:
 def curves(name: str, lines: Sequence[Line], *, xlabel: str, ylabel: str, title: str, log: bool = False) -> Drawing:
     """Draw curves of A and B together; several of one run differ by dashes. ``log``: the y axis is logarithmic."""
     with drawing_style(name):
-        figure = Figure(figsize=(WIDTH, 2.9), layout="constrained")
-        axes = figure.add_subplot()
+        figure, axes = plain_axes(2.9, xlabel, ylabel)
         drawn = dict.fromkeys(COLOURS, 0)
         for side, label, x, y in lines:
             dashes, marker = DASHES[drawn[side] % len(DASHES)], "o" if len(x) == 1 else None
             axes.plot(x, y, color=COLOURS[side], linestyle=dashes, marker=marker, label=f"{side} {label}")
             drawn[side] += 1
-        axes.set_xlabel(xlabel)
-        axes.set_ylabel(ylabel)
         if log:
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter("{x:g}")

@@ -10,13 +10,14 @@ from markupsafe import Markup
 
 from pipeline.comparison import disagreements, drawings, table
 from pipeline.comparison.contrast import Contrast
-from pipeline.comparison.drawings import Gap, Line
+from pipeline.comparison.drawings import Line
 from pipeline.comparison.recall import Recall
-from pipeline.comparison.runs import CAPTIONS, CURVES, ENCODER, RESIZED, Side
+from pipeline.comparison.runs import CAPTIONS, CURVES, ENCODER, RESIZED
 from pipeline.comparison.systems import Better, Row, who_is_better
 from sightword.errors import EncoderError, FileFormatError
 from sightword.files import write_text
 from sightword.report import attention, gallery, html_page
+from sightword.report.drawing import Interval
 from sightword.report.inputs import numbers, read_tsv
 from sightword.report.number_formats import plain
 from sightword.report.plots import segments
@@ -54,10 +55,10 @@ def render(contrast: Contrast) -> str:
         "pipeline.comparison",
         contrast=contrast,
         cards=_cards(contrast),
-        recalls=_cells(table.recall_lines(contrast.recalls)),
+        recalls=table.recall_lines(contrast.recalls),
         recall_verdict=table.recall_verdict(contrast.recalls, contrast.samples),
         recall_drawing=_recall_gaps(contrast.recalls),
-        semantics=_cells(table.lines(semantics)) if semantics else None,
+        semantics=table.lines(semantics) if semantics else None,
         semantics_verdict=table.verdict(semantics) if semantics else [],
         semantics_drawing=_semantic_gaps(semantics.rows if semantics else ()),
         numbers=[(name, plain(a), plain(b), f"{a - b:+.6g}" if a != b else "0") for name, a, b in contrast.numbers],
@@ -74,24 +75,21 @@ def render(contrast: Contrast) -> str:
 def _cards(contrast: Contrast) -> list[tuple[str, str, str, Better]]:
     """Return the differences that sum up the comparison: both values, their meaning, the difference, who is better."""
     found = []
-    for row in contrast.recalls:
+    for row, cells in zip(contrast.recalls, table.recall_lines(contrast.recalls)[1:], strict=True):
         if row.depth == RANKED:
-            interval = "" if row.interval is None else f" [{row.interval[0]:+.1f}, {row.interval[1]:+.1f}]"
-            value = f"{row.a:.1f} / {row.b:.1f} %"
-            found.append((value, FOUND[row.direction], f"{row.difference:+.1f}{interval}", row.better))
-    mean = None if contrast.semantics is None else contrast.semantics.mean
-    if mean is not None:
-        span = mean.bootstrap
-        interval = "" if span is None else f" [{span.low:+.3f}, {span.high:+.3f}]"
+            found.append((f"{cells[3]} / {cells[4]} %", FOUND[row.direction], cells[5], row.better))
+    mean = contrast.semantics and contrast.semantics.mean
+    if contrast.semantics and mean:
+        cells = table.lines(contrast.semantics)[-1]
         what = f"mean Pearson r over {mean.subtasks} STS subtasks"
-        better = who_is_better(mean.difference, None if span is None else span.p)
-        found.append((f"{mean.a:.3f} / {mean.b:.3f}", what, f"{mean.difference:+.3f}{interval}", better))
+        better = who_is_better(mean.difference, mean.bootstrap and mean.bootstrap.p)
+        found.append((f"{cells[3]} / {cells[4]}", what, cells[5], better))
     return found
 
 
 def _recall_gaps(rows: Sequence[Recall]) -> Markup:
     known = [
-        Gap(f"{table.QUERIES[row.direction]}, R@{row.depth}", row.difference, *row.interval, row.better)
+        Interval(f"{table.QUERIES[row.direction]}, R@{row.depth}", row.difference, *row.interval, row.better)
         for row in rows
         if row.interval is not None
     ]
@@ -101,7 +99,7 @@ def _recall_gaps(rows: Sequence[Recall]) -> Markup:
 
 def _semantic_gaps(rows: Sequence[Row]) -> Markup:
     known = [
-        Gap(f"{row.task} {row.subtask}", row.difference, row.bootstrap.low, row.bootstrap.high, row.better)
+        Interval(f"{row.task} {row.subtask}", row.difference, row.bootstrap.low, row.bootstrap.high, row.better)
         for row in rows
         if row.bootstrap is not None and row.difference is not None
     ]
@@ -109,7 +107,7 @@ def _semantic_gaps(rows: Sequence[Row]) -> Markup:
     return _gaps("semantic_gaps", known, "A - B of Pearson's r", title)
 
 
-def _gaps(name: str, known: list[Gap], what: str, title: str) -> Markup:
+def _gaps(name: str, known: list[Interval], what: str, title: str) -> Markup:
     if not known:
         return Markup("")
     return html_page.inline(drawings.gaps(name, known, xlabel=f"{what}, with its 95 % interval", title=title))
@@ -117,19 +115,20 @@ def _gaps(name: str, known: list[Gap], what: str, title: str) -> Markup:
 
 def _curves(contrast: Contrast) -> list[tuple[str, Markup]]:
     """Return the drawings of the loss, and of recall@10 on dev, of both runs, as far as there are curves."""
-    sides = (contrast.a, contrast.b)
     drawn = []
-    losses = [line for side in sides for line in _lines(side, CURVES[0], "step", {"loss": ""})]
+    losses = [
+        line._replace(x=x.tolist(), y=y.tolist())
+        for line in _lines(contrast, CURVES[0], "step", {"loss": ""})
+        for x, y, *_ in [segments(np.array(line.x), np.array(line.y))]
+    ]
     if losses:
-        losses = [Line(side, label, *(ends.tolist() for ends in segments(np.array(x), np.array(y))[:2]))
-                  for side, label, x, y in losses]  # fmt: skip
         log = _far_apart([line.y for line in losses])
         caption = "Loss, logarithmic: the two are on other scales, so only their courses compare" if log else "Loss"
         title = f"Loss of both runs, at the end {_last(losses)}"
         drawing = drawings.curves("loss_both", losses, xlabel="step", ylabel="loss", title=title, log=log)
         drawn.append((caption, html_page.inline(drawing)))
     names = {"caption_to_image_r10": "to picture", "image_to_caption_r10": "to caption"}
-    recalls = [line for side in sides for line in _lines(side, CURVES[1], "epoch", names)]
+    recalls = _lines(contrast, CURVES[1], "epoch", names)
     if recalls:
         title = f"Recall@10 on dev of both runs, at the end {_last(recalls)}"
         drawing = drawings.curves("recall_both", recalls, xlabel="epoch", ylabel="percent", title=title)
@@ -137,16 +136,17 @@ def _curves(contrast: Contrast) -> list[tuple[str, Markup]]:
     return drawn
 
 
-def _lines(side: Side, path: Path, x: str, names: dict[str, str]) -> list[Line]:
-    """Return the columns of a run's table as curves over the column ``x``; the labels are by the columns' names."""
-    file = side.file(path)
-    columns, where = read_tsv(file) if file else {}, f"{path} of {side.name}"
-    lines = [
-        Line(side.label, label, numbers(columns, x, where=where), numbers(columns, name, where=where))
-        for name, label in names.items()
-        if columns and (name in columns or x == "step")  # a table of the loss without the loss is an error
-    ]
-    return [line for line in lines if line.x]
+def _lines(contrast: Contrast, path: Path, x: str, names: dict[str, str]) -> list[Line]:
+    """Return the columns of both runs' tables as curves over the column ``x``; the labels are by the columns' names."""
+    found = []
+    for side in (contrast.a, contrast.b):
+        file, where = side.file(path), f"{path} of {side.name}"
+        columns = read_tsv(file) if file else {}
+        for name, label in names.items():
+            if columns and (name in columns or x == "step"):  # a table of the loss without the loss is an error
+                xs, ys = (numbers(columns, column, where=where) for column in (x, name))
+                found.append(Line(side.label, label, xs, ys))
+    return [line for line in found if line.x]
 
 
 def _last(lines: Sequence[Line]) -> str:
@@ -191,19 +191,8 @@ def _attended(contrast: Contrast, texts: Sequence[str]) -> tuple[list[tuple[obje
 
 def _outputs(contrast: Contrast) -> list[tuple[str, str, str, str]]:
     """Return stage, path, and DVC's hash in A and in B of all outputs; empty in a run without the output."""
-    hashes: list[dict[tuple[str, str], str]] = []
-    for lock in (contrast.a.lock, contrast.b.lock):
-        entries = lock.entries.values() if lock else ()
-        hashes.append({(entry.name, out.path): out.md5 for entry in entries for out in entry.outs})
-    return [(*key, hashes[0].get(key, ""), hashes[1].get(key, "")) for key in {**hashes[0], **hashes[1]}]
-
-
-def _cells(lines: list[list[str]]) -> dict[str, list[list[tuple[str, str]]] | list[str]]:
-    """Return a table's header and rows; each cell is a number, and its interval for the line below."""
-    header, *rows = lines
-    return {"header": header, "rows": [[_split(cell) for cell in row] for row in rows]}
-
-
-def _split(cell: str) -> tuple[str, str]:
-    number, bracket, rest = cell.partition(" [")
-    return (number, f"[{rest}") if bracket and rest.endswith("]") else (cell, "")
+    ours, theirs = (
+        {(entry.name, out.path): out.md5 for entry in lock.entries.values() for out in entry.outs} if lock else {}
+        for lock in (contrast.a.lock, contrast.b.lock)
+    )
+    return [(*key, ours.get(key, ""), theirs.get(key, "")) for key in {**ours, **theirs}]

@@ -15,6 +15,7 @@ from pipeline.comparison.bootstrap import Doubles, Resampled, resampled, resampl
 from pipeline.comparison.dependent import Outcome, steiger, williams
 from sightword.errors import FileFormatError, SemanticsError
 from sightword.files import Pathish
+from sightword.report.sentence_pairs import seen_pairs
 from sightword.semantics.pair_table import PairTable, ScoredPairs
 from sightword.semantics.published import Key, Score, check_numbers, in_mean, score_of
 from sightword.statistics import holm, pearson
@@ -172,11 +173,7 @@ def _shown(pair: tuple[str, str, float] | None) -> str:
 
 def unseen_pairs(a: ScoredPairs, b: ScoredPairs) -> NDArray[np.bool_]:
     """Return whether neither sentence of a pair is known to be a training caption of A or B, (N,)."""
-    seen = np.zeros(len(a), np.bool_)
-    for table in (a, b):
-        if table.first_seen is not None and table.second_seen is not None:
-            seen |= table.first_seen | table.second_seen
-    return ~seen
+    return ~(seen_pairs(a) | seen_pairs(b))
 
 
 def _row(key: Key, gold: Doubles, x: Doubles, y: Doubles, samples: int, seed: int) -> tuple[Row, Doubles | None]:

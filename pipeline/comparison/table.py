@@ -7,7 +7,7 @@ from typing import Any
 
 from pipeline.comparison.bootstrap import Resampled
 from pipeline.comparison.recall import Recall
-from pipeline.comparison.systems import LEVEL, Comparison, Mean, Row
+from pipeline.comparison.systems import LEVEL, Comparison, Row
 from sightword.report.number_formats import signed
 from sightword.semantics.published import SYSTEMS, BesidePublished, Key, Score, in_mean, wins
 
@@ -31,69 +31,70 @@ Values = Mapping[str, Any]
 def lines(comparison: Comparison, *, exact: bool = False) -> list[list[str]]:
     """Return the header, one row for each subtask, and the mean.
 
-    Args:
-        comparison: the comparison of two systems.
-        exact: all digits, with ends of intervals and statistics in columns of their own; else rounded.
+    With ``exact`` the numbers have all digits, and ends of intervals and statistics have columns of their own.
     """
-    rows = [_values(row) for row in comparison.rows]
-    if comparison.mean is not None:
-        rows.append(_mean_values(comparison.mean))
-    return [_EXACT, *map(_exact, rows)] if exact else [_HEADER, *map(_rounded, rows)]
+    rows = [
+        (
+            *(row.task, row.subtask, row.pairs, row.a, *_ends(row.a_score), row.b, *_ends(row.b_score)),
+            *(row.difference, *_ends(row.bootstrap), *(row.williams or (None, None)), *(row.steiger or (None, None))),
+            *(row.bootstrap and row.bootstrap.p, row.holm, row.better),
+        )
+        for row in comparison.rows
+    ]
+    if mean := comparison.mean:
+        name, p = f"mean of {mean.subtasks}", mean.bootstrap and mean.bootstrap.p
+        scores = ("STS", name, "", mean.a, None, None, mean.b, None, None, mean.difference)
+        rows.append((*scores, *_ends(mean.bootstrap), "", "", "", "", p, "", ""))
+    return _table(_EXACT, _HEADER, rows, exact=exact)
 
 
 def verdict(comparison: Comparison) -> list[str]:
     """Return on how many rows each system is better: beyond chance, and by intervals alone."""
-    rows = comparison.rows
-    better = [row.better for row in rows]
-    tested = sum(row.holm is not None for row in rows)
+    rows, samples = comparison.rows, comparison.samples
     a = {(row.task, row.subtask): row.a_score for row in rows if row.a_score is not None}
     b = {(row.task, row.subtask): row.b_score for row in rows if row.b_score is not None}
-    beyond_chance = (
-        f"Better beyond chance (p of the bootstrap, Holm's correction over {tested} rows, below {LEVEL}): "
-        f"A on {better.count('A')}, B on {better.count('B')} of {len(rows)}."
-    )
     by_intervals = (
         f"By intervals alone (the 95 % interval of one lies above the other's r, uncorrected): "
         f"A on {len(wins(a, b))}, B on {len(wins(b, a))}."
     )
-    too_few = _too_few(2 * tested / (comparison.samples + 1), f"{comparison.samples} resamples")
-    return [beyond_chance, *too_few, by_intervals]
+    return [*_beyond_chance(rows, "of the bootstrap", "rows", 2 / (samples + 1), f"{samples} resamples"), by_intervals]
 
 
 def recall_lines(rows: Sequence[Recall], *, exact: bool = False) -> list[list[str]]:
     """Return the header and one row for each direction and k, in percent, as :func:`lines`."""
-    return [_RECALL_EXACT, *map(_exact_recall, rows)] if exact else [_RECALL_HEADER, *map(_recall, rows)]
+    values = []
+    for row in rows:
+        counts: tuple[object, ...] = (row.queries, row.only_a, row.only_b)
+        asked: tuple[object, ...] = (row.direction, row.depth, *counts)
+        if not exact:
+            asked = (QUERIES[row.direction], f"R@{row.depth}", *(f"{count:,}" for count in counts))
+        scores = (row.a, row.b, row.difference, *(row.interval or (None, None)))
+        values.append((*asked[:3], *scores, *asked[3:], row.p, row.holm, row.better))
+    return _table(_RECALL_EXACT, _RECALL_HEADER, values, exact=exact, digits=1)
 
 
 def recall_verdict(rows: Sequence[Recall], samples: int) -> list[str]:
     """Return on how many recalls each system is better beyond chance, after ``samples`` random swaps."""
-    better = [row.better for row in rows]
-    tested = sum(row.holm is not None for row in rows)
-    if not tested:
+    if all(row.holm is None for row in rows):
         return ["Both have as many right answers to the queries of each picture, at each k."]
-    beyond_chance = (
-        f"Better beyond chance (p of swapping answers picture by picture, Holm's correction over {tested} recalls, "
-        f"below {LEVEL}): A on {better.count('A')}, B on {better.count('B')} of {len(rows)}."
-    )
-    return [beyond_chance, *_too_few(tested / (samples + 1), f"{samples} swaps")]
+    method = "of swapping answers picture by picture"
+    return _beyond_chance(rows, method, "recalls", 1 / (samples + 1), f"{samples} swaps")
 
 
 def published_lines(beside: BesidePublished, *, exact: bool = False) -> list[list[str]]:
     """Return the lines of a system beside a published one, by the paper's rule; the mean has no interval."""
-    names = [*_SCORES, "better"]
     ours, theirs = _sides(beside)
     better = dict.fromkeys(wins(ours, theirs), "A") | dict.fromkeys(wins(theirs, ours), "B")
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for row, a, b in beside.rows:
         key = (row.task, row.subtask)
-        values = (*key, row.pairs, a.r, *_ends(a), b.r, *_ends(b), a.r - b.r, better.get(key, ""))
-        rows.append(dict(zip(names, values, strict=True)))
+        rows.append((*key, row.pairs, a.r, *_ends(a), b.r, *_ends(b), a.r - b.r, better.get(key)))
     pairs = [(a.r, b.r) for row, a, b in beside.rows if in_mean((row.task, row.subtask))]
     if len(pairs) > 1:
         a_mean, b_mean = (sum(side) / len(pairs) for side in zip(*pairs, strict=True))
-        means = ("STS", f"mean of {len(pairs)}", "", a_mean, None, None, b_mean, None, None, a_mean - b_mean, "")
-        rows.append(dict(zip(names, means, strict=True)))
-    return [names, *map(_exact, rows)] if exact else [[*_HEADER[:6], "better"], *map(_rounded, rows)]
+        name = f"mean of {len(pairs)}"
+        rows.append(("STS", name, "", a_mean, None, None, b_mean, None, None, a_mean - b_mean, ""))
+    return _table([*_SCORES, "better"], [*_HEADER[:6], "better"], rows, exact=exact)
 
 
 def published_verdict(beside: BesidePublished, system: str) -> str:
@@ -105,9 +106,15 @@ def published_verdict(beside: BesidePublished, system: str) -> str:
     )
 
 
-def _too_few(least: float, draws: str) -> list[str]:
-    """Return a warning if even the least p is not significant after the correction."""
-    return [] if least < LEVEL else [f"With {draws} no corrected p can be below {min(1.0, least):.2g}: take more."]
+def _beyond_chance(rows: Sequence[Row | Recall], test: str, what: str, least: float, draws: str) -> list[str]:
+    """Return the verdict by a test, and a warning if even its least p is not significant after the correction."""
+    better, tested = [row.better for row in rows], sum(row.holm is not None for row in rows)
+    by_test = (
+        f"Better beyond chance (p {test}, Holm's correction over {tested} {what}, "
+        f"below {LEVEL}): A on {better.count('A')}, B on {better.count('B')} of {len(rows)}."
+    )
+    too_few = f"With {draws} no corrected p can be below {min(1.0, tested * least):.2g}: take more."
+    return [by_test, too_few] if tested * least >= LEVEL else [by_test]
 
 
 def _sides(beside: BesidePublished) -> tuple[dict[Key, Score], dict[Key, Score]]:
@@ -116,70 +123,31 @@ def _sides(beside: BesidePublished) -> tuple[dict[Key, Score], dict[Key, Score]]
     return a, b
 
 
-def _values(row: Row) -> Values:
-    values = (
-        *(row.task, row.subtask, row.pairs, row.a, *_ends(row.a_score), row.b, *_ends(row.b_score)),
-        *(row.difference, *_ends(row.bootstrap), *(row.williams or (None, None)), *(row.steiger or (None, None))),
-        *(row.bootstrap and row.bootstrap.p, row.holm, row.better or ""),
-    )
-    return dict(zip(_EXACT, values, strict=True))
-
-
-def _mean_values(mean: Mean) -> Values:
-    values = (
-        *("STS", f"mean of {mean.subtasks}", "", mean.a, None, None, mean.b, None, None, mean.difference),
-        *(*_ends(mean.bootstrap), "", "", "", "", mean.bootstrap and mean.bootstrap.p, "", ""),
-    )
-    return dict(zip(_EXACT, values, strict=True))
-
-
 def _ends(interval: Score | Resampled | None) -> tuple[float | None, float | None]:
     return (None, None) if interval is None else (interval.low, interval.high)
 
 
-def _exact(values: Values) -> list[str]:
-    return _cells(*values.values())
-
-
-def _cells(*values: object) -> list[str]:
-    return ["" if value is None else repr(value) if isinstance(value, float) else str(value) for value in values]
-
-
-def _rounded(values: Values) -> list[str]:
-    ps = ("williams_p", "steiger_p", "bootstrap_p", "holm_p")
-    a, b, difference = (
-        _spanned(values[name], values.get(f"{name}_lo"), values.get(f"{name}_hi"), sign=name == "difference")
-        for name in ("a", "b", "difference")
-    )
-    first = (values["task"], values["subtask"], str(values["pairs"]))
-    return [*first, a, b, difference, *(_p(values[name]) for name in ps if name in values), values["better"]]
-
-
-def _exact_recall(row: Recall) -> list[str]:
-    return _cells(
-        *(row.direction, row.depth, row.queries, row.a, row.b, row.difference, *(row.interval or (None, None))),
-        *(row.only_a, row.only_b, row.p, row.holm, row.better),
-    )
-
-
-def _recall(row: Recall) -> list[str]:
-    ends = "" if row.interval is None else f" [{row.interval[0]:+.1f}, {row.interval[1]:+.1f}]"
+def _table(
+    names: list[str], header: list[str], rows: Sequence[Sequence[object]], *, exact: bool, digits: int = 3
+) -> list[list[str]]:
+    """Return rows of the columns ``names`` as cells, exact or rounded to columns of ``header``."""
+    if not exact:
+        return [header, *(_rounded(dict(zip(names, row, strict=True)), digits) for row in rows)]
     return [
-        *(QUERIES[row.direction], f"R@{row.depth}", f"{row.queries:,}", f"{row.a:.1f}", f"{row.b:.1f}"),
-        *(f"{signed(row.difference, 1)}{ends}", f"{row.only_a:,}", f"{row.only_b:,}"),
-        *(_p(row.p), _p(row.holm), row.better or ""),
+        names,
+        *(["" if one is None else repr(one) if isinstance(one, float) else str(one) for one in row] for row in rows),
     ]
 
 
-def _spanned(value: float | None, low: float | None, high: float | None, *, sign: bool) -> str:
-    if value is None:
-        return "-"
-    shown, *ends = (signed(one) if sign else f"{one:.3f}" for one in (value, low, high) if one is not None)
-    return f"{shown} [{ends[0]}, {ends[1]}]" if ends else shown
-
-
-def _p(p: float | str | None) -> str:
-    """Format a p; a text, which stands for a row without the test, stays."""
-    if isinstance(p, str):
-        return p
-    return "-" if p is None else "<0.0001" if p < 0.0001 else f"{p:.4f}"
+def _rounded(values: Values, digits: int) -> list[str]:
+    cells = []
+    for name, value in values.items():
+        if name in ("a", "b", "difference"):
+            known = [one for one in (value, values.get(f"{name}_lo"), values.get(f"{name}_hi")) if one is not None]
+            shown = [signed(one, digits) if name == "difference" else f"{one:.{digits}f}" for one in known]
+            cells.append(shown[0] + (f" [{shown[1]}, {shown[2]}]" if shown[1:] else "") if shown else "-")
+        elif name.endswith("_p") and not isinstance(value, str):
+            cells.append("-" if value is None else "<0.0001" if value < 0.0001 else f"{value:.4f}")
+        elif not name.endswith(("_lo", "_hi", "_t", "_z")):
+            cells.append("" if value is None else str(value))
+    return cells

@@ -49,9 +49,8 @@ def attend(encoder: SentenceEncoder, texts: Sequence[str]) -> list[Attended] | N
         tokens = split(encoder.vocabulary.normalise(text), encoder.vocabulary.unit)
         if tokens:
             ids = encoder.vocabulary.encode(text)
-            weights = np.mean(
-                [feature_weights(member.captions, ids).mean(axis=1) for member in encoder.members], axis=0
-            )
+            of_members = [feature_weights(member.captions, ids).mean(axis=1) for member in encoder.members]
+            weights = np.mean(of_members, axis=0)
             found.append(Attended(text, _pieces(tokens, weights, encoder.vocabulary), _words(tokens, weights)))
     return found
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from sightword.files import canonical_json, sha256_file
 from sightword.report.inputs import Run, RunFiles
 from sightword.report.number_formats import is_number, plain
+from sightword.text import flat
 
 ORDER = ("features", "captions", "training", "encoder")
 """The sources of tables; each depends on the ones before it."""
@@ -39,29 +40,23 @@ Texts = list[tuple[str, str]]
 
 
 class Source(NamedTuple):
-    """A source of tables; ``key`` identifies it within the page."""
+    """A source of tables: its parameters, without those of training, and (what, sha256) of its files or content."""
 
     key: str
     name: str
     facts: Texts
-    """The parameters; those of training have a table of their own."""
     hashes: Texts
-    """(what, sha256) of its files or content."""
 
 
 class Made(NamedTuple):
-    """A table or drawing of the page; ``key`` identifies it within the page."""
+    """A table or drawing: its sources' keys, its parameters, its file's path and sha256, the command of its history."""
 
     key: str
     name: str
     sources: tuple[str, ...]
-    """The keys of its sources."""
     facts: Texts
-    """Its own parameters, as far as the files name them."""
     file: tuple[str, str]
-    """(path, sha256) of the displayed file."""
     command: str
-    """The command for the full history."""
 
 
 def sources(files: RunFiles, run: Run) -> list[Source]:
@@ -73,28 +68,19 @@ def sources(files: RunFiles, run: Run) -> list[Source]:
     features, names = run.features, run.description.get("members")
     members = [Path(str(name)).name for name in names] if isinstance(names, list) else []
     parts = [files.encoder / name for name in ("encoder.json", *members)]
-    captions = {"data/captions/captions.parquet": files.captions}
-    captions["models/encoder/vocabulary.json"] = files.encoder / "vocabulary.json"
+    known = [(key, features[key]) for key in FEATURES if features.get(key) not in ("", None, {})]
+    made_by = [(key, canonical_json(one) if isinstance(one, dict | list) else plain(one)) for key, one in known]
+    hashes = [(name, str(features[key])) for name, key in FEATURE_HASHES.items() if features.get(key)]
+    texts = [("unit", run.unit), ("tokens", plain(run.vocabulary))]
+    tables = [("data/captions/captions.parquet", sha256_file(files.captions))]
+    tables.append(("models/encoder/vocabulary.json", sha256_file(files.encoder / "vocabulary.json")))
+    selected = [(key, plain(run.select[key])) for key in SELECTED if key in run.select]
+    encoder = [(f"models/encoder/{path.name}", sha256_file(path)) for path in parts if path.exists()]
     return [
-        Source(
-            "features",
-            "Features of the pictures",
-            [(key, _written(features[key])) for key in FEATURES if features.get(key) not in ("", None, {})],
-            [(name, str(features[key])) for name, key in FEATURE_HASHES.items() if features.get(key)],
-        ),
-        Source(
-            "captions",
-            "Captions",
-            [("unit", run.unit), ("tokens", plain(run.vocabulary))],
-            [(name, sha256_file(path)) for name, path in captions.items()],
-        ),
+        Source("features", "Features of the pictures", made_by, hashes),
+        Source("captions", "Captions", texts, tables),
         Source("training", "Training", [], []),
-        Source(
-            "encoder",
-            "Encoder",
-            [(key, plain(run.select[key])) for key in SELECTED if key in run.select],
-            [(f"models/encoder/{path.name}", sha256_file(path)) for path in parts if path.exists()],
-        ),
+        Source("encoder", "Encoder", selected, encoder),
     ]
 
 
@@ -109,11 +95,8 @@ def made(files: RunFiles, run: Run) -> list[Made]:
         for split, body in run.retrieval.items()
         if isinstance(body, dict)
     ]
-    tasks = [name for name, body in run.semantics.items() if isinstance(body, dict) and name != "skipped"]
-    facts = {
-        "retrieval": [("protocols", "; ".join(protocols))] if protocols else [],
-        "semantics": [("tasks", ", ".join(tasks))] if tasks else [],
-    }
+    tasks = [name for name, body in run.semantics.items() if isinstance(body, dict)]
+    facts = {"retrieval": ("protocols", "; ".join(protocols)), "semantics": ("tasks", ", ".join(tasks))}
     entries = {"retrieval": _key(run.retrieval, "r10"), "semantics": _key(run.semantics, "pearson", "accuracy")}
     found = []
     for key, name, reached, shown in TABLES:
@@ -121,7 +104,8 @@ def made(files: RunFiles, run: Run) -> list[Made]:
         if path.exists():
             used = ORDER[: ORDER.index(reached) + 1]
             command = f"sightword audit {shown}" + (f":{entries[key]}" if entries.get(key) else "")
-            found.append(Made(key, name, used, facts.get(key, []), (shown, sha256_file(path)), command))
+            about = [facts[key]] if facts.get(key, ("", ""))[1] else []
+            found.append(Made(key, name, used, about, (shown, sha256_file(path)), command))
     return found
 
 
@@ -135,14 +119,6 @@ def _path(files: RunFiles, shown: str) -> Path:
 
 
 def _key(values: Mapping[str, Any], *last: str) -> str:
-    """Return the first entry with one of these names, as keys joined by dots; empty without such an entry."""
-    for key, value in values.items():
-        if key in last and is_number(value):
-            return key
-        if isinstance(value, Mapping) and (below := _key(value, *last)):
-            return f"{key}.{below}"
-    return ""
-
-
-def _written(value: object) -> str:
-    return canonical_json(value) if isinstance(value, dict | list) else plain(value)
+    """Return the first number with one of these names, as keys joined by dots; empty without such an entry."""
+    numbers = (name for name, value in flat(values).items() if is_number(value))
+    return next((name for name in numbers if name.rpartition(".")[2] in last), "")

@@ -57,17 +57,19 @@ Look = tuple[str, str, float]
 """Colour, marker, and size of the marker in points."""
 
 
-class Span(NamedTuple):
-    """A value with its interval, in one row of a drawing."""
+class Interval(NamedTuple):
+    """A value with its 95 % interval; ``kind`` is the key of its look."""
 
-    row: float
+    label: str
     value: float
     low: float
     high: float
+    kind: Any
 
 
-def interval_rows(
-    series: Mapping[str, tuple[Look, Sequence[Span]]],
+def draw_rows(
+    rows: Sequence[tuple[float, Interval]],
+    looks: Mapping[Any, tuple[str, Look]],
     ticks: Mapping[float, str],
     *,
     height: float,
@@ -77,26 +79,20 @@ def interval_rows(
     labelsize: float = 8.0,
     columns: int = 1,
 ) -> tuple[Figure, Any]:
-    """Draw values with their intervals in rows, within :func:`drawing_style`, and return the figure with its axes.
+    """Draw values with their intervals, each at its place on the y axis, and return the figure with its axes.
 
-    Args:
-        series: look and values of each label in the legend; a label without values is left out.
-        ticks: the label of each row.
-        height: the height of the figure in inches.
-        bottom: the lower end of the y axis, which points down to it from ``top``.
-        top: the upper end.
-        xlabel: the label of the x axis.
-        labelsize: the size of the rows' labels in points.
-        columns: the columns of the legend; 0 for no legend.
+    ``looks`` has the label in the legend and the look of each kind; a kind without values is left out. ``ticks`` are
+    the labels by place; the y axis points down from ``top`` to ``bottom``. The height is in inches, ``labelsize`` in
+    points; ``columns`` are those of the legend, 0 for no legend.
     """
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     axes = figure.add_subplot()
-    for label, ((colour, marker, size), spans) in series.items():
-        if spans:
-            rows, values, lows, highs = np.array(spans).T
+    for kind, (label, (colour, marker, size)) in looks.items():
+        if spans := [(place, *row[1:4]) for place, row in rows if row.kind == kind]:
+            places, values, lows, highs = np.array(spans).T
             errors = np.maximum([values - lows, highs - values], 0)
             axes.errorbar(
-                values, rows, xerr=errors, fmt=marker, color=colour, markersize=size, elinewidth=1.3, label=label
+                values, places, xerr=errors, fmt=marker, color=colour, markersize=size, elinewidth=1.3, label=label
             )
     axes.set_yticks(list(ticks), list(ticks.values()))
     axes.tick_params(axis="y", length=0, labelsize=labelsize)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from PIL import Image
 
@@ -74,9 +75,8 @@ class Captions:
     """The captions of the scored splits."""
 
     texts: Mapping[QueryKey, str] = field(default_factory=dict)
-    """(image_id, caption) -> text."""
     first: Mapping[str, str] = field(default_factory=dict)
-    """image_id -> its first caption."""
+    """The first caption of each picture."""
     each: Mapping[str, list[int]] = field(default_factory=dict)
     """For each split, the number of captions of each picture."""
 
@@ -99,13 +99,8 @@ def read_captions(path: Path, splits: list[str]) -> Captions:
     table = table[table["split"].isin(splits)]
     keys = zip(table["image_id"], table["caption"].astype(int), strict=True)
     texts = dict(zip(keys, table["text"], strict=True))
-    first: dict[str, str] = {}
-    for (image_id, _), text in sorted(texts.items()):
-        first.setdefault(image_id, text)
-    each = {
-        str(split): rows.groupby("image_id", sort=True).size().tolist()
-        for split, rows in table.groupby("split", sort=True)
-    }
+    first = {image_id: text for (image_id, _), text in sorted(texts.items(), reverse=True)}
+    each = {str(split): rows.groupby("image_id").size().tolist() for split, rows in table.groupby("split")}
     return Captions(texts, first, each)
 
 
@@ -121,14 +116,10 @@ def read_top(path: Path) -> pd.DataFrame:
 
 
 def build(top: pd.DataFrame, captions: Captions, resized: Path, *, number: int, thumbnail: int) -> Gallery:
-    """Choose queries and combine them with their answers and thumbnails.
+    """Choose ``number`` captions and as many pictures, with their answers and thumbnails.
 
-    Args:
-        top: from :func:`read_top`.
-        captions: from :func:`read_captions`.
-        resized: the folder of resized pictures.
-        number: how many captions, and how many pictures, to show.
-        thumbnail: the longest side of an answer's picture in pixels; a query's picture is twice as large.
+    ``resized`` is the folder of resized pictures, ``thumbnail`` the longest side of an answer's picture in pixels; a
+    query's picture is twice as large.
     """
     split = headline_split(set(top["split"]))
     here = top[top["split"] == split]
@@ -168,11 +159,9 @@ def answers_of(rows: pd.DataFrame, queries: Iterable[QueryKey]) -> dict[QueryKey
 
 
 def thumbnails(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
-    """Return WebP data URIs of resized pictures by image id, without missing pictures.
+    """Return WebP data URIs of resized pictures by image id, at most ``sizes`` pixels wide or high; none if missing.
 
-    Args:
-        folder: the folder of shards, which may be empty, as with precomputed features.
-        sizes: the longest side in pixels, by image id.
+    The folder may be empty, as with precomputed features.
 
     Raises:
         FileFormatError: the folder has no shards, or a shard is damaged.
@@ -198,13 +187,9 @@ def some_texts(captions: Captions, shown: Gallery, number: int) -> list[str]:
 
 def first_right(rows: pd.DataFrame) -> dict[QueryKey, int]:
     """Return each query with the position of its first right answer, or 0 without a right answer."""
-    best: dict[QueryKey, int] = {}
-    columns = (rows[name].tolist() for name in ("query_image", "query_caption", "position", "right"))
-    for image, caption, position, right in zip(*columns, strict=True):
-        before = best.setdefault((image, caption), 0)
-        if right and not 0 < before <= position:
-            best[image, caption] = position
-    return best
+    right = rows["position"].where(rows["right"]).groupby([rows["query_image"], rows["query_caption"]])
+    best = right.min().fillna(0).astype(int).to_dict()
+    return cast("dict[QueryKey, int]", best)
 
 
 def choose(ranks: Mapping[QueryKey, int], number: int) -> dict[QueryKey, int]:
@@ -215,20 +200,17 @@ def choose(ranks: Mapping[QueryKey, int], number: int) -> dict[QueryKey, int]:
     Returns:
         ``number`` of the queries in ``ranks``, or all of fewer, with their ranks, by outcome.
     """
-    waiting: dict[str, list[QueryKey]] = {name: [] for name in OUTCOMES}
-    again: dict[str, list[QueryKey]] = {name: [] for name in OUTCOMES}
     used: set[str] = set()
+    sizes: Counter[tuple[bool, int]] = Counter()
+    turns = {}
+    """Whether the picture is used again, the place within the outcome, and the outcome: the outcomes take turns."""
     for query in sorted(ranks, key=by_hash):
-        pool = again if query[0] in used else waiting
-        pool[outcome(ranks[query])].append(query)
+        again, kind = query[0] in used, OUTCOMES.index(outcome(ranks[query]))
+        turns[query] = (again, sizes[again, kind], kind)
+        sizes[again, kind] += 1
         used.add(query[0])
-    chosen: list[QueryKey] = []
-    for pool in (waiting, again):
-        while len(chosen) < number and any(pool.values()):
-            for name in OUTCOMES:
-                if pool[name] and len(chosen) < number:
-                    chosen.append(pool[name].pop(0))
-    chosen.sort(key=lambda query: (OUTCOMES.index(outcome(ranks[query])), ranks[query], by_hash(query)))
+    chosen = sorted(turns, key=turns.__getitem__)[:number]
+    chosen.sort(key=lambda query: (turns[query][2], ranks[query], by_hash(query)))
     return {query: ranks[query] for query in chosen}
 
 

@@ -30,7 +30,8 @@ def render(package: str, **values: object) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"n": number_formats.count, "plain": number_formats.plain}
+    formats = ("correlation", "percent", "plain", "share")
+    environment.filters |= {"n": number_formats.count, **{name: getattr(number_formats, name) for name in formats}}
     script = _read(_HERE, "page.js")
     return environment.get_template("page.html").render(
         style=Markup("".join(_read(room, "page.css") for room in dict.fromkeys((_HERE, package)))),  # noqa: S704 - ours

@@ -45,12 +45,10 @@ class Run:
     vocabulary: int
     """The number of tokens."""
     train: Mapping[str, Any]
-    """The metrics of training, and of the selection below, flat."""
+    """``metrics/train.json``, like the three others."""
     select: Mapping[str, Any]
     retrieval: Mapping[str, Any]
-    """``metrics/retrieval.json``, by split, protocol and direction."""
     semantics: Mapping[str, Any]
-    """``metrics/semantics.json``, by data set."""
     unit: str = "character"
     """The kind of token, ``character`` or ``word``."""
     curves: Mapping[str, Columns] = field(default_factory=dict)

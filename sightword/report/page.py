@@ -112,16 +112,11 @@ def write(files: RunFiles, settings: ReportSettings, path: Path, plots_folder: P
 
 def _drawings(run: Run, pairs: sentence_pairs.SentencePairs) -> list[tuple[str, Drawing]]:
     """Return every drawing for which the run has numbers, with its caption."""
-    found = []
     rows = semantics_table.intervals(run.semantics)
-    if rows:
-        # The table has the numbers, so the text for screen readers has none.
-        title = f"Pearson r of {len(rows)} sets of sentence pairs with 95 % intervals; the numbers are in the table."
-        found.append(plots.intervals("sts", rows, title=title))
-    if pairs.systems:
-        found.append(plots.systems(pairs.systems))
-    if pairs.panels:
-        found.append(plots.scatter(pairs.panels))
-    if pairs.bins:
-        found.append(plots.breakdown(pairs.bins))
+    # The table has the numbers, so the text for screen readers has none.
+    title = f"Pearson r of {len(rows)} sets of sentence pairs with 95 % intervals; the numbers are in the table."
+    found = [plots.intervals("sts", rows, title=title)] if rows else []
+    found += [plots.systems(pairs.systems)] if pairs.systems else []
+    found += [plots.scatter(pairs.panels)] if pairs.panels else []
+    found += [plots.breakdown(pairs.bins)] if pairs.bins else []
     return [("", drawing) for drawing in found] + curves.draw(run)

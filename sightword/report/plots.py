@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from sightword.report.drawing import BLUE, GREEN, GREY, INK, ORANGE, WIDTH, Drawing, Span, drawing_style, interval_rows
+from sightword.report.drawing import BLUE, GREEN, GREY, INK, ORANGE, WIDTH, Drawing, Interval, draw_rows, drawing_style
 from sightword.report.number_formats import correlation, counted
 from sightword.report.sentence_pairs import Bin, Panel
 from sightword.semantics.published import Score
@@ -34,29 +34,14 @@ SEEN = {
 
 @dataclass(frozen=True)
 class Marks:
-    """The snapshots' positions on the x axis."""
+    """The snapshots' positions on the x axis: ``kept`` are ticks, ``chosen`` (in the encoder) dashed lines."""
 
     kept: Sequence[float] = ()
-    """All snapshots, drawn as ticks inside the lower edge."""
     chosen: Sequence[float] = ()
-    """The snapshots in the encoder, drawn as dashed lines."""
 
     def scaled(self, factor: float) -> Marks:
         """Return the marks scaled to another x axis."""
         return Marks([place * factor for place in self.kept], [place * factor for place in self.chosen])
-
-
-class Interval(NamedTuple):
-    """One row of the drawing of correlations: a value with its 95 % interval."""
-
-    label: str
-    group: str
-    """The data set."""
-    value: float
-    low: float
-    high: float
-    seen: bool = False
-    """Whether much of its text was seen in training."""
 
 
 def curve(
@@ -71,7 +56,7 @@ def curve(
 ) -> Drawing:
     """Draw one line over ascending steps or epochs; long lines by the mean and the range of segments."""
     with drawing_style(name):
-        figure, axes = _axes(2.7, xlabel, ylabel)
+        figure, axes = plain_axes(2.7, xlabel, ylabel)
         middle_x, middle, low, high = segments(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
         if len(middle) < len(y):
             axes.fill_between(middle_x, low, high, color=BLUE, alpha=0.25, linewidth=0)
@@ -92,7 +77,7 @@ def epoch_curves(
 ) -> Drawing:
     """Draw one line for each of at most :data:`LINES` series, values by label, over the epochs; NaN is left out."""
     with drawing_style(name):
-        figure, axes = _axes(2.5 + 0.2 * -(-len(series) // 3), "epoch", ylabel)
+        figure, axes = plain_axes(2.5 + 0.2 * -(-len(series) // 3), "epoch", ylabel)
         looks = itertools.product(("-", "--", ":"), zip((BLUE, ORANGE, GREEN), ("o", "s", "^"), strict=True))
         for (label, values), (dashes, (colour, marker)) in zip(series.items(), looks, strict=False):
             axes.plot(epochs, values, color=colour, marker=marker, markersize=4, linestyle=dashes, label=label)
@@ -104,37 +89,34 @@ def epoch_curves(
         return Drawing(name, title, figure)
 
 
-def intervals(name: str, rows: Sequence[Interval], *, title: str) -> Drawing:
-    """Draw correlations from top to bottom, as points with their intervals, grouped by data set."""
+def intervals(name: str, rows: Sequence[tuple[str, Interval]], *, title: str) -> Drawing:
+    """Draw correlations from top to bottom, grouped by data set; the kind is whether much was seen in training."""
     with drawing_style(name):
         places = [1.0]
-        for before, row in itertools.pairwise(rows):
-            places.append(places[-1] + (1.6 if row.group != before.group else 1.0))
-        placed = list(zip(places, rows, strict=True))
-        series = {
-            label: (look, [Span(place, *row[2:5]) for place, row in placed if row.seen == seen])
-            for seen, (label, look) in SEEN.items()
-        }
-        ticks = {place: row.label for place, row in placed}
-        figure, axes = interval_rows(
-            series, ticks, height=0.75 + 0.21 * (places[-1] + 1), bottom=places[-1] + 0.8, top=0.2,
-            xlabel="Pearson r, with its 95 % interval", columns=int(any(row.seen for row in rows)),
+        for (before, _), (group, _) in itertools.pairwise(rows):
+            places.append(places[-1] + (1.6 if group != before else 1.0))
+        placed = [(place, row) for place, (_, row) in zip(places, rows, strict=True)]
+        figure, axes = draw_rows(
+            placed, SEEN, {place: row.label for place, row in placed}, height=0.75 + 0.21 * (places[-1] + 1),
+            bottom=places[-1] + 0.8, top=0.2, xlabel="Pearson r, with its 95 % interval",
+            columns=int(any(row.kind for _, row in rows)),
         )  # fmt: skip
-        axes.set_xlim(min(0.0, *(row.low for row in rows)), 1.0)
+        axes.set_xlim(min(0.0, *(row.low for _, row in rows)), 1.0)
         return Drawing(name, title, figure)
 
 
 def systems(rows: Sequence[tuple[str, Mapping[str, Score]]]) -> Drawing:
     """Draw Figure 3 of Merkx & Frank (2019): Pearson's r of each subtask with its interval, for up to four systems."""
     names = list(dict.fromkeys(system for _, scores in rows for system in scores))
-    series = {}
-    for number, (system, look) in enumerate(zip(names, SYSTEMS, strict=False)):
-        offset = 0.2 * (number - (len(names) - 1) / 2)
-        known = [(place, scores[system]) for place, (_, scores) in enumerate(rows) if system in scores]
-        series[system] = (look, [Span(place + offset, one.r, one.low, one.high) for place, one in known])
+    placed = [
+        (place + 0.2 * (names.index(system) - (len(names) - 1) / 2), Interval(name, one.r, one.low, one.high, system))
+        for place, (name, scores) in enumerate(rows)
+        for system, one in scores.items()
+    ]
     with drawing_style("systems"):
-        figure, axes = interval_rows(
-            series, {place: name for place, (name, _) in enumerate(rows)}, height=0.9 + 0.3 * len(rows),
+        figure, axes = draw_rows(
+            placed, {system: (system, look) for system, look in zip(names, SYSTEMS, strict=False)},
+            {place: name for place, (name, _) in enumerate(rows)}, height=0.9 + 0.3 * len(rows),
             bottom=len(rows) - 0.4, top=-0.6, xlabel="Pearson's r, with its 95 % interval", labelsize=7.5, columns=2,
         )  # fmt: skip
         axes.set_xlim(min(0.0, *(one.low for _, scores in rows for one in scores.values())), 1.0)
@@ -190,7 +172,8 @@ def breakdown(bins: Sequence[Bin]) -> Drawing:
         return Drawing("breakdown", title, figure)
 
 
-def _axes(height: float, xlabel: str, ylabel: str) -> tuple[Figure, Any]:
+def plain_axes(height: float, xlabel: str, ylabel: str) -> tuple[Figure, Any]:
+    """Return a figure of some height with labelled axes."""
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     axes = figure.add_subplot()
     axes.set_xlabel(xlabel)

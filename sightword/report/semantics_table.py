@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeGuard
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
-from sightword.report.number_formats import NONE, correlation, count, is_number, percent, share
-from sightword.report.plots import Interval
+from sightword.report.drawing import Interval
+from sightword.report.number_formats import is_number
 
 AGGREGATES = {"mean": "mean", "weighted_mean": "mean by pairs", "all": "all pairs as one"}
 PUBLISHED_SETS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSBenchmark", "SICKRelatedness")
@@ -15,18 +15,10 @@ MUCH = 0.1
 
 
 class Row(NamedTuple):
-    """One line: a subtask, or an aggregate over the lines above it."""
+    """One line: a subtask, or an aggregate over the lines above it; ``scores`` are those of the metrics."""
 
     name: str
-    pearson: str
-    spearman: str
-    pairs: str = ""
-    interval: str = ""
-    seen: str = ""
-    unseen: str = ""
-    """Pearson's r on the pairs without a sentence seen in training, if measured."""
-    unseen_pairs: str = ""
-    """The number of such pairs; empty if all pairs are unseen."""
+    scores: Mapping[str, Any]
     much_seen: bool = False
     aggregate: bool = False
 
@@ -37,44 +29,33 @@ Scored = tuple[str, str, Mapping[str, Any]]
 
 def groups(semantics: Mapping[str, Any]) -> list[tuple[str, list[Row]]]:
     """Return the lines of ``metrics/semantics.json``, by data set and in order, without entries that hold no scores."""
-    found = []
-    for name, body in semantics.items():
-        if not isinstance(body, Mapping):
-            continue
-        rows = [_row(key, scores) for _, key, scores in scored({name: body})]
-        rows += [_aggregate(key, body[key]) for key in AGGREGATES if key in body and _has_value(body[key])]
-        if rows:
-            found.append((name, rows))
-    return found
+    found: dict[str, list[Row]] = {}
+    for name, key, scores in scored(semantics):
+        found.setdefault(name, []).append(Row(key, scores, much_seen(scores)))
+    for name, rows in found.items():
+        means = ((label, semantics[name].get(key)) for key, label in AGGREGATES.items())
+        rows += [Row(label, mean, aggregate=True) for label, mean in means if isinstance(mean, Mapping)]
+    return list(found.items())
 
 
-def accuracies(semantics: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Return the tasks with classes, in order: name, accuracy, F1, examples, share seen in training."""
-    return [
-        (
-            name,
-            percent(body["accuracy"]) + (f" ± {percent(half)}" if is_number(half := body.get("accuracy_ci95")) else ""),
-            percent(body["f1"]) if "f1" in body else NONE,
-            count(body.get("test")),
-            share(body.get("seen_in_training")),
-        )
-        for name, body in semantics.items()
-        if isinstance(body, Mapping) and "accuracy" in body
-    ]
+def accuracies(semantics: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the tasks with classes and their scores, in order."""
+    return [(name, body) for name, body in semantics.items() if isinstance(body, Mapping) and "accuracy" in body]
 
 
 def missing(semantics: Mapping[str, Any]) -> list[str]:
     """Return the published and requested data sets without a score in this run."""
-    have = {one[0] for one in (*groups(semantics), *accuracies(semantics))}
+    have = {one[0] for one in (*scored(semantics), *accuracies(semantics))}
     return [name for name in dict.fromkeys([*PUBLISHED_SETS, *semantics.get("skipped", ())]) if name not in have]
 
 
-def intervals(semantics: Mapping[str, Any]) -> list[Interval]:
-    """Return the rows of the drawing: every subtask with an interval."""
+def intervals(semantics: Mapping[str, Any]) -> list[tuple[str, Interval]]:
+    """Return the rows of the drawing, every subtask with an interval, each with its data set."""
     return [
-        Interval(f"{name} {key}".strip(), name, scores["pearson"], ends[0], ends[1], much_seen(scores))
+        (name, Interval(f"{name} {key}".strip(), scores["pearson"], low, high, much_seen(scores)))
         for name, key, scores in scored(semantics)
-        if is_number(scores["pearson"]) and _is_interval(ends := scores.get("pearson_ci95"))
+        if is_number(scores["pearson"]) and scores.get("pearson_ci95")
+        for low, high in [scores["pearson_ci95"]]
     ]
 
 
@@ -90,47 +71,13 @@ def headline(semantics: Mapping[str, Any]) -> tuple[str, float] | None:
     return f"{len(values)} STS subtasks" if len(values) > 1 else "one STS subtask", sum(values) / len(values)
 
 
-def scored(semantics: Mapping[str, Any]) -> list[Scored]:
-    """Return everything scored, in order."""
-    found: list[Scored] = []
+def scored(semantics: Mapping[str, Any]) -> Iterator[Scored]:
+    """Yield everything scored, in order."""
     for name, body in semantics.items():
-        if isinstance(body, Mapping):
-            below = [("", body), *((key, value) for key, value in body.items() if key not in AGGREGATES)]
-            found += [(name, key, value) for key, value in below if _is_scores(value)]
-    return found
-
-
-def _row(name: str, scores: Mapping[str, Any]) -> Row:
-    ends, unseen = scores.get("pearson_ci95"), scores.get("unseen")
-    unseen = unseen if isinstance(unseen, Mapping) else {}
-    return Row(
-        name,
-        pearson=correlation(scores.get("pearson")),
-        spearman=correlation(scores.get("spearman")),
-        pairs=count(scores.get("pairs")),
-        interval=f"{correlation(ends[0])} to {correlation(ends[1])}" if _is_interval(ends) else "",
-        seen=share(scores.get("seen_in_training")),
-        unseen=correlation(unseen.get("pearson")) if unseen else "",
-        unseen_pairs="" if unseen.get("pairs") in (None, scores.get("pairs")) else count(unseen["pairs"]),
-        much_seen=much_seen(scores),
-    )
-
-
-def _aggregate(name: str, value: Any) -> Row:
-    pearson, spearman = (value.get("pearson"), value.get("spearman")) if isinstance(value, Mapping) else (value, None)
-    return Row(AGGREGATES[name], correlation(pearson), correlation(spearman), aggregate=True)
-
-
-def _is_scores(value: object) -> TypeGuard[Mapping[str, Any]]:
-    return isinstance(value, Mapping) and "pearson" in value and "pairs" in value
-
-
-def _has_value(value: object) -> bool:
-    return is_number(value) or (isinstance(value, Mapping) and "pearson" in value)
-
-
-def _is_interval(ends: object) -> TypeGuard[Sequence[float]]:
-    return isinstance(ends, list | tuple) and len(ends) == 2 and all(map(is_number, ends))
+        below = {"": body, **body} if isinstance(body, Mapping) else {}
+        for key, value in below.items():
+            if key not in AGGREGATES and isinstance(value, Mapping) and "pearson" in value and "pairs" in value:
+                yield name, key, value
 
 
 def much_seen(scores: Mapping[str, Any]) -> bool:

@@ -19,46 +19,32 @@ from sightword.statistics import pearson
 
 PANELS = 8
 """The most data sets with a scatter plot."""
+WORST = ("subtask", "gold", "score", "gold_rank", "score_rank", "first", "second")
+"""The shown columns of ``worst.tsv``."""
 
 
 class Panel(NamedTuple):
-    """The scatter plot of a data set, with all its subtasks."""
+    """The scatter plot of a data set: the number of all its pairs, Pearson's r over them, and N drawn pairs.
+
+    ``gold`` (N,) are people's scores, ``score`` (N,) the encoder's cosines; ``seen`` (N,) is whether one of the
+    sentences is known to be a training caption.
+    """
 
     task: str
-    """The data set."""
     pairs: int
-    """The number of its pairs."""
     pearson: float | None
-    """Pearson's r over all pairs; None if undefined."""
     gold: NDArray[np.float64]
-    """(N,) people's scores of the drawn pairs."""
     score: NDArray[np.float64]
-    """(N,) the encoder's cosines."""
     seen: NDArray[np.bool_]
-    """(N,) whether one of the sentences is a training caption; false if unknown."""
-
-
-class WorstPair(NamedTuple):
-    """One line of ``worst.tsv``, as shown."""
-
-    subtask: str
-    gold: str
-    score: str
-    gold_rank: str
-    score_rank: str
-    first: str
-    second: str
 
 
 class Bin(NamedTuple):
-    """The pairs of one range of length or overlap."""
+    """The pairs of one range ``by`` length or overlap; ``difference`` is the mean of ranks, as a share of the pairs."""
 
     by: str
-    """``length`` or ``overlap``."""
     range: str
     pairs: int
     difference: float
-    """The mean absolute rank difference, as a share of the subtask's pairs."""
 
 
 class SentencePairs(NamedTuple):
@@ -67,7 +53,8 @@ class SentencePairs(NamedTuple):
     panels: list[Panel]
     others: int
     """The number of data sets beyond :data:`PANELS`."""
-    worst: list[WorstPair]
+    worst: list[dict[str, str]]
+    """Lines of ``worst.tsv`` by :data:`WORST`."""
     bins: list[Bin]
     systems: list[tuple[str, dict[str, Score]]]
     """Each subtask with the correlations of this encoder and of the published systems in Figure 3."""
@@ -100,33 +87,33 @@ def panels(table: PairTable, most: int) -> tuple[list[Panel], int]:
             tasks.setdefault(task, []).append((subtask, pairs))
     names = list(tasks)[:PANELS]
     left, shares = most, {}
-    by_size = sorted(names, key=lambda name: sum(len(pairs) for _, pairs in tasks[name]))
-    for number, name in enumerate(by_size):
-        shares[name] = min(sum(len(pairs) for _, pairs in tasks[name]), left // (len(by_size) - number))
+    sizes = {name: sum(len(pairs) for _, pairs in tasks[name]) for name in names}
+    for number, name in enumerate(sorted(names, key=sizes.__getitem__)):
+        shares[name] = min(sizes[name], left // (len(names) - number))
         left -= shares[name]
     return [_panel(name, tasks[name], shares[name]) for name in names], len(tasks) - len(names)
 
 
 def _panel(task: str, subtasks: Sequence[tuple[str, ScoredPairs]], most: int) -> Panel:
-    gold = np.concatenate([pairs.gold for _, pairs in subtasks])
-    score = np.concatenate([pairs.score for _, pairs in subtasks])
-    seen = np.concatenate([_seen(pairs) for _, pairs in subtasks])
+    gold, score = (np.concatenate([getattr(pairs, name) for _, pairs in subtasks]) for name in ("gold", "score"))
+    seen = np.concatenate([seen_pairs(pairs) for _, pairs in subtasks])
     places = [f"{task}\n{subtask}\n{place}" for subtask, pairs in subtasks for place in range(len(pairs))]
     order = sorted(range(len(places)), key=lambda row: hashlib.sha256(places[row].encode()).digest())
     chosen = np.sort(np.array(order[:most], dtype=int))
     return Panel(task, len(gold), pearson(score, gold), gold[chosen], score[chosen], seen[chosen])
 
 
-def _seen(pairs: ScoredPairs) -> NDArray[np.bool_]:
+def seen_pairs(pairs: ScoredPairs) -> NDArray[np.bool_]:
+    """Return whether a sentence of a pair is known to be a training caption, (N,)."""
     if pairs.first_seen is None or pairs.second_seen is None:
         return np.zeros(len(pairs), dtype=bool)
     return pairs.first_seen | pairs.second_seen
 
 
-def _worst(path: Path) -> list[WorstPair]:
+def _worst(path: Path) -> list[dict[str, str]]:
     columns = read_tsv(path)
-    cells = [texts(columns, name, where=path) for name in WorstPair._fields] if columns else []
-    return [WorstPair(*row) for row in zip(*cells, strict=True)]
+    cells = [texts(columns, name, where=path) for name in WORST] if columns else []
+    return [dict(zip(WORST, row, strict=True)) for row in zip(*cells, strict=True)]
 
 
 def _bins(path: Path) -> list[Bin]:

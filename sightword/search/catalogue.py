@@ -37,12 +37,9 @@ class Catalogue:
     """The split of each picture."""
 
     @cached_property
-    def _rows(self) -> dict[str, int]:
+    def rows(self) -> dict[str, int]:
+        """The row of each picture."""
         return {picture: row for row, picture in enumerate(self.pictures)}
-
-    def row(self, picture: str) -> int | None:
-        """Return the row of a picture; None for an unknown id."""
-        return self._rows.get(picture)
 
     def find(self, picture: str) -> int:
         """Return the row of a picture.
@@ -50,15 +47,13 @@ class Catalogue:
         Raises:
             SearchError: no picture has this id; the message names similar ids.
         """
-        row = self.row(picture)
-        if row is None:
-            # A close comparison takes a millisecond for ten ids: only ids that share most triples of letters are near.
-            picture = picture[:200]
-            wanted = _triples(picture)
-            shared = Counter({other: len(wanted & _triples(other)) for other in self.pictures})
-            near = [other for other, triples in shared.most_common(_NEAR) if triples]
-            raise SearchError(f"no picture has the id {picture!r}", todo=did_you_mean(picture, near))
-        return row
+        if picture in self.rows:
+            return self.rows[picture]
+        # A close comparison takes a millisecond for ten ids: only ids that share most triples of letters are near.
+        picture = picture[:200]
+        shared = Counter({other: len(_triples(picture) & _triples(other)) for other in self.pictures})
+        near = [other for other, triples in shared.most_common(_NEAR) if triples]
+        raise SearchError(f"no picture has the id {picture!r}", todo=did_you_mean(picture, near))
 
 
 def _triples(text: str) -> set[str]:

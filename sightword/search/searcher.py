@@ -50,13 +50,6 @@ class PictureAnswer(NamedTuple):
     seconds: float
 
 
-class CaptionHit(NamedTuple):
-    """A caption that a picture found."""
-
-    caption: Caption
-    score: float
-
-
 class Searcher:
     """Finds pictures by sentences and captions by pictures.
 
@@ -93,10 +86,11 @@ class Searcher:
         pictures, texts = self.catalogue.pictures, self.catalogue.captions
         self.files = dict(zip(table.image_ids, table.sha256, strict=True))
         """The sha256 of the pictures' files, by id; empty where they are not known."""
-        self._pictures = Index(len(pictures), encoder.width, encoder.similarity_name, "pictures", threads=threads)
+        shape = encoder.width, encoder.similarity_name
+        self._pictures = Index(len(pictures), *shape, "pictures", threads=threads)
         features = table.features if split is None else table.features[table.rows(pictures)]
         self._pictures.add(encoder.encode_images(features))
-        self._captions = Index(len(texts), encoder.width, encoder.similarity_name, "captions", threads=threads)
+        self._captions = Index(len(texts), *shape, "captions", threads=threads)
         self._threads = threads
         self._turn = threading.Lock()  # a query has all threads; two at once would both be late
 
@@ -116,8 +110,8 @@ class Searcher:
     @property
     def rows_of_files(self) -> dict[str, int]:
         """The sha256 of the pictures' files to their rows."""
-        rows = {sha256: self.catalogue.row(picture) for picture, sha256 in self.files.items() if sha256}
-        return {sha256: row for sha256, row in rows.items() if row is not None}
+        rows = self.catalogue.rows
+        return {sha256: rows[picture] for picture, sha256 in self.files.items() if sha256 and picture in rows}
 
     @property
     def captions_read(self) -> int:
@@ -149,7 +143,7 @@ class Searcher:
             os.setpriority(os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + 10))
         while not stop.is_set():
             try:
-                self.read_captions(stop=stop)
+                return self.read_captions(stop=stop)
             except Exception as error:  # noqa: BLE001 - the next try may succeed, and queries go on meanwhile
                 log.warning(
                     "reading the captions failed at %d of %d (%s: %s); trying again in %.0f s",
@@ -157,8 +151,7 @@ class Searcher:
                 )
                 stop.wait(pause)
                 pause = min(2 * pause, 3600.0)
-            else:
-                return
+        return None
 
     def pictures(self, text: str, top: int) -> PictureAnswer:
         """Find the pictures most similar to a sentence.
@@ -181,8 +174,8 @@ class Searcher:
         found: Floats = self.encoder.encode_images(picture[None])[0]
         return found
 
-    def captions(self, vector: Floats, top: int) -> list[CaptionHit]:
-        """Find the captions most similar to a picture, given its :meth:`embedding`.
+    def captions(self, vector: Floats, top: int) -> list[tuple[Caption, float]]:
+        """Find the captions most similar to a picture, given its :meth:`embedding`, and their scores.
 
         Raises:
             SearchError: there are no captions.
@@ -192,7 +185,7 @@ class Searcher:
             raise SearchError("there are no captions to find", todo="Give --captions data/captions/captions.parquet.")
         with self._turn, devices.threads(self._threads):
             found = self._captions.best(vector, top)
-        return [CaptionHit(texts[row], float(score)) for row, score in zip(found.rows, found.scores, strict=True)]
+        return [(texts[row], float(score)) for row, score in zip(found.rows, found.scores, strict=True)]
 
 
 def _check(encoder: SentenceEncoder, table: FeatureTable, where: Path | None) -> None:

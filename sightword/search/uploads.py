@@ -84,10 +84,7 @@ class UploadedPictures:
         return self._known.get(hashlib.sha256(data).hexdigest())
 
     def features(self, data: bytes) -> Floats:
-        """Return the features of a picture, float32 (D,).
-
-        Args:
-            data: the bytes of the picture's file.
+        """Return the features, float32 (D,), of a picture's file.
 
         Raises:
             SearchError: the picture cannot be decoded, or there is an :attr:`obstacle`.

@@ -11,7 +11,7 @@ from werkzeug.exceptions import HTTPException
 
 from sightword.errors import SightwordError
 from sightword.search.access import HEADERS, AccessPolicy
-from sightword.search.searcher import MOST, CaptionHit, PictureAnswer, Searcher
+from sightword.search.searcher import MOST, Floats, Searcher
 from sightword.search.thumbnails import Thumbnails
 from sightword.search.uploads import MAX_BYTES, UploadedPictures
 
@@ -85,12 +85,19 @@ def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
 
     @app.get("/api/pictures")
     def pictures() -> Response:
-        return jsonify(_of_pictures(searcher.pictures(request.args.get("q", ""), _top(parts.top)), parts))
+        answer = searcher.pictures(request.args.get("q", ""), _top(parts.top))
+        return jsonify(
+            query=answer.query.text,
+            note=answer.query.note,
+            of=len(catalogue.pictures),
+            seconds=round(answer.seconds, 4),
+            pictures=[{**about(parts, hit.row), "score": hit.score} for hit in answer.hits],
+        )
 
     @app.get("/api/captions")
     def captions() -> Response:
         row = catalogue.find(request.args.get("picture", ""))
-        return jsonify(_of_captions(searcher.captions(searcher.embedding(row), _top(_CAPTIONS)), parts, row))
+        return _captions(parts, row, searcher.embedding(row), _top(_CAPTIONS))
 
     @app.post("/api/captions")
     def captions_of_upload() -> tuple[Response, int] | Response:
@@ -98,8 +105,9 @@ def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
             return _error("a picture must be sent as bare bytes", expected=UPLOAD), 415
         data = request.get_data(cache=False)
         row = parts.uploads.row(data)
-        vector = searcher.embedding(parts.uploads.features(data) if row is None else row)
-        return jsonify(_of_captions(searcher.captions(vector, _CAPTIONS), parts, row))
+        return _captions(
+            parts, row, searcher.embedding(parts.uploads.features(data) if row is None else row), _CAPTIONS
+        )
 
     @app.get("/api/progress")
     def progress() -> Response:
@@ -127,25 +135,16 @@ def _top(default: int) -> int:
     return max(1, min(request.args.get("top", default, type=int), MOST))
 
 
-def _of_pictures(answer: PictureAnswer, parts: Parts) -> dict[str, Any]:
-    return {
-        "query": answer.query.text,
-        "note": answer.query.note,
-        "of": len(parts.searcher.catalogue.pictures),
-        "seconds": round(answer.seconds, 4),
-        "pictures": [{**about(parts, hit.row), "score": hit.score} for hit in answer.hits],
-    }
-
-
-def _of_captions(hits: list[CaptionHit], parts: Parts, row: int | None) -> dict[str, Any]:
+def _captions(parts: Parts, row: int | None, vector: Floats, top: int) -> Response:
+    """Return the captions that a picture finds; ``row`` is None for a picture from elsewhere."""
     catalogue = parts.searcher.catalogue
-    own = None if row is None else catalogue.pictures[row]
-    return {
-        "picture": None if row is None else about(parts, row),
-        "read": parts.searcher.captions_read,  # fewer than "of" while captions are still being embedded
-        "of": len(catalogue.captions),
-        "captions": [{"text": caption.text, "score": score, "own": own in caption.pictures} for caption, score in hits],
-    }
+    hits, own = parts.searcher.captions(vector, top), None if row is None else catalogue.pictures[row]
+    return jsonify(
+        picture=None if row is None else about(parts, row),
+        read=parts.searcher.captions_read,  # fewer than "of" while captions are still being embedded
+        of=len(catalogue.captions),
+        captions=[{"text": caption.text, "score": score, "own": own in caption.pictures} for caption, score in hits],
+    )
 
 
 def about(parts: Parts, row: int) -> dict[str, Any]:

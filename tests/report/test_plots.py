@@ -95,7 +95,7 @@ def test_a_long_curve_stays_small_and_true() -> None:
 def test_one_point_is_enough() -> None:
     assert "<svg" in drawn(points=1)
     epochs = plots.epoch_curves("r", [1], {"R@1": [2.0], "R@5": [3.0]}, ylabel="percent", title="t")
-    intervals = plots.intervals("i", [plots.Interval("images", "STS15", 0.5, 0.4, 0.6)], title="t")
+    intervals = plots.intervals("i", [("STS15", drawing.Interval("images", 0.5, 0.4, 0.6, False))], title="t")
     assert "<svg" in epochs.in_page()
     assert "<svg" in intervals.in_page()
 
@@ -124,7 +124,8 @@ def test_only_gaps_give_an_empty_drawing() -> None:
 
 
 def test_negative_correlations_are_inside_the_axes() -> None:
-    rows = [plots.Interval("a", "STS12", -0.4, -0.6, -0.1), plots.Interval("b", "STS12", 0.9, 0.8, 0.95, seen=True)]
+    values = [drawing.Interval("a", -0.4, -0.6, -0.1, False), drawing.Interval("b", 0.9, 0.8, 0.95, True)]
+    rows = [("STS12", value) for value in values]
     text = plots.intervals("i", rows, title="t").in_page()
     assert "−0.6" in text or "-0.6" in text
     assert "a tenth or more" in text

@@ -28,7 +28,7 @@ def test_a_text_stands_there_once_with_all_its_pictures_and_test_comes_first():
         ("a cat", ("a.jpg",)),
     ]
     assert found.captions_of["a.jpg"] == ["a dog", "a cat"]
-    assert (found.row("c.jpg"), found.row("gone.jpg")) == (2, None)
+    assert (found.rows.get("c.jpg"), found.rows.get("gone.jpg")) == (2, None)
 
 
 def test_a_split_alone():
