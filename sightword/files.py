@@ -12,10 +12,10 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,11 +45,24 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _open_mode(folder: bool) -> int:
-    """Return the mode of a plain ``open`` or ``mkdir``: temporary names are private by default."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return (0o777 if folder else 0o666) & ~mask
+def beside(path: Path) -> Path:
+    """Return a new temporary name in the folder of ``path``."""
+    return path.with_name(f".{path.name[:40]}.{secrets.token_hex(6)}.tmp")
+
+
+@contextlib.contextmanager
+def replacing(final: Path) -> Iterator[Path]:
+    """Yield an empty temporary file beside ``final``; sync it and rename it to ``final`` when the block succeeds."""
+    temporary = beside(final)
+    try:
+        with _naming(temporary, final):
+            temporary.touch(exist_ok=False)
+            yield temporary
+            sync(temporary)
+            os.replace(temporary, final)
+            sync(final.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -64,18 +77,8 @@ def atomic_file(path: Pathish) -> Iterator[Path]:
     if final.exists() and not final.is_file():
         raise FileExistsError(errno.EEXIST, "is not a plain file, which could be replaced", str(final))
     final.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=final.parent, prefix=f".{final.name[:40]}.", suffix=".tmp")
-    temporary = Path(name)
-    try:
-        os.close(descriptor)
-        with _naming(temporary, final):
-            yield temporary
-            temporary.chmod(_open_mode(folder=False))
-            sync(temporary)
-            os.replace(temporary, final)
-            sync(final.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(final) as temporary:
+        yield temporary
 
 
 @contextlib.contextmanager
@@ -93,11 +96,11 @@ def atomic_folder(path: Pathish) -> Iterator[Path]:
     if final.is_mount():
         raise _mounted(final)
     final.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=final.parent, prefix=f".{final.name[:40]}.", suffix=".tmp"))
+    temporary = beside(final)
     try:
         with _naming(temporary, final):
+            temporary.mkdir()
             yield temporary
-            temporary.chmod(_open_mode(folder=True))
             for entry in sorted(temporary.rglob("*")):
                 if not entry.is_symlink() and (entry.is_dir() or entry.is_file()):
                     sync(entry)
@@ -109,20 +112,17 @@ def atomic_folder(path: Pathish) -> Iterator[Path]:
 
 def _put(temporary: Path, final: Path) -> None:
     """Rename a folder to the name of another one, which is moved aside and deleted."""
-    aside = Path(tempfile.mkdtemp(dir=final.parent, prefix=f".{final.name[:40]}.", suffix=".old"))
-    earlier = aside / "folder"
+    earlier = beside(final)
+    if final.is_dir():
+        os.replace(final, earlier)
     try:
-        if final.is_dir():
-            os.replace(final, earlier)
-        try:
-            os.replace(temporary, final)
-        except OSError:
-            if earlier.is_dir():
-                os.replace(earlier, final)
-            raise
-        sync(final.parent)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        os.replace(temporary, final)
+    except OSError:
+        if earlier.is_dir():
+            os.replace(earlier, final)
+        raise
+    sync(final.parent)
+    shutil.rmtree(earlier, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -184,9 +184,8 @@ def reading(path: Pathish, *, todo: str | None = None) -> Iterator[None]:
     except FileNotFoundError:
         raise FileFormatError("does not exist", where=path, todo=todo) from None
     except OSError as error:
-        raise FileFormatError(
-            f"cannot be read ({error.strerror or first_line(error)})", where=path, todo=todo
-        ) from None
+        what = f"cannot be read ({error.strerror or first_line(error)})"
+        raise FileFormatError(what, where=path, todo=todo) from None
 
 
 def require_regular(path: Pathish) -> None:

@@ -35,7 +35,7 @@ Features = npt.NDArray[np.float32]
 
 @dataclass
 class Clock:
-    """Times in seconds; reading, computing and writing run side by side."""
+    """The speed of an extraction: times in seconds; reading, computing and writing run side by side."""
 
     read: float = 0.0
     """Waiting for pictures."""
@@ -45,6 +45,15 @@ class Clock:
     """Writing to the store."""
     wall: float = 0.0
     pictures: int = 0
+    flops_a_picture: int = 0
+    """Floating-point operations for a picture."""
+    peak: float | None = None
+    """Operations a second in the best of large matrix products and convolutions; None if not measured."""
+
+    @property
+    def share(self) -> float | None:
+        """The reached share of the peak while the network computed."""
+        return self.peak and self.flops_a_picture * self.pictures / self.infer / self.peak
 
 
 class Extractor:
@@ -59,6 +68,7 @@ class Extractor:
         precision: ``fp32``, or ``bf16`` for bfloat16.
         device: the device of the network.
         threads: calls side by side on a CPU.
+        clock: receives the times.
     """
 
     def __init__(
@@ -69,12 +79,10 @@ class Extractor:
         precision: Precision,
         device: torch.device,
         threads: int = 1,
+        clock: Clock | None = None,
     ) -> None:
-        self.dimension = network.dimension
-        self.transform = transform
-        self.precision = precision
-        self.device = device
-        self.clock = Clock()
+        self.dimension, self.transform, self.precision, self.device = network.dimension, transform, precision, device
+        self.clock = clock or Clock()
         self._count = CROPS[transform.crops]
         self._pictures = PICTURES_A_CALL.get(device.type, 1)
         # On CUDA a second thread prepares the next call while the first waits for its result.
