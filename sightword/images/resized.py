@@ -55,15 +55,12 @@ def resize_file(source: Source, settings: ResizeSettings) -> ResizedPicture | Re
             raise RejectError("missing", "the corpus names no file for it")
         data = read_file(source.path, max_pixels=settings.max_pixels)
         picture = decode(data, exif=settings.exif, max_pixels=settings.max_pixels)
-        picture = resize(
-            picture, side=settings.side, interpolation=settings.interpolation, max_pixels=settings.max_pixels
-        )
+        kind, largest = settings.interpolation, settings.max_pixels
+        picture = resize(picture, side=settings.side, interpolation=kind, max_pixels=largest)
     except RejectError as error:
         return Reject(source.image_id, error.reason, error.detail)
-    encoding, pixels = encode(picture, settings.encoding)
-    return ResizedPicture(
-        source.image_id, hashlib.sha256(data).hexdigest(), picture.width, picture.height, encoding, pixels
-    )
+    sha256 = hashlib.sha256(data).hexdigest()
+    return ResizedPicture(source.image_id, sha256, *picture.size, *encode(picture, settings.encoding))
 
 
 def hash_file(source: Source, settings: ResizeSettings) -> str | Reject:
@@ -81,12 +78,7 @@ def resize_to_array(source: Source, settings: ResizeSettings) -> tuple[str, str,
 
 
 def write_resized(
-    folder: Pathish,
-    sources: Sequence[Source],
-    settings: ResizeSettings,
-    *,
-    workers: int = 0,
-    progress: bool = False,
+    folder: Pathish, sources: Sequence[Source], settings: ResizeSettings, *, workers: int = 0, progress: bool = False
 ) -> Summary:
     """Resize a corpus into a folder, which appears complete or not at all.
 
@@ -113,17 +105,14 @@ def write_resized(
     rejects: list[Reject] = []
     good = _without_rejects(bar, rejects)
     by_shard = itertools.groupby(good, key=lambda picture: shard_of(picture.image_id, settings.shards))
-    pictures = 0
     with atomic_folder(folder) as temporary:
-        for shard, rows in by_shard:
-            pictures += write_shard(shard_path(temporary, shard), rows, transform)
-        for shard in range(settings.shards):
-            if not shard_path(temporary, shard).exists():
-                write_shard(shard_path(temporary, shard), [], transform)
+        written = {shard: write_shard(shard_path(temporary, shard), rows, transform) for shard, rows in by_shard}
+        for shard in {*range(settings.shards)}.difference(written):
+            write_shard(shard_path(temporary, shard), [], transform)
         _check_count(rejects, settings)
         schema = pa.schema([(name, pa.string()) for name in _REJECT_COLUMNS])
         write_table(temporary / "rejects.parquet", pa.Table.from_pylist([*map(asdict, rejects)], schema))
-    return Summary(pictures, rejects)
+    return Summary(sum(written.values()), rejects)
 
 
 def read_rejects(folder: Pathish) -> list[Reject]:

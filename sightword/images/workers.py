@@ -42,7 +42,8 @@ def ordered_map(
     if workers == 0:
         yield from map(function, items)
         return
-    chunks = iter(_chunks(items, chunk))
+    iterator = iter(items)
+    chunks = iter(lambda: list(itertools.islice(iterator, chunk)), [])
     executor = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_start)
     running: deque[Future[list[Result]]] = deque()
     try:
@@ -60,12 +61,6 @@ def ordered_map(
         ) from None
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
-
-
-def _chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    iterator = iter(items)
-    while part := list(itertools.islice(iterator, size)):
-        yield part
 
 
 def _apply(function: Callable[[Item], Result], items: list[Item]) -> list[Result]:
