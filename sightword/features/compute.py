@@ -69,16 +69,12 @@ class Summary:
 
 
 class ResizedCorpus:
-    """A folder of resized pictures to compute features of.
+    """A folder of resized pictures to compute features of, by the section ``features`` with source ``extract``.
 
     Args:
         image_ids: the pictures of the corpus.
         resized: the output folder of the stage resize.
-        settings: the section ``features``, with source ``extract``.
-        store: the store of features.
-        device: the device of the network.
         workers: the most processes that decode the shards; 0 decodes in this process.
-        progress: show a bar on standard error.
 
     Raises:
         FeaturesError: there are no pictures, or pictures of another corpus; or an error of :class:`Extraction`.

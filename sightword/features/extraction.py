@@ -40,12 +40,10 @@ def rows_of(keys: Sequence[bytes]) -> dict[bytes, list[int]]:
 
 
 class Extraction:
-    """Reads or computes features of one kind.
+    """Reads or computes features of one kind, by the section ``features`` with source ``extract``.
 
     Args:
-        settings: the section ``features``, with source ``extract``.
         resized: the resize settings of the pictures: ``resize``, ``interpolation`` and ``exif``.
-        device: the device of the network.
         store: the store of features; None keeps nothing.
         measure: before much work, measure the machine's peak.
 
@@ -97,15 +95,12 @@ class Extraction:
     def run(
         self, keys: Collection[bytes], read: Read, *, progress: bool
     ) -> Generator[tuple[list[bytes], Array], None, None]:
-        """Yield the features of pictures; computed features are added to the store.
+        """Yield keys and their features, float32 (n, D), in any order; computed features are added to the store.
 
         Args:
             keys: distinct keys of :meth:`Identity.key`.
             read: returns the pictures whose features the store lacks.
             progress: show a bar on standard error.
-
-        Yields:
-            Keys and their features, float32 (n, D), in any order.
 
         Raises:
             StoreError: the store cannot be used; the features computed before are in the store.

@@ -57,18 +57,10 @@ class Clock:
 
 
 class Extractor:
-    """A network, ready on a device.
+    """A network, ready on a device; the result of :func:`sightword.features.backbones.cut` is changed.
 
-    On a CPU each picture is one call in one thread, and each thread runs calls of its own: the number of threads cannot
-    change a bit of the result, and no thread waits for another.
-
-    Args:
-        network: the result of :func:`sightword.features.backbones.cut`, which is changed.
-        transform: crops, normalisation and post-processing.
-        precision: ``fp32``, or ``bf16`` for bfloat16.
-        device: the device of the network.
-        threads: calls side by side on a CPU.
-        clock: receives the times.
+    On a CPU each picture is one call in one of the ``threads``: their number cannot change a bit of the result, and no
+    thread waits for another. The ``clock`` receives the times.
     """
 
     def __init__(
@@ -92,13 +84,10 @@ class Extractor:
             self._compute([])  # lays the weights out before several threads use them
 
     def run(self, pictures: Iterable[Pixels]) -> Iterator[Features]:
-        """Yield the features of pictures, in the given order.
+        """Yield the features of pictures, float32 (D,), in the given order; no picture changes another's features.
 
         Args:
             pictures: uint8 (height, width, 3), no side smaller than a crop; read a few calls ahead.
-
-        Yields:
-            float32 (D,) of each picture, which does not depend on the other pictures.
 
         Raises:
             FeaturesError: a feature is not finite.
@@ -132,10 +121,9 @@ class Extractor:
         try:
             return self._compute(pictures), time.perf_counter() - started
         except torch.OutOfMemoryError:
-            raise FeaturesError(
-                f"not enough memory on {self.device} for {self._pictures} pictures a call",
-                todo="Free memory there, or take another device (SIGHTWORD_DEVICE).",
-            ) from None
+            what = f"not enough memory on {self.device} for {self._pictures} pictures a call"
+            todo = "Free memory there, or take another device (SIGHTWORD_DEVICE)."
+            raise FeaturesError(what, todo=todo) from None
 
     @torch.inference_mode()
     def _compute(self, pictures: list[Pixels]) -> Features:

@@ -1,8 +1,7 @@
 """HDF5 files that name their own checksum, on disks that fail.
 
-HDF5 does not survive a failing disk: after a failed write the process may end with a segmentation fault, and one
-changed bit of the metadata may send the reader into an endless loop. HDF5 therefore sees no error of the disk while it
-writes, and opens a file only if its first :data:`HEAD` bytes, the "user block", have the SHA-256 of all others.
+After a failed write HDF5 may end with a segmentation fault, and a changed bit may send its reader into an endless loop.
+HDF5 therefore sees no error of the disk, and opens a file only if its first :data:`HEAD` bytes name the others' sha256.
 """
 
 from __future__ import annotations
@@ -98,12 +97,12 @@ def _checked(path: Pathish) -> str:
             found = hashlib.file_digest(file, "sha256").hexdigest()
     if head == _head(found):
         return found
-    if head.startswith(_MAGIC):
-        named = head[len(_MAGIC) :].rstrip(b"\0\n").decode("ascii", "replace")
-        what = f"is damaged or was changed: the sha256 of its bytes from {HEAD} on is {found}"
-        raise FileFormatError(what, where=path, expected=named, todo=AGAIN)
     what = "is damaged, or a file of another program or of an earlier Sightword"
-    raise FileFormatError(what, where=path, expected="a features file of this Sightword", todo=AGAIN)
+    expected = "a features file of this Sightword"
+    if head.startswith(_MAGIC):
+        expected = head[len(_MAGIC) :].rstrip(b"\0\n").decode("ascii", "replace")
+        what = f"is damaged or was changed: the sha256 of its bytes from {HEAD} on is {found}"
+    raise FileFormatError(what, where=path, expected=expected, todo=AGAIN)
 
 
 def _head(checksum: str) -> bytes:

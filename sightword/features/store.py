@@ -155,12 +155,9 @@ def entries(folder: Path, name: re.Pattern[str]) -> list[Path]:
 
 
 def _unwritable(folder: Path, error: OSError) -> StoreError:
-    return StoreError(
-        f"the store cannot be written ({error.strerror or error})",
-        where=folder,
-        todo="Make room or give permission there, or name another folder (SIGHTWORD_STORE). Stored features stay, and "
-        "the next run continues with them.",
-    )
+    todo = "Make room or give permission there, or name another folder (SIGHTWORD_STORE). Stored features stay, and "
+    todo += "the next run continues with them."
+    return StoreError(f"the store cannot be written ({error.strerror or error})", where=folder, todo=todo)
 
 
 def _warn(path: Path, lost: int, why: str) -> None:

@@ -79,16 +79,12 @@ def decode(data: bytes, *, exif: bool, max_pixels: int) -> Image.Image:
     """Decode a picture file to RGB.
 
     Grey is copied to the three channels, transparency is blended with white, 16 bits become 8, an animation gives its
-    first frame. The size is checked by the header, before any pixel is decoded. Pillow always applies a TIFF's
-    orientation, which belongs to the format.
+    first frame. Pillow always applies a TIFF's orientation, which belongs to the format.
 
     Args:
         data: the file's bytes.
         exif: rotate the picture by its EXIF orientation.
-        max_pixels: the largest allowed width times height.
-
-    Returns:
-        A picture of mode RGB.
+        max_pixels: the largest allowed width times height, checked by the header before any pixel is decoded.
 
     Raises:
         RejectError: the picture cannot be used; no input raises another error.

@@ -129,11 +129,8 @@ def corpus_sources(images: Pathish) -> list[Source]:
 
 def _check_present(sources: Sequence[Source], settings: ResizeSettings) -> None:
     """Find missing files before the first picture is decoded."""
-    missing = [
-        Reject(source.image_id, "missing", f"there is no {source.path or 'file named'}")
-        for source in sources
-        if _is_missing(source.path)
-    ]
+    absent = [source for source in sources if _is_missing(source.path)]
+    missing = [Reject(one.image_id, "missing", f"there is no {one.path or 'file named'}") for one in absent]
     _check_count(missing, settings, " The other pictures were not checked yet.")
 
 
@@ -162,8 +159,6 @@ def _check_count(rejects: list[Reject], settings: ResizeSettings, so_far: str = 
         return
     reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(Counter(r.reason for r in rejects).items()))
     first = and_more((f"{one.image_id} ({one.reason}: {one.detail})" for one in rejects), SHOWN, between="; ")
-    raise PictureError(
-        f"{len(rejects)} {'picture' if len(rejects) == 1 else 'pictures'} cannot be used ({reasons}): {first}",
-        expected=f"at most resize.max_rejects = {settings.max_rejects}",
-        todo=f"Replace or remove these files, or allow more rejects.{so_far}",
-    )
+    what = f"{len(rejects)} {'picture' if len(rejects) == 1 else 'pictures'} cannot be used ({reasons}): {first}"
+    expected = f"at most resize.max_rejects = {settings.max_rejects}"
+    raise PictureError(what, expected=expected, todo=f"Replace or remove these files, or allow more rejects.{so_far}")

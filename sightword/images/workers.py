@@ -55,10 +55,8 @@ def ordered_map(
                 running.append(executor.submit(_apply, function, part))
             yield from results
     except BrokenProcessPool:
-        raise SetupError(
-            "a process that reads pictures died, perhaps because memory ran out",
-            todo="Try SIGHTWORD_WORKERS=1, or 0 to read in the main process.",
-        ) from None
+        what = "a process that reads pictures died, perhaps because memory ran out"
+        raise SetupError(what, todo="Try SIGHTWORD_WORKERS=1, or 0 to read in the main process.") from None
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
 
