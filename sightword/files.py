@@ -1,8 +1,4 @@
-"""Files that appear whole or not at all, and the two plain formats: JSON and Parquet.
-
-Each file is written under a temporary name in the same folder, synced and renamed, so that a killed process or a full
-disk leaves the earlier file in place.
-"""
+"""Files that appear whole or not at all, also with a killed process or a full disk; JSON and Parquet."""
 
 from __future__ import annotations
 
@@ -85,9 +81,6 @@ def atomic_file(path: Pathish) -> Iterator[Path]:
 def atomic_folder(path: Pathish) -> Iterator[Path]:
     """Yield an empty temporary folder beside ``path``, whose parent is made; on success it replaces ``path``.
 
-    A folder cannot replace another in one step: the earlier folder is moved aside first and deleted last, and is moved
-    back if the second rename fails.
-
     Raises:
         SetupError: ``path`` is a mount point.
         OSError: of the file system. On a full disk the error names the file below ``path``.
@@ -111,7 +104,7 @@ def atomic_folder(path: Pathish) -> Iterator[Path]:
 
 
 def _put(temporary: Path, final: Path) -> None:
-    """Rename a folder to the name of another one, which is moved aside and deleted."""
+    """Replace a folder in two steps: the earlier one is moved aside, and back if the second rename fails."""
     earlier = beside(final)
     if final.is_dir():
         os.replace(final, earlier)
@@ -144,11 +137,8 @@ def _naming(temporary: Path, final: Path) -> Iterator[None]:
 
 
 def _mounted(final: Path) -> SetupError:
-    return SetupError(
-        "is a mount point, which cannot be replaced",
-        where=final,
-        todo="Mount the disk at a folder above, or have the whole project on it.",
-    )
+    todo = "Mount the disk at a folder above, or have the whole project on it."
+    return SetupError("is a mount point, which cannot be replaced", where=final, todo=todo)
 
 
 def canonical_json(value: Any) -> str:
@@ -198,11 +188,7 @@ def require_regular(path: Pathish) -> None:
 
 
 def read_text(path: Pathish, *, todo: str | None = None) -> str:
-    """Read a UTF-8 file (a byte order mark is taken off).
-
-    Raises:
-        FileFormatError: missing, unreadable, or not UTF-8 (with the offset).
-    """
+    """Read a UTF-8 file without its byte order mark; FileFormatError if missing, unreadable or not UTF-8."""
     with reading(path, todo=todo):
         data = Path(path).read_bytes()
     try:
@@ -243,12 +229,9 @@ def read_json(path: Pathish, *, todo: str | None = None) -> Any:
     escapes = _ESCAPES.finditer(text) if re.search(r"\\u[dD][89a-fA-F]", text) else ()
     half = next((found for found in escapes if found["half"]), None)
     if half:
-        raise FileFormatError(
-            f"has half a character, {half[0]}",
-            where=_place(path, text, half),
-            expected="two such halves for one character, as for an emoji",
-            todo="The text may have been cut off: write the whole character, or delete the half.",
-        )
+        place, expected = _place(path, text, half), "two such halves for one character, as for an emoji"
+        todo = "The text may have been cut off: write the whole character, or delete the half."
+        raise FileFormatError(f"has half a character, {half[0]}", where=place, expected=expected, todo=todo)
     return document
 
 

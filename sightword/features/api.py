@@ -150,13 +150,11 @@ def _paths(pictures: object) -> list[str]:
     """Return the paths of pictures as texts, in the given order."""
     if isinstance(pictures, str | bytes | os.PathLike | Mapping | Set) or not isinstance(pictures, Iterable):
         raise FeaturesError(f"pictures are {type(pictures).__name__}", expected="a list of paths")
-    paths = []
-    for place, picture in enumerate(pictures):
-        path = os.fspath(picture) if isinstance(picture, str | os.PathLike) else None
+    paths = [os.fspath(picture) if isinstance(picture, os.PathLike) else picture for picture in pictures]
+    for place, path in enumerate(paths):
         if not isinstance(path, str):
-            what = f"picture {place} is {type(picture).__name__}"
+            what = f"picture {place} is {type(path).__name__}"
             raise FeaturesError(what, expected="the path of a picture file, as text or a Path")
-        paths.append(path)
     return paths
 
 

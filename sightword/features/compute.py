@@ -151,7 +151,7 @@ def _check_ids(corpus: set[str], resized: set[str], rejected: Sequence[str], whe
         todo = "Give the corpus its pictures (corpus.pictures), or set features.source to precomputed."
         raise FeaturesError("there are no pictures to extract features from", where=where, todo=todo)
     absent, extra = sorted(corpus - resized - set(rejected)), sorted(resized - corpus)
-    if absent or extra:
+    if wrong := absent or extra:
         what = "pictures of the corpus are not there" if absent else "pictures are not of the corpus"
-        what = f"{len(absent or extra)} {what}: {and_more(absent or extra, 5)}"
+        what = f"{len(wrong)} {what}: {and_more(wrong, 5)}"
         raise FeaturesError(what, where=where, todo="Run the stages corpus and resize again.")

@@ -34,16 +34,12 @@ T = TypeVar("T")
 
 @contextlib.contextmanager
 def created(path: Pathish, room: int) -> Iterator[tuple[h5py.File, Callable[[], None]]]:
-    """Yield a new HDF5 file, and a function that raises the first error of the disk so far.
+    """Yield a new HDF5 file, and a function that raises the first error of the disk so far, for long loops of writes.
 
-    A long loop of writes calls the function, so that the loop ends when the disk is full.
-
-    Args:
-        path: the file, which is replaced.
-        room: the most bytes that the file can have; they are reserved before any write, if the file system can.
+    The most bytes that the file can have, ``room``, are reserved before any write, if the file system can.
 
     Raises:
-        OSError: what the file system says.
+        OSError: of the file system.
     """
     with open(path, "w+b", buffering=0) as file:
         disk = _Disk(file)

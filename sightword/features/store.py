@@ -1,10 +1,8 @@
 """The store: every computed feature by its key, for all projects and machines that share a folder.
 
-``FOLDER/features/KIND/`` holds the features of one kind (:mod:`sightword.features.identity`): ``identity.json``
-describes the kind, and immutable segments hold the features. A segment is written under a temporary name and renamed,
-and nothing is changed in place: any number of writers and readers need no locks, also on network file systems, and a
-killed writer leaves at most a temporary file. In a folder with the setgid bit all files belong to the group
-(:mod:`sightword.group_files`).
+``FOLDER/features/KIND/`` holds the features of one kind: ``identity.json`` describes the kind, and immutable segments
+hold the features. No file is changed in place: any number of writers and readers need no locks, also on network file
+systems, and a killed writer leaves at most a temporary file.
 """
 
 from __future__ import annotations

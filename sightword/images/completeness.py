@@ -1,8 +1,7 @@
 """Checks that a file has all pixels of its picture, since decoders silently invent missing pixels.
 
-Pillow drops the warnings of libjpeg, and stops reading a PNG file where its compressed data end. Therefore simplejpeg,
-another build of libjpeg-turbo, decodes a JPEG file once more at a small size and reports the first warning, and the
-unpacked bytes of a PNG file are counted. Both only decide; all pixels come from Pillow.
+simplejpeg, another build of libjpeg-turbo, decodes a JPEG file once more at a small size and reports the first warning,
+which Pillow drops; the unpacked bytes of a PNG file are counted. All pixels come from Pillow.
 """
 
 from __future__ import annotations

@@ -133,18 +133,16 @@ def read_transform(folder: Pathish) -> dict[str, Any]:
     Raises:
         FileFormatError: a shard lacks the settings, or two shards differ.
     """
-    found: dict[str, Any] | None = None
+    found: list[dict[str, Any]] = []
     for path in shard_paths(folder):
         with _opened(path) as file:
             text = (file.schema_arrow.metadata or {}).get(_KEY)
         if text is None:
             raise FileFormatError("does not state how its pictures were resized", where=path, todo=_AGAIN)
-        transform: dict[str, Any] = json.loads(text)
-        if found is not None and transform != found:
+        found.append(json.loads(text))
+        if found[-1] != found[0]:
             raise FileFormatError("was resized in another way than the other shards", where=path, todo=_AGAIN)
-        found = transform
-    assert found is not None
-    return found
+    return found[0]
 
 
 def read_group(group: Group) -> list[ResizedPicture]:
