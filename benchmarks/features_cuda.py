@@ -76,7 +76,7 @@ def end_to_end(folder: Path, names: list[str], settings: FeaturesSettings, devic
     started = time.perf_counter()
     summary = corpus.write(folder / f"{run}.h5")
     wall = time.perf_counter() - started
-    clock = summary.speed.clock
+    clock = summary.clock
     return {
         "pictures_a_second": round(len(names) / wall, 1),
         "steady_pictures_a_second": round(clock.pictures / clock.wall, 1),

@@ -1,8 +1,4 @@
-"""Files that appear whole or not at all, and the two plain formats: JSON and Parquet.
-
-Each file is written under a temporary name in the same folder, synced and renamed, so that a killed process or a full
-disk leaves the earlier file in place.
-"""
+"""Files that appear whole or not at all, also with a killed process or a full disk; JSON and Parquet."""
 
 from __future__ import annotations
 
@@ -12,10 +8,10 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,11 +41,24 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _open_mode(folder: bool) -> int:
-    """Return the mode of a plain ``open`` or ``mkdir``: temporary names are private by default."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return (0o777 if folder else 0o666) & ~mask
+def beside(path: Path) -> Path:
+    """Return a new temporary name in the folder of ``path``."""
+    return path.with_name(f".{path.name[:40]}.{secrets.token_hex(6)}.tmp")
+
+
+@contextlib.contextmanager
+def replacing(final: Path) -> Iterator[Path]:
+    """Yield an empty temporary file beside ``final``; sync it and rename it to ``final`` when the block succeeds."""
+    temporary = beside(final)
+    try:
+        with _naming(temporary, final):
+            temporary.touch(exist_ok=False)
+            yield temporary
+            sync(temporary)
+            os.replace(temporary, final)
+            sync(final.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -64,26 +73,13 @@ def atomic_file(path: Pathish) -> Iterator[Path]:
     if final.exists() and not final.is_file():
         raise FileExistsError(errno.EEXIST, "is not a plain file, which could be replaced", str(final))
     final.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=final.parent, prefix=f".{final.name[:40]}.", suffix=".tmp")
-    temporary = Path(name)
-    try:
-        os.close(descriptor)
-        with _naming(temporary, final):
-            yield temporary
-            temporary.chmod(_open_mode(folder=False))
-            sync(temporary)
-            os.replace(temporary, final)
-            sync(final.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(final) as temporary:
+        yield temporary
 
 
 @contextlib.contextmanager
 def atomic_folder(path: Pathish) -> Iterator[Path]:
     """Yield an empty temporary folder beside ``path``, whose parent is made; on success it replaces ``path``.
-
-    A folder cannot replace another in one step: the earlier folder is moved aside first and deleted last, and is moved
-    back if the second rename fails.
 
     Raises:
         SetupError: ``path`` is a mount point.
@@ -93,11 +89,11 @@ def atomic_folder(path: Pathish) -> Iterator[Path]:
     if final.is_mount():
         raise _mounted(final)
     final.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=final.parent, prefix=f".{final.name[:40]}.", suffix=".tmp"))
+    temporary = beside(final)
     try:
         with _naming(temporary, final):
+            temporary.mkdir()
             yield temporary
-            temporary.chmod(_open_mode(folder=True))
             for entry in sorted(temporary.rglob("*")):
                 if not entry.is_symlink() and (entry.is_dir() or entry.is_file()):
                     sync(entry)
@@ -108,21 +104,18 @@ def atomic_folder(path: Pathish) -> Iterator[Path]:
 
 
 def _put(temporary: Path, final: Path) -> None:
-    """Rename a folder to the name of another one, which is moved aside and deleted."""
-    aside = Path(tempfile.mkdtemp(dir=final.parent, prefix=f".{final.name[:40]}.", suffix=".old"))
-    earlier = aside / "folder"
+    """Replace a folder in two steps: the earlier one is moved aside, and back if the second rename fails."""
+    earlier = beside(final)
+    if final.is_dir():
+        os.replace(final, earlier)
     try:
-        if final.is_dir():
-            os.replace(final, earlier)
-        try:
-            os.replace(temporary, final)
-        except OSError:
-            if earlier.is_dir():
-                os.replace(earlier, final)
-            raise
-        sync(final.parent)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        os.replace(temporary, final)
+    except OSError:
+        if earlier.is_dir():
+            os.replace(earlier, final)
+        raise
+    sync(final.parent)
+    shutil.rmtree(earlier, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -144,11 +137,8 @@ def _naming(temporary: Path, final: Path) -> Iterator[None]:
 
 
 def _mounted(final: Path) -> SetupError:
-    return SetupError(
-        "is a mount point, which cannot be replaced",
-        where=final,
-        todo="Mount the disk at a folder above, or have the whole project on it.",
-    )
+    todo = "Mount the disk at a folder above, or have the whole project on it."
+    return SetupError("is a mount point, which cannot be replaced", where=final, todo=todo)
 
 
 def canonical_json(value: Any) -> str:
@@ -184,9 +174,8 @@ def reading(path: Pathish, *, todo: str | None = None) -> Iterator[None]:
     except FileNotFoundError:
         raise FileFormatError("does not exist", where=path, todo=todo) from None
     except OSError as error:
-        raise FileFormatError(
-            f"cannot be read ({error.strerror or first_line(error)})", where=path, todo=todo
-        ) from None
+        what = f"cannot be read ({error.strerror or first_line(error)})"
+        raise FileFormatError(what, where=path, todo=todo) from None
 
 
 def require_regular(path: Pathish) -> None:
@@ -199,11 +188,7 @@ def require_regular(path: Pathish) -> None:
 
 
 def read_text(path: Pathish, *, todo: str | None = None) -> str:
-    """Read a UTF-8 file (a byte order mark is taken off).
-
-    Raises:
-        FileFormatError: missing, unreadable, or not UTF-8 (with the offset).
-    """
+    """Read a UTF-8 file without its byte order mark; FileFormatError if missing, unreadable or not UTF-8."""
     with reading(path, todo=todo):
         data = Path(path).read_bytes()
     try:
@@ -244,12 +229,9 @@ def read_json(path: Pathish, *, todo: str | None = None) -> Any:
     escapes = _ESCAPES.finditer(text) if re.search(r"\\u[dD][89a-fA-F]", text) else ()
     half = next((found for found in escapes if found["half"]), None)
     if half:
-        raise FileFormatError(
-            f"has half a character, {half[0]}",
-            where=_place(path, text, half),
-            expected="two such halves for one character, as for an emoji",
-            todo="The text may have been cut off: write the whole character, or delete the half.",
-        )
+        place, expected = _place(path, text, half), "two such halves for one character, as for an emoji"
+        todo = "The text may have been cut off: write the whole character, or delete the half."
+        raise FileFormatError(f"has half a character, {half[0]}", where=place, expected=expected, todo=todo)
     return document
 
 

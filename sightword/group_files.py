@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import stat
 from pathlib import Path
 
-from sightword.files import sync
+from sightword.files import beside, replacing
 
 INHERITED = stat.S_ISGID | stat.S_ISVTX | stat.S_IRWXG
 """Bits that a new folder takes from a shared one: setgid, the sticky bit, and the group's permissions."""
@@ -33,7 +32,7 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(exist_ok=True)
         return
     # The folder appears with all bits: another user of the group may write into it at once.
-    temporary = _beside(folder)
+    temporary = beside(folder)
     temporary.mkdir()
     try:
         temporary.chmod(stat.S_IMODE(temporary.stat().st_mode) | (folder.parent.stat().st_mode & INHERITED))
@@ -49,11 +48,8 @@ def make_folder(folder: Path) -> None:
 def write_new(path: Path, data: bytes) -> None:
     """Write a read-only file that never changes, whole or not at all; its folder is made.
 
-    A file with the same bytes stays. A file with other bytes is damaged, and is replaced if that is permitted.
-
-    Args:
-        path: a path that depends on the content, so that two writers of the path write the same bytes.
-        data: the bytes.
+    The path depends on the content, so that two writers of the path write the same bytes. A file with other bytes is
+    damaged, and is replaced if that is permitted.
 
     Raises:
         OSError: of the file system, such as ``PermissionError`` for a damaged file of another user in a folder with
@@ -70,37 +66,23 @@ def write_open(path: Path, data: bytes) -> None:
 
 def check_writable(folder: Path, data: bytes) -> None:
     """Write and remove a file, to find an error before long work; OSError of the file system."""
-    temporary = _beside(folder / "probe")
+    temporary = beside(folder / "probe")
     try:
-        with open(temporary, "xb") as file:
-            file.write(data)
+        temporary.write_bytes(data)
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def _write(path: Path, data: bytes, mode: int) -> None:
     make_folder(path.parent)
-    temporary = _beside(path)
     try:
-        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        bits = stat.S_IMODE(temporary.stat().st_mode)
-        wanted = (bits & mode) | (mode & OWN_AND_GROUP if is_shared(path.parent) else 0)
-        if wanted != bits:
-            temporary.chmod(wanted)
-        os.replace(temporary, path)
-        sync(path.parent)
+        with replacing(path) as temporary:
+            temporary.write_bytes(data)
+            bits = OWN_AND_GROUP if is_shared(path.parent) else 0
+            temporary.chmod((stat.S_IMODE(temporary.stat().st_mode) | bits) & mode)
     except PermissionError:
         if not _holds(path, data):  # another user may have written the same bytes meanwhile
             raise
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name[:40]}.{secrets.token_hex(6)}.tmp")
 
 
 def _holds(path: Path, data: bytes) -> bool:

@@ -69,8 +69,6 @@ class Resuming:
         part: the file of received bytes; it stays after a failure, and after success until the caller removes it.
         size: the published size in bytes, if known.
         checked: the caller will compare a hash, so that parts may come from several addresses.
-        progress: draw a bar on standard error.
-        patience: the limits of attempts.
     """
 
     def __init__(
@@ -150,6 +148,7 @@ class Resuming:
     def _agree(self, url: str, response: requests.Response, have: int) -> tuple[int, int | None]:
         """Return the first byte of the answer and the size of the file; equal numbers mean that all bytes are here."""
         status, headers = response.status_code, response.headers
+        answer = f"the server answers {status} {response.reason}"
         span = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)", headers.get("Content-Range", ""))
         total = int(span.group(2)) if span and span.group(2) != "*" else None
         known = self._read_notes().get("total") if have else None
@@ -159,12 +158,11 @@ class Resuming:
                 raise _CutError("the received part does not fit the file; starting over")
         elif status in TEMPORARY:
             wait = retry_after(headers.get("Retry-After", ""))
-            answer = f"the server answers {status} {response.reason}"
             if wait is not None and wait > LONGEST_WAIT:
                 raise UnreachableError(f"{answer} and asks for {wait:,.0f} seconds of patience", where=url)
             raise _CutError(answer, wait)
         elif status not in (200, 206):
-            raise UnreachableError(f"the server answers {status} {response.reason}", where=url)
+            raise UnreachableError(answer, where=url)
         elif headers.get("Content-Encoding", "identity") != "identity":
             raise UnreachableError("the server compresses the file, though asked not to", where=url)
         elif headers.get("Content-Type", "").startswith("text/html"):
@@ -191,10 +189,7 @@ class Resuming:
         return notes.get("validator") if notes.get("url") == url else None
 
     def _same(self, url: str, headers: Mapping[str, str], *, absent: bool) -> bool:
-        """Return whether an answer is about the file of the received part (RFC 9110, section 15.3.7.3).
-
-        ``absent`` is the result if the answer has no validator, or the part had none.
-        """
+        """Compare the validators of an answer and the received part (RFC 9110, 15.3.7.3); ``absent`` without both."""
         noted = self._noted(url)
         found = headers.get("ETag" if noted and noted.startswith('"') else "Last-Modified")
         return absent if noted is None or found is None else found == noted
@@ -236,14 +231,8 @@ class Resuming:
 def retrieve(url: str, path: Path, *, begins: str = "", progress: bool = False) -> None:
     """Download a file to its place, where other processes see only the whole file.
 
-    Args:
-        url: the address.
-        path: the place.
-        begins: the first hexadecimal digits of the sha256; empty: not compared.
-        progress: draw a bar on standard error.
-
     Raises:
-        DownloadError: the file cannot be downloaded, or has another sha256.
+        DownloadError: the file cannot be downloaded, or its sha256 does not begin with the hex digits ``begins``.
     """
     part = path.with_name(path.name + ".part")
     with writing(path):
@@ -284,9 +273,7 @@ def need_room(folder: Path, count: int | None) -> None:
 
 
 def local_path(address: str) -> Path | None:
-    """Return the path of ``file:///mirror/a.zip`` or ``/mirror/a.zip``, None for other addresses; UnreachableError for
-    a text that is not an address.
-    """
+    """Return the path of ``file:///a.zip`` or ``/a.zip``, else None; UnreachableError for a text without address."""
     try:
         parts = urllib.parse.urlsplit(address)
     except ValueError as error:

@@ -13,7 +13,7 @@ from sightword.features.settings import FeaturesSettings
 
 if TYPE_CHECKING:
     from sightword.features.compute import Part, ResizedCorpus
-    from sightword.features.extraction import Speed
+    from sightword.features.extractor import Clock
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ def _convert(path: Path, image_ids: list[str], settings: FeaturesSettings) -> No
 
 def _extract(path: Path, image_ids: list[str], settings: FeaturesSettings) -> None:
     summary = _open(image_ids, settings).write(path)
-    _log_speed(summary.speed, settings)
+    _log_speed(summary.clock, settings)
     log.info(
         "features: %d pictures, %d computed, %d from store, %d rejected",
         *(summary.pictures, summary.computed, summary.stored, summary.rejected),
@@ -76,7 +76,7 @@ def _store(image_ids: list[str], settings: FeaturesSettings, part: Part) -> None
     if settings.source == "precomputed":
         raise FeaturesError("precomputed features have no parts to compute", where=f"--part {part}")
     summary = _open(image_ids, settings).store(part)
-    _log_speed(summary.speed, settings)
+    _log_speed(summary.clock, settings)
     log.info(
         "features: part %s: %d of %d pictures, %d computed, %d from store",
         *(part, summary.pictures, len(image_ids), summary.computed, summary.stored),
@@ -97,18 +97,17 @@ def _open(image_ids: list[str], settings: FeaturesSettings) -> ResizedCorpus:
     return corpus
 
 
-def _log_speed(speed: Speed, settings: FeaturesSettings) -> None:
-    clock = speed.clock
+def _log_speed(clock: Clock, settings: FeaturesSettings) -> None:
     if not clock.pictures:
         return
     log.info(
         "features: %.1f s for %d pictures, %.1f a second (read %.1f s, infer %.1f s, write %.1f s, side by side)",
         *(clock.wall, clock.pictures, clock.pictures / clock.wall, clock.read, clock.infer, clock.write),
     )
-    if speed.peak and speed.share:
+    if clock.peak and clock.share:
         log.info(
             "features: %.1f GFLOP a picture, %.0f GFLOP/s, which is %.0f %% of this machine's best in a large "
             "matrix product or convolution (%s, %.0f GFLOP/s)",
-            *(speed.flops_a_picture / 1e9, speed.peak * speed.share / 1e9, 100 * speed.share),
-            *(settings.precision, speed.peak / 1e9),
+            *(clock.flops_a_picture / 1e9, clock.peak * clock.share / 1e9, 100 * clock.share),
+            *(settings.precision, clock.peak / 1e9),
         )

@@ -23,11 +23,9 @@ def encode_captions(table: CaptionTable, settings: CaptionsSettings) -> tuple[Ca
     train = [text for text, split in zip(table.texts, table.splits, strict=True) if split == "train"]
     vocabulary = Vocabulary.build(train, normalise=normalise, min_count=settings.min_count, unit=settings.unit)
     ids = [np.array(vocabulary.encode(text), dtype=np.int32) for text in table.texts]
-    for row, own in enumerate(ids):
-        if not len(own):
-            raise CaptionsError(
-                f"the caption {table.texts[row]!r} is empty after normalisation",
-                where=f"{table.image_ids[row]}#{table.captions[row]}",
-                todo="Remove it from the corpus, or normalise less.",
-            )
+    empty = next((row for row, own in enumerate(ids) if not len(own)), None)
+    if empty is not None:
+        what = f"the caption {table.texts[empty]!r} is empty after normalisation"
+        where = f"{table.image_ids[empty]}#{table.captions[empty]}"
+        raise CaptionsError(what, where=where, todo="Remove it from the corpus, or normalise less.")
     return replace(table, ids=ids), vocabulary

@@ -53,23 +53,12 @@ class CaptionTable:
 
     def rows(self, rows: Sequence[int]) -> CaptionTable:
         """Return the captions of these rows, in the given order."""
-        return CaptionTable(
-            [self.image_ids[row] for row in rows],
-            [self.captions[row] for row in rows],
-            [self.splits[row] for row in rows],
-            [self.texts[row] for row in rows],
-            [self.ids[row] for row in rows] if self.ids else [],
-        )
+        return CaptionTable(*([column[row] for row in rows] if column else [] for column in vars(self).values()))
 
 
 def write_captions(path: Pathish, table: CaptionTable) -> None:
     """Write the five columns."""
-    offsets = np.cumsum([0, *(len(ids) for ids in table.ids)], dtype=np.int32)
-    values = np.concatenate(table.ids) if table.ids else np.empty(0, np.int32)
-    lists = pa.ListArray.from_arrays(pa.array(offsets), pa.array(values, pa.int32()))
-    columns = [table.image_ids, table.captions, table.splits, table.texts]
-    arrays = [pa.array(column, kind) for column, kind in zip(columns, _COLUMNS.values(), strict=True)]
-    write_table(path, pa.Table.from_arrays([*arrays, lists], schema=_SCHEMA))
+    write_table(path, pa.Table.from_pydict(dict(zip(_SCHEMA.names, vars(table).values(), strict=True)), _SCHEMA))
 
 
 def read_captions(path: Pathish) -> CaptionTable:

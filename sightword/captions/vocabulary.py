@@ -1,7 +1,6 @@
 """The vocabulary: the characters or words of the training captions, and their ids.
 
-Padding and unknown have the ids 0 and 1, which no token shares (in the published code the digit 0 shares its id with
-padding).
+In the published code the digit 0 shares its id with padding; here no token does.
 """
 
 from __future__ import annotations
@@ -43,16 +42,9 @@ class Vocabulary:
         min_count: int = 1,
         unit: Unit = "character",
     ) -> Vocabulary:
-        """Collect the tokens of the training captions, sorted by code point.
+        """Collect the tokens of the training captions, as published, that occur ``min_count`` times or more.
 
-        Args:
-            texts: only the training captions, as published.
-            normalise: the normalisation of each text (default: none).
-            min_count: the least frequency of a token to keep.
-            unit: the kind of token.
-
-        Raises:
-            CaptionsError: no token is left.
+        The tokens are sorted by code point. CaptionsError if none is left.
         """
         normalise = normalise or Normalisation()
         counts: Counter[str] = Counter()
@@ -78,17 +70,15 @@ class Vocabulary:
         return [self._ids.get(token, UNKNOWN) for token in split(self.normalise(text), self.unit)]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the normalised text of ids, with one space between words; padding is skipped and unknown becomes
-        U+FFFD.
+        """Return the normalised text of ids, without padding and with U+FFFD for unknown tokens.
 
         Raises:
             CaptionsError: an id is not in this vocabulary.
         """
         names = ["", "\N{REPLACEMENT CHARACTER}", *self.tokens]
         numbers = [int(number) for number in ids]
-        for number in numbers:
-            if not 0 <= number < len(self):
-                raise CaptionsError(f"the id {number} is not in this vocabulary", expected=f"0 to {len(self) - 1}")
+        if wrong := [number for number in numbers if not 0 <= number < len(self)]:
+            raise CaptionsError(f"the id {wrong[0]} is not in this vocabulary", expected=f"0 to {len(self) - 1}")
         return join([names[number] for number in numbers if number != PAD], self.unit)
 
     def to_json(self) -> dict[str, Any]:

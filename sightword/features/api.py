@@ -150,13 +150,11 @@ def _paths(pictures: object) -> list[str]:
     """Return the paths of pictures as texts, in the given order."""
     if isinstance(pictures, str | bytes | os.PathLike | Mapping | Set) or not isinstance(pictures, Iterable):
         raise FeaturesError(f"pictures are {type(pictures).__name__}", expected="a list of paths")
-    paths = []
-    for place, picture in enumerate(pictures):
-        path = os.fspath(picture) if isinstance(picture, str | os.PathLike) else None
+    paths = [os.fspath(picture) if isinstance(picture, os.PathLike) else picture for picture in pictures]
+    for place, path in enumerate(paths):
         if not isinstance(path, str):
-            what = f"picture {place} is {type(picture).__name__}"
+            what = f"picture {place} is {type(path).__name__}"
             raise FeaturesError(what, expected="the path of a picture file, as text or a Path")
-        paths.append(path)
     return paths
 
 
@@ -178,9 +176,6 @@ def _plain(value: object) -> object:
 
 def _usable(result: Result | Reject) -> Result:
     if isinstance(result, Reject):
-        raise PictureError(
-            f"cannot be used ({result.reason}: {result.detail})",
-            where=result.image_id,
-            todo="Take it out of the list, or fix it: docs/pictures.md describes how.",
-        )
+        todo = "Take it out of the list, or fix it: docs/pictures.md describes how."
+        raise PictureError(f"cannot be used ({result.reason}: {result.detail})", where=result.image_id, todo=todo)
     return result

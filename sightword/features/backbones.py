@@ -102,11 +102,9 @@ def find_backbone(name: str, feature_point: str = "") -> Backbone:
 
 def build(backbone: Backbone, *, initialise: bool) -> nn.Module:
     """Return the whole network; ``initialise=False`` skips slow draws of random weights if weights are loaded later."""
-    options: dict[str, bool] = {}
+    options: dict[str, bool] = {} if initialise or not backbone.name.startswith("vgg") else {"init_weights": False}
     if backbone.name.startswith(_NORMALISES_ITSELF):
         options = {"transform_input": True, "aux_logits": True, "init_weights": initialise}
-    elif not initialise and backbone.name.startswith("vgg"):
-        options = {"init_weights": False}
     network: nn.Module = vision.models.get_model(backbone.name, weights=None, progress=False, **options)
     return network.eval()
 

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from sightword.errors import FeaturesError
-from sightword.features.extraction import Extraction, Speed, rows_of
+from sightword.features.extraction import Extraction, rows_of
+from sightword.features.extractor import Clock
 from sightword.features.settings import FeaturesSettings
 from sightword.features.store import Store
 from sightword.features.table import Array, Rows, write_features
@@ -53,9 +54,13 @@ class Summary:
 
     pictures: int
     """Pictures of the corpus, or of a part."""
-    computed: int
     rejected: int
-    speed: Speed
+    clock: Clock
+
+    @property
+    def computed(self) -> int:
+        """Pictures whose feature was computed."""
+        return self.clock.pictures
 
     @property
     def stored(self) -> int:
@@ -64,16 +69,12 @@ class Summary:
 
 
 class ResizedCorpus:
-    """A folder of resized pictures to compute features of.
+    """A folder of resized pictures to compute features of, by the section ``features`` with source ``extract``.
 
     Args:
         image_ids: the pictures of the corpus.
         resized: the output folder of the stage resize.
-        settings: the section ``features``, with source ``extract``.
-        store: the store of features.
-        device: the device of the network.
         workers: the most processes that decode the shards; 0 decodes in this process.
-        progress: show a bar on standard error.
 
     Raises:
         FeaturesError: there are no pictures, or pictures of another corpus; or an error of :class:`Extraction`.
@@ -104,25 +105,20 @@ class ResizedCorpus:
 
     def write(self, path: Pathish) -> Summary:
         """Write ``features.h5``, whole or not at all, and compute the features that the store lacks."""
-        rows = rows_of(self._keys)
+        rows, (names, hashes, _) = rows_of(self._keys), zip(*self._pictures, strict=True)
         with contextlib.closing(self._features(zip(self._keys, self._pictures, strict=True))) as features:
-            write_features(
-                path,
-                [picture.image_id for picture in self._pictures],
-                [picture.sha256 for picture in self._pictures],
-                self._extraction.dimension,
-                (_spread(rows, found, values) for found, values in features),
-                self._extraction.origin,
-                self._rejects,
-            )
-        return self._summary(len(self._pictures) + len(self._rejects), len(self._rejects))
+            blocks = (_spread(rows, found, values) for found, values in features)
+            origin = self._extraction.origin
+            write_features(path, names, hashes, self._extraction.dimension, blocks, origin, self._rejects)
+        rejected = len(self._rejects)
+        return Summary(len(self._pictures) + rejected, rejected, self._extraction.clock)
 
     def store(self, part: Part) -> Summary:
         """Compute the features of a part that the store lacks, and write no file."""
         mine = [pair for pair in zip(self._keys, self._pictures, strict=True) if pair[1].sha256 in part]
         for _ in self._features(mine):
             pass
-        return self._summary(len(mine), 0)
+        return Summary(len(mine), 0, self._extraction.clock)
 
     def _features(self, pictures: Iterable[tuple[bytes, Listed]]) -> Generator[tuple[list[bytes], Array], None, None]:
         """Yield the features of pictures with their keys, as :meth:`Extraction.run` does."""
@@ -141,10 +137,6 @@ class ResizedCorpus:
 
         return self._extraction.run(listed, read, progress=self._progress)
 
-    def _summary(self, pictures: int, rejected: int) -> Summary:
-        speed = self._extraction.speed()
-        return Summary(pictures, speed.clock.pictures, rejected, speed)
-
 
 def _spread(rows: dict[bytes, list[int]], keys: Sequence[bytes], values: Array) -> tuple[Rows, Array]:
     """Return row numbers and features from features by key: copies of a picture share a key."""
@@ -159,7 +151,7 @@ def _check_ids(corpus: set[str], resized: set[str], rejected: Sequence[str], whe
         todo = "Give the corpus its pictures (corpus.pictures), or set features.source to precomputed."
         raise FeaturesError("there are no pictures to extract features from", where=where, todo=todo)
     absent, extra = sorted(corpus - resized - set(rejected)), sorted(resized - corpus)
-    if absent or extra:
+    if wrong := absent or extra:
         what = "pictures of the corpus are not there" if absent else "pictures are not of the corpus"
-        what = f"{len(absent or extra)} {what}: {and_more(absent or extra, 5)}"
+        what = f"{len(wrong)} {what}: {and_more(wrong, 5)}"
         raise FeaturesError(what, where=where, todo="Run the stages corpus and resize again.")

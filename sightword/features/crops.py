@@ -29,13 +29,9 @@ def normalise(pixels: torch.Tensor, mean: Sequence[float], std: Sequence[float])
 
 
 def write_crops(picture: torch.Tensor, out: torch.Tensor, crop: int, crops: Crops) -> None:
-    """Cut a normalised picture into its crops.
+    """Cut a normalised picture (height, width, 3) into ``out`` (number of crops, crop, crop, 3).
 
-    Args:
-        picture: (height, width, 3), both sides at least ``crop``.
-        out: (number of crops, crop, crop, 3), which is filled; channels are last in memory.
-        crop: the side of a crop.
-        crops: the choice of crops; ``ten`` are the five, then the five of the mirrored picture.
+    Ten crops are the five, then the five of the mirrored picture.
     """
     places = corners(picture.shape[0], picture.shape[1], crop, crops)
     # The mirrored picture is cut anew: at odd widths its centre is not the mirrored centre crop.

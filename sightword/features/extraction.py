@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -32,21 +31,6 @@ Read = Callable[[Collection[bytes]], Iterable[tuple[bytes, Pixels]]]
 """Returns the pixels of pictures by their keys, each with its key, in any order."""
 
 
-@dataclass(frozen=True)
-class Speed:
-    """The speed of an extraction."""
-
-    clock: Clock
-    flops_a_picture: int
-    peak: float | None
-    """Operations a second in the best of large matrix products and convolutions; None if not measured."""
-
-    @property
-    def share(self) -> float | None:
-        """The reached share of the peak while the network computed."""
-        return self.peak and self.flops_a_picture * self.clock.pictures / self.clock.infer / self.peak
-
-
 def rows_of(keys: Sequence[bytes]) -> dict[bytes, list[int]]:
     """Return the rows of each key: copies of a picture share a key."""
     rows: dict[bytes, list[int]] = {}
@@ -56,12 +40,10 @@ def rows_of(keys: Sequence[bytes]) -> dict[bytes, list[int]]:
 
 
 class Extraction:
-    """Reads or computes features of one kind.
+    """Reads or computes features of one kind, by the section ``features`` with source ``extract``.
 
     Args:
-        settings: the section ``features``, with source ``extract``.
         resized: the resize settings of the pictures: ``resize``, ``interpolation`` and ``exif``.
-        device: the device of the network.
         store: the store of features; None keeps nothing.
         measure: before much work, measure the machine's peak.
 
@@ -85,15 +67,10 @@ class Extraction:
         network = skeleton(backbone)
         self.dimension = network.dimension
         self._flops = flops_a_picture(network, self._transform)
-        self._clock = Clock()
-        self._peak: float | None = None
-        self._weights = Weights(
-            backbone,
-            settings.weights,
-            sha256=settings.weights_sha256,
-            seed=settings.weights_seed,
-            folder=settings.inputs,
-        )
+        self.clock = Clock()
+        """The speed of the last run."""
+        sha256, seed, folder = settings.weights_sha256, settings.weights_seed, settings.inputs
+        self._weights = Weights(backbone, settings.weights, sha256=sha256, seed=seed, folder=folder)
         plain = device.type == "cpu" and not fuses(settings.precision)
         self.identity = Identity(
             backbone=backbone.name,
@@ -107,35 +84,30 @@ class Extraction:
     @property
     def origin(self) -> Origin:
         """The attributes of ``features.h5`` that state how its features were made."""
+        made = self.identity
         return Origin(
-            backbone=self.identity.backbone,
-            feature_point=self.identity.feature_point,
+            **{name: getattr(made, name) for name in ("backbone", "feature_point", "weights_sha256", "precision")},
             weights=self._weights.name,
-            weights_sha256=self._weights.sha256,
             transform=self._transform.as_json(),
-            precision=self._settings.precision,
             origin="extracted",
         )
 
     def run(
         self, keys: Collection[bytes], read: Read, *, progress: bool
     ) -> Generator[tuple[list[bytes], Array], None, None]:
-        """Yield the features of pictures; computed features are added to the store.
+        """Yield keys and their features, float32 (n, D), in any order; computed features are added to the store.
 
         Args:
             keys: distinct keys of :meth:`Identity.key`.
             read: returns the pictures whose features the store lacks.
             progress: show a bar on standard error.
 
-        Yields:
-            Keys and their features, float32 (n, D), in any order.
-
         Raises:
             StoreError: the store cannot be used; the features computed before are in the store.
-            WeightsError: the weights are missing, or differ from the requested weights.
-            FeaturesError: a feature is not finite.
+            WeightsError, FeaturesError: as :meth:`Weights.load` and :meth:`Extractor.run`.
         """
         missing = dict.fromkeys(keys)
+        clock = self.clock = Clock(flops_a_picture=self._flops)
         with tqdm(total=len(keys), desc="features", unit="picture", disable=None if progress else True) as bar:
             for found, values in self._store.read(self.identity, self.dimension, keys) if self._store else ():
                 for key in found:
@@ -145,7 +117,7 @@ class Extraction:
             if not missing:
                 return
             if self._measure and len(missing) * self._flops >= LONG_ENOUGH:  # now, while little memory is in use
-                self._peak = peak_flops(self._settings.precision, self._device)
+                clock.peak = peak_flops(self._settings.precision, self._device)
             writer = self._store.writer(self.identity) if self._store else None
             computed = self._computed(missing, read, writer, bar)
             try:
@@ -153,11 +125,7 @@ class Extraction:
                     while block := dict(itertools.islice(computed, BLOCK)):
                         yield list(block), np.stack(list(block.values()))
             finally:
-                self._clock.write = writer.seconds if writer else 0.0
-
-    def speed(self) -> Speed:
-        """Return the speed of the last run; after much work, with the measured peak."""
-        return Speed(self._clock, self._flops, self._peak)
+                clock.write = writer.seconds if writer else 0.0
 
     def _computed(
         self, missing: Collection[bytes], read: Read, writer: Writer | None, bar: tqdm[NoReturn]
@@ -169,8 +137,8 @@ class Extraction:
             precision=self._settings.precision,
             device=self._device,
             threads=torch.get_num_threads(),
+            clock=self.clock,
         )
-        self._clock = extractor.clock
         order: list[bytes] = []
 
         def pictures() -> Iterator[Pixels]:

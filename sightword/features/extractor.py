@@ -35,7 +35,7 @@ Features = npt.NDArray[np.float32]
 
 @dataclass
 class Clock:
-    """Times in seconds; reading, computing and writing run side by side."""
+    """The speed of an extraction: times in seconds; reading, computing and writing run side by side."""
 
     read: float = 0.0
     """Waiting for pictures."""
@@ -45,20 +45,22 @@ class Clock:
     """Writing to the store."""
     wall: float = 0.0
     pictures: int = 0
+    flops_a_picture: int = 0
+    """Floating-point operations for a picture."""
+    peak: float | None = None
+    """Operations a second in the best of large matrix products and convolutions; None if not measured."""
+
+    @property
+    def share(self) -> float | None:
+        """The reached share of the peak while the network computed."""
+        return self.peak and self.flops_a_picture * self.pictures / self.infer / self.peak
 
 
 class Extractor:
-    """A network, ready on a device.
+    """A network, ready on a device; the result of :func:`sightword.features.backbones.cut` is changed.
 
-    On a CPU each picture is one call in one thread, and each thread runs calls of its own: the number of threads cannot
-    change a bit of the result, and no thread waits for another.
-
-    Args:
-        network: the result of :func:`sightword.features.backbones.cut`, which is changed.
-        transform: crops, normalisation and post-processing.
-        precision: ``fp32``, or ``bf16`` for bfloat16.
-        device: the device of the network.
-        threads: calls side by side on a CPU.
+    On a CPU each picture is one call in one of the ``threads``: their number cannot change a bit of the result, and no
+    thread waits for another. The ``clock`` receives the times.
     """
 
     def __init__(
@@ -69,12 +71,10 @@ class Extractor:
         precision: Precision,
         device: torch.device,
         threads: int = 1,
+        clock: Clock | None = None,
     ) -> None:
-        self.dimension = network.dimension
-        self.transform = transform
-        self.precision = precision
-        self.device = device
-        self.clock = Clock()
+        self.dimension, self.transform, self.precision, self.device = network.dimension, transform, precision, device
+        self.clock = clock or Clock()
         self._count = CROPS[transform.crops]
         self._pictures = PICTURES_A_CALL.get(device.type, 1)
         # On CUDA a second thread prepares the next call while the first waits for its result.
@@ -84,13 +84,10 @@ class Extractor:
             self._compute([])  # lays the weights out before several threads use them
 
     def run(self, pictures: Iterable[Pixels]) -> Iterator[Features]:
-        """Yield the features of pictures, in the given order.
+        """Yield the features of pictures, float32 (D,), in the given order; no picture changes another's features.
 
         Args:
             pictures: uint8 (height, width, 3), no side smaller than a crop; read a few calls ahead.
-
-        Yields:
-            float32 (D,) of each picture, which does not depend on the other pictures.
 
         Raises:
             FeaturesError: a feature is not finite.
@@ -124,10 +121,9 @@ class Extractor:
         try:
             return self._compute(pictures), time.perf_counter() - started
         except torch.OutOfMemoryError:
-            raise FeaturesError(
-                f"not enough memory on {self.device} for {self._pictures} pictures a call",
-                todo="Free memory there, or take another device (SIGHTWORD_DEVICE).",
-            ) from None
+            what = f"not enough memory on {self.device} for {self._pictures} pictures a call"
+            todo = "Free memory there, or take another device (SIGHTWORD_DEVICE)."
+            raise FeaturesError(what, todo=todo) from None
 
     @torch.inference_mode()
     def _compute(self, pictures: list[Pixels]) -> Features:

@@ -1,8 +1,7 @@
 """HDF5 files that name their own checksum, on disks that fail.
 
-HDF5 does not survive a failing disk: after a failed write the process may end with a segmentation fault, and one
-changed bit of the metadata may send the reader into an endless loop. HDF5 therefore sees no error of the disk while it
-writes, and opens a file only if its first :data:`HEAD` bytes, the "user block", have the SHA-256 of all others.
+After a failed write HDF5 may end with a segmentation fault, and a changed bit may send its reader into an endless loop.
+HDF5 therefore sees no error of the disk, and opens a file only if its first :data:`HEAD` bytes name the others' sha256.
 """
 
 from __future__ import annotations
@@ -35,16 +34,12 @@ T = TypeVar("T")
 
 @contextlib.contextmanager
 def created(path: Pathish, room: int) -> Iterator[tuple[h5py.File, Callable[[], None]]]:
-    """Yield a new HDF5 file, and a function that raises the first error of the disk so far.
+    """Yield a new HDF5 file, and a function that raises the first error of the disk so far, for long loops of writes.
 
-    A long loop of writes calls the function, so that the loop ends when the disk is full.
-
-    Args:
-        path: the file, which is replaced.
-        room: the most bytes that the file can have; they are reserved before any write, if the file system can.
+    The most bytes that the file can have, ``room``, are reserved before any write, if the file system can.
 
     Raises:
-        OSError: what the file system says.
+        OSError: of the file system.
     """
     with open(path, "w+b", buffering=0) as file:
         disk = _Disk(file)
@@ -98,12 +93,12 @@ def _checked(path: Pathish) -> str:
             found = hashlib.file_digest(file, "sha256").hexdigest()
     if head == _head(found):
         return found
-    if head.startswith(_MAGIC):
-        named = head[len(_MAGIC) :].rstrip(b"\0\n").decode("ascii", "replace")
-        what = f"is damaged or was changed: the sha256 of its bytes from {HEAD} on is {found}"
-        raise FileFormatError(what, where=path, expected=named, todo=AGAIN)
     what = "is damaged, or a file of another program or of an earlier Sightword"
-    raise FileFormatError(what, where=path, expected="a features file of this Sightword", todo=AGAIN)
+    expected = "a features file of this Sightword"
+    if head.startswith(_MAGIC):
+        expected = head[len(_MAGIC) :].rstrip(b"\0\n").decode("ascii", "replace")
+        what = f"is damaged or was changed: the sha256 of its bytes from {HEAD} on is {found}"
+    raise FileFormatError(what, where=path, expected=expected, todo=AGAIN)
 
 
 def _head(checksum: str) -> bytes:

@@ -34,10 +34,8 @@ class Transform:
 
     def __post_init__(self) -> None:
         if self.resize < self.crop:
-            raise FeaturesError(
-                f"crops of {self.crop} pixels do not fit into pictures whose smaller side is {self.resize}",
-                expected="features.crop no larger than resize.side",
-            )
+            what = f"crops of {self.crop} pixels do not fit into pictures whose smaller side is {self.resize}"
+            raise FeaturesError(what, expected="features.crop no larger than resize.side")
 
     def as_json(self) -> str:
         """Return the record as JSON with sorted keys, as stored in ``features.h5``."""

@@ -14,13 +14,14 @@ import stat
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sightword.errors import FileFormatError, StoreError
 from sightword.features.identity import name_of as name_of_identity
 from sightword.features.segments import SEGMENT_NAME, Array, name_of, read_segment, write_segment
-from sightword.features.store import IDENTITY, Store
+from sightword.features.store import IDENTITY, Store, entries
 from sightword.files import canonical_json, read_json, require_regular
 
 log = logging.getLogger(__name__)
@@ -56,35 +57,13 @@ class Kind:
         return self.folder.name
 
 
-@dataclass
-class Pruned:
-    """The result of :func:`prune`."""
-
-    kinds: int = 0
-    """Kinds removed entirely."""
-    segments: int = 0
-    """Segments that were merged, or damaged."""
-    leftovers: int = 0
-    """Temporary files of killed processes."""
-    bytes: int = 0
-    """Bytes freed."""
-    others: int = 0
-    """Files of other users, which stay."""
-
-
 def kinds(store: Store, prefix: str = "") -> list[Path]:
     """Return the folders of the kinds whose names begin with ``prefix``, most recently used first.
 
     Raises:
         StoreError: the store cannot be read, or no kind has this prefix.
     """
-    try:
-        found = [path for path in store.kinds.iterdir() if _KIND.fullmatch(path.name) and path.is_dir()]
-    except FileNotFoundError:
-        found = []
-    except OSError as error:
-        raise StoreError(f"cannot be read ({error.strerror})", where=store.kinds) from None
-    found = [path for path in found if path.name.startswith(prefix)]
+    found = [path for path in entries(store.kinds, _KIND) if path.name.startswith(prefix) and path.is_dir()]
     if prefix and not found:
         what = f"no kind of feature begins with {prefix}"
         raise StoreError(what, where=store.folder, todo="`sightword store stats` shows them.")
@@ -108,7 +87,7 @@ def survey(store: Store, prefix: str = "") -> Iterator[Kind]:
             damaged.append(f"{path}: {f'{lost} features' if lost else 'all or some features'} ({why})")
 
         try:
-            segments = store.segments(folder)
+            segments = entries(folder, SEGMENT_NAME)
         except StoreError as error:  # of another user, closed to this user
             kind.damaged.append(str(error))
             segments = []
@@ -127,12 +106,11 @@ def prune(
     unused_days: float | None = None,
     dry_run: bool = False,
     others: bool = False,
-) -> Pruned:
-    """Remove unwanted kinds, and tidy the others.
+) -> Pruning:
+    """Remove unwanted kinds; in the others merge small segments, and drop damaged features and old temporary files.
 
-    Tidying merges small segments, drops damaged features, and removes temporary files that are older than a day. Only
-    files of the store are touched, and of these only the user's own (for root: all). Others may read and write at the
-    same time: they compute missing features again.
+    Only files of the store are touched, and of these only the user's own (for root: all). Others may read and write at
+    the same time: they compute missing features again.
 
     Args:
         store: the store of features.
@@ -144,7 +122,7 @@ def prune(
     Raises:
         StoreError: the store cannot be changed, or ``remove`` fits no kind or several.
     """
-    pruning = _Pruning(dry_run, others)
+    pruning = Pruning(dry_run, others)
     now = time.time()
     oldest = float("-inf") if unused_days is None else now - unused_days * DAY
     unwanted = kinds(store, remove) if remove else []
@@ -154,27 +132,35 @@ def prune(
     try:
         for folder in kinds(store):
             if not os.access(folder, os.R_OK | os.X_OK) and not pruning.owns(folder):
-                pruning.done.others += 1
+                pruning.others += 1
             elif folder in unwanted or _used(folder) < oldest:
                 pruning.remove_kind(folder)
             else:
-                old = [
-                    path for path in folder.iterdir() if _is_leftover(path) and _changed(path, now) < now - LEFTOVER_AGE
-                ]
-                pruning.done.leftovers += pruning.remove(old)
-                pruning.merge(folder, store.segments(folder))
+                leftovers = [path for path in entries(folder, _LEFTOVER) if _changed(path, now) < now - LEFTOVER_AGE]
+                pruning.leftovers += pruning.remove(leftovers)
+                pruning.merge(folder)
     except OSError as error:
         where = error.filename or store.folder
         raise StoreError(f"cannot be changed ({error.strerror or error})", where=where) from None
-    return pruning.done
+    return pruning
 
 
-class _Pruning:
-    """The steps of :func:`prune`, with their rules and counts."""
+@dataclass
+class Pruning:
+    """The steps of :func:`prune`, with their counts."""
 
-    def __init__(self, dry_run: bool, others: bool) -> None:
-        self._dry_run, self._others = dry_run, others
-        self.done = Pruned()
+    _dry_run: bool = False
+    _others: bool = False
+    kinds: int = 0
+    """Kinds removed entirely."""
+    segments: int = 0
+    """Segments that were merged, or damaged."""
+    leftovers: int = 0
+    """Temporary files of killed processes."""
+    bytes: int = 0
+    """Bytes freed."""
+    others: int = 0
+    """Files of other users, which stay."""
 
     def owns(self, path: Path) -> bool:
         """Return whether a file is the user's to merge or remove, or gone already."""
@@ -191,33 +177,33 @@ class _Pruning:
         """Remove the user's own files, and return their number."""
         own = self._owned(paths)
         for path in own:
-            self.done.bytes += _size(path)
+            self.bytes += _size(path)
             if not self._dry_run:
                 path.unlink(missing_ok=True)
         return len(own)
 
     def remove_kind(self, folder: Path) -> None:
         """Remove a kind's own files; its name stays with files of others, its folder with any file."""
-        files = [path for path in folder.iterdir() if SEGMENT_NAME.fullmatch(path.name) or _is_leftover(path)]
-        self.done.kinds += self.remove(files) == len(files) and self.remove([folder / IDENTITY]) == 1
+        files = entries(folder, SEGMENT_NAME) + entries(folder, _LEFTOVER)
+        self.kinds += self.remove(files) == len(files) and self.remove([folder / IDENTITY]) == 1
         if not self._dry_run:
             with contextlib.suppress(OSError):  # another file, or a writer's new segment
                 folder.rmdir()
 
-    def merge(self, folder: Path, segments: Iterable[Path]) -> None:
+    def merge(self, folder: Path) -> None:
         """Replace small and damaged segments by large ones, which are in place before the old ones go."""
-        states = {path: _state(path) for path in self._owned(segments)}
+        states = {path: _state(path) for path in self._owned(entries(folder, SEGMENT_NAME))}
         old = [path for path, state in states.items() if state != "keep"]
         if not old or [states[path] for path in old] == ["small"]:
             return
-        self.done.segments += len(old)
+        self.segments += len(old)
         if self._dry_run:
             return
         written: list[Path] = []
         waiting: dict[bytes, Array] = {}
         size = 0
         for path in old:
-            for keys, values in read_segment(path, None, None, _ignore):
+            for keys, values in read_segment(path, None, None, partial(log.debug, "%s: %d features are lost (%s)")):
                 fresh = {key: value for key, value in zip(keys, values, strict=True) if key not in waiting}
                 waiting.update(fresh)
                 size += sum(value.nbytes for value in fresh.values())
@@ -225,13 +211,13 @@ class _Pruning:
                 written.append(write_segment(folder, waiting))
                 waiting, size = {}, 0
         # A merged segment may have the name, and so the bytes, of an old one.
-        self.done.bytes -= sum(_size(path) for path in written if path not in old)
+        self.bytes -= sum(_size(path) for path in written if path not in old)
         self.remove(path for path in old if path not in written)
 
     def _owned(self, paths: Iterable[Path]) -> list[Path]:
         """Return the user's own files, and count the others."""
         found = [(path, self.owns(path)) for path in paths]
-        self.done.others += sum(not own for _, own in found)
+        self.others += sum(not own for _, own in found)
         return [path for path, own in found if own]
 
 
@@ -241,9 +227,12 @@ def _state(path: Path) -> str:
     A segment that the file system withholds, or that does not fit in memory, may be sound, and is kept.
     """
     try:
-        if not _intact(path):
+        require_regular(path)
+        if name_of(path.read_bytes()) != path.name:
             return "damaged"
     except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EINVAL):  # a circular link, a pipe
+            return "damaged"
         if error.errno != errno.ENOENT:
             log.warning("%s: left as it is (%s)", path, error.strerror)
         return "keep"
@@ -252,25 +241,6 @@ def _state(path: Path) -> str:
         list(read_segment(path, None, None, lambda _path, _lost, why: complaints.append(why)))
         return "keep" if complaints else "small"
     return "keep"
-
-
-def _intact(path: Path) -> bool:
-    """Return whether a segment has the bytes of its name; a pipe or a circular link has none."""
-    try:
-        require_regular(path)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.EINVAL):
-            return False
-        raise
-    return name_of(path.read_bytes()) == path.name
-
-
-def _ignore(path: Path, lost: int, why: str) -> None:
-    log.debug("%s: %d features are dropped (%s)", path, lost, why)
-
-
-def _is_leftover(path: Path) -> bool:
-    return _LEFTOVER.fullmatch(path.name) is not None
 
 
 def _used(folder: Path) -> float:

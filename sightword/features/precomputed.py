@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from sightword.errors import FeaturesError, FileFormatError
 from sightword.features.settings import HDF5_FILES, FeaturesSettings
-from sightword.features.table import Array, FeatureTable, Origin, Rows, missing_features, read_features, write_features
+from sightword.features.table import Array, FeatureTable, Origin, Rows, read_features, write_features
 from sightword.files import Pathish, read_text, sha256_file
 from sightword.text import and_more
 
@@ -22,15 +22,12 @@ ROWS_AT_A_TIME = 1024
 
 
 def convert(path: Pathish, image_ids: Sequence[str], settings: FeaturesSettings) -> int:
-    """Write ``features.h5`` from precomputed features.
+    """Write ``features.h5`` from precomputed features, and return the number of rows that were left out.
 
     Args:
         path: the file to write.
         image_ids: the pictures of the corpus; rows of other pictures are left out.
         settings: the section ``features``, with source ``precomputed``.
-
-    Returns:
-        The number of rows that were left out.
 
     Raises:
         FileFormatError: a file is missing or of another format.
@@ -47,22 +44,16 @@ def convert(path: Pathish, image_ids: Sequence[str], settings: FeaturesSettings)
         table = _read_npy(source, named_in)
     rejected = sorted(table.rejected.intersection(image_ids))
     wanted = sorted(set(image_ids).difference(rejected))
-    _check_all_there(wanted, table.image_ids, named_in)
-    rows = table.rows(wanted)
+    _compare_endings(wanted, table.image_ids)
+    rows = table.rows(wanted, where=named_in)
     bad = [image_id for image_id, row in zip(wanted, rows, strict=True) if not np.isfinite(table.features[row]).all()]
     if bad:
         raise FeaturesError(f"{len(bad)} rows have values that are not finite: {and_more(bad, 5)}", where=source)
     origin = f"precomputed: {settings.precomputed} (sha256 {sha256_file(source)})"
     known = {name: str(table.attributes.get(name, "")) for name in Origin.__dataclass_fields__}
-    write_features(
-        path,
-        wanted,
-        [table.sha256[row] for row in rows],
-        table.features.shape[1],
-        _blocks(table.features, rows),
-        Origin(**known | {"origin": origin}),
-        rejected,
-    )
+    made = Origin(**known | {"origin": origin})
+    hashes, dimension = [table.sha256[row] for row in rows], table.features.shape[1]
+    write_features(path, wanted, hashes, dimension, _blocks(table.features, rows), made, rejected)
     return len(table.image_ids) - len(wanted)
 
 
@@ -95,15 +86,11 @@ def _read_ids(path: Path) -> list[str]:
     return ids
 
 
-def _check_all_there(wanted: Sequence[str], have: Sequence[str], where: Path) -> None:
-    present = set(have)
-    missing = [image_id for image_id in wanted if image_id not in present]
-    if not missing:
-        return
-    stems = {PurePosixPath(image_id).stem for image_id in have}
-    if all(PurePosixPath(image_id).stem in stems for image_id in missing):
+def _compare_endings(wanted: Sequence[str], have: Sequence[str]) -> None:
+    """Log whether missing pictures would be there without their file endings."""
+    missing = sorted(set(wanted).difference(have))
+    if missing and {PurePosixPath(name).stem for name in missing} <= {PurePosixPath(name).stem for name in have}:
         log.warning("without the file endings all ids would be there: %s and %s differ", missing[0], have[0])
-    raise missing_features(missing, len(wanted), where=where)
 
 
 def _blocks(features: npt.NDArray[np.floating], rows: Rows) -> Iterator[tuple[Rows, Array]]:

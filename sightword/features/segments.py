@@ -37,18 +37,11 @@ Complaint = Callable[[Path, int, str], None]
 
 
 def write_segment(folder: Path, features: Mapping[bytes, Array]) -> Path:
-    """Write a segment, which appears whole or not at all, and return its path.
+    """Write features, float32 (D,) by key, as a read-only segment, whole or not at all, and return its path.
 
-    The name is the sha256 of the bytes: the same features give the same file, so that two writers do not conflict. The
-    file is read-only. If a damaged segment of another user has the name and cannot be replaced, the segment gets a mark
-    that changes its bytes and name.
-
-    Args:
-        folder: the folder of the kind.
-        features: float32 (D,) by key, at least one.
-
-    Raises:
-        OSError: of the file system; nothing is left behind.
+    The name is the sha256 of the bytes: the same features give the same file, so that two writers do not conflict. If a
+    damaged segment of another user has the name and cannot be replaced, a mark changes the bytes and the name. OSErrors
+    are of the file system; nothing is left behind.
     """
     keys = sorted(features)
     values = [features[key].astype("<f4", copy=False).tobytes() for key in keys]
@@ -80,16 +73,9 @@ def name_of(data: bytes) -> str:
 def read_segment(
     path: Path, dimension: int | None, wanted: Collection[bytes] | None, complain: Complaint
 ) -> Iterator[tuple[list[bytes], Array]]:
-    """Yield the wanted features of a segment, each checked; damaged features are reported and skipped.
+    """Yield the wanted keys of a segment (None: all) and their features, float32 (n, D), each checked.
 
-    Args:
-        path: the segment.
-        dimension: D; None for any.
-        wanted: the keys; None for all.
-        complain: receives reports of damage.
-
-    Yields:
-        Keys and their features, float32 (n, D); nothing for a segment that is gone.
+    Damaged features, or another D (None: any), are reported and skipped; nothing is yielded if the segment is gone.
     """
     try:
         require_regular(path)

@@ -1,16 +1,15 @@
 """The store: every computed feature by its key, for all projects and machines that share a folder.
 
-``FOLDER/features/KIND/`` holds the features of one kind (:mod:`sightword.features.identity`): ``identity.json``
-describes the kind, and immutable segments hold the features. A segment is written under a temporary name and renamed,
-and nothing is changed in place: any number of writers and readers need no locks, also on network file systems, and a
-killed writer leaves at most a temporary file. In a folder with the setgid bit all files belong to the group
-(:mod:`sightword.group_files`).
+``FOLDER/features/KIND/`` holds the features of one kind: ``identity.json`` describes the kind, and immutable segments
+hold the features. No file is changed in place: any number of writers and readers need no locks, also on network file
+systems, and a killed writer leaves at most a temporary file.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 import time
 from collections.abc import Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -52,7 +51,7 @@ class Store:
         """
         wanted = set(keys)
         folder = self.kinds / identity.name
-        for path in self.segments(folder):
+        for path in entries(folder, SEGMENT_NAME):
             if not wanted:
                 break
             for found, values in read_segment(path, dimension, wanted, _warn):
@@ -65,16 +64,6 @@ class Store:
             except OSError as error:  # a read-only store
                 log.debug("%s: %s", folder, error)
             _touch(folder / IDENTITY)
-
-    def segments(self, folder: Path) -> list[Path]:
-        """Return the segments in the folder of a kind, sorted; StoreError if the folder cannot be read."""
-        try:
-            return sorted(path for path in folder.iterdir() if SEGMENT_NAME.fullmatch(path.name))
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            what = f"cannot be read ({error.strerror})"
-            raise StoreError(what, where=folder, todo="Set SIGHTWORD_STORE to another folder.") from None
 
     def writer(self, identity: Identity) -> Writer:
         """Return a context manager that writes features of one kind; StoreError if the folder cannot be written."""
@@ -90,9 +79,7 @@ class Store:
 
 
 class Writer:
-    """Collects features and writes them in segments, in a thread of its own; at exit it writes the rest, after an
-    error too.
-    """
+    """Collects features and writes them in segments, in a thread of its own; the rest at exit, after an error too."""
 
     def __init__(self, store: Path, folder: Path, identity: Identity) -> None:
         self.seconds = 0.0
@@ -154,13 +141,21 @@ class Writer:
         self.seconds += time.perf_counter() - started
 
 
+def entries(folder: Path, name: re.Pattern[str]) -> list[Path]:
+    """Return the entries of a folder whose names fit, sorted; StoreError if the folder cannot be read."""
+    try:
+        return sorted(path for path in folder.iterdir() if name.fullmatch(path.name))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        what = f"cannot be read ({error.strerror})"
+        raise StoreError(what, where=folder, todo="Set SIGHTWORD_STORE to another folder.") from None
+
+
 def _unwritable(folder: Path, error: OSError) -> StoreError:
-    return StoreError(
-        f"the store cannot be written ({error.strerror or error})",
-        where=folder,
-        todo="Make room or give permission there, or name another folder (SIGHTWORD_STORE). Stored features stay, and "
-        "the next run continues with them.",
-    )
+    todo = "Make room or give permission there, or name another folder (SIGHTWORD_STORE). Stored features stay, and "
+    todo += "the next run continues with them."
+    return StoreError(f"the store cannot be written ({error.strerror or error})", where=folder, todo=todo)
 
 
 def _warn(path: Path, lost: int, why: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -65,23 +64,15 @@ class FeatureTable:
     def _places(self) -> dict[str, int]:
         return {image_id: row for row, image_id in enumerate(self.image_ids)}
 
-    def rows(self, image_ids: Iterable[str]) -> Rows:
+    def rows(self, image_ids: Iterable[str], *, where: object = None) -> Rows:
         """Return the rows of pictures, int64 (n,), in the given order; FeaturesError if pictures have no features."""
         wanted = list(image_ids)
         missing = sorted(set(wanted) - self._places.keys())
         if missing:
-            raise missing_features(missing, len(set(wanted)))
+            what = f"{len(missing)} of {len(set(wanted))} pictures have no features: {and_more(missing, 5)}"
+            todo = "Add the rows, or remove the pictures from the corpus."
+            raise FeaturesError(what, where=where, expected="a row for each picture of the corpus", todo=todo)
         return np.array([self._places[image_id] for image_id in wanted], np.int64)
-
-
-def missing_features(missing: Sequence[str], wanted: int, *, where: object | None = None) -> FeaturesError:
-    """Return the error for pictures without features."""
-    return FeaturesError(
-        f"{len(missing)} of {wanted} pictures have no features: {and_more(missing, 5)}",
-        where=where,
-        expected="a row for each picture of the corpus",
-        todo="Add the rows, or remove the pictures from the corpus.",
-    )
 
 
 def write_features(
@@ -93,9 +84,7 @@ def write_features(
     origin: Origin,
     rejected: Sequence[str] = (),
 ) -> None:
-    """Write ``features.h5``, which appears whole or not at all.
-
-    The bytes depend on the content only, not on the order or size of the blocks.
+    """Write ``features.h5``, whole or not at all; the bytes do not depend on the order or size of the blocks.
 
     Args:
         path: the file.
@@ -113,12 +102,11 @@ def write_features(
     count = len(image_ids)
     if len(sha256) != count:
         raise FeaturesError(f"{len(sha256)} sha256 for {count} pictures", where=path)
-    if not _is_sorted(image_ids):
+    if list(image_ids) != sorted(set(image_ids)):
         raise FeaturesError("picture ids must be sorted, each once", where=path)
     names = [image_id.encode() for image_id in image_ids]
-    width = max((len(name) for name in names), default=1)
     lost = [image_id.encode() for image_id in sorted(rejected)]
-    longest = max((len(name) for name in lost), default=0)
+    width, longest = (max(map(len, texts), default=1) or 1 for texts in (names, lost))
     room = count * (4 * dimension + width + SHA256_LENGTH) + len(lost) * longest + HEADERS
     seen = np.zeros(count, bool)
     with atomic_file(path) as temporary, created(temporary, room) as (file, check):
@@ -130,7 +118,7 @@ def write_features(
             check()
         if not seen.all():
             raise FeaturesError(f"{np.count_nonzero(~seen)} of {count} rows were never written", where=path)
-        _write_strings(file, "image_id", names, max(width, 1), path)
+        _write_strings(file, "image_id", names, width, path)
         _write_strings(file, "sha256", [text.encode() for text in sha256], SHA256_LENGTH, path)
         if lost:
             _write_strings(file, _REJECTED, lost, longest, path)
@@ -152,7 +140,7 @@ def read_features(path: Pathish) -> FeatureTable:
     except UnicodeDecodeError as error:
         raise FileFormatError(f"is damaged ({error})", where=path, todo=AGAIN) from None
     features, image_ids, rejected = tables["features"], texts["image_id"], frozenset(texts.get(_REJECTED, []))
-    if not _is_sorted(image_ids):
+    if image_ids != sorted(set(image_ids)):
         raise FeaturesError("its picture ids are not sorted, each once", where=path, todo=AGAIN)
     if not rejected.isdisjoint(image_ids):
         raise FileFormatError("is damaged: it has rows of pictures it calls rejected", where=path, todo=AGAIN)
@@ -163,23 +151,13 @@ def read_features(path: Pathish) -> FeatureTable:
     return FeatureTable(features, image_ids, texts["sha256"], attributes | {"checksum": checksum}, rejected)
 
 
-def _is_sorted(image_ids: Sequence[str]) -> bool:
-    """Return whether ids are sorted and distinct."""
-    return all(one < other for one, other in itertools.pairwise(image_ids))
-
-
 def _check_block(rows: Rows, values: Array, seen: npt.NDArray[np.bool_], dimension: int, path: Pathish) -> None:
-    what = ""
-    if values.shape != (len(rows), dimension):
-        what = f"a block of {values.shape} for {len(rows)} rows of {dimension} features"
-    elif len(rows) and (rows.min() < 0 or rows.max() >= len(seen)):
-        what = f"a row number outside 0 to {len(seen) - 1}"
-    elif len(np.unique(rows)) != len(rows) or seen[rows].any():
-        what = "a row is written twice"
-    elif not np.isfinite(values).all():
-        what = "a block has values that are not finite"
-    if what:
-        raise FeaturesError(what, where=path)
+    if values.shape != (len(rows), dimension) or ((rows < 0) | (rows >= len(seen))).any():
+        raise FeaturesError(f"a block of {values.shape} does not fit {(len(seen), dimension)} features", where=path)
+    if len(np.unique(rows)) != len(rows) or seen[rows].any():
+        raise FeaturesError("a row is written twice", where=path)
+    if not np.isfinite(values).all():
+        raise FeaturesError("a block has values that are not finite", where=path)
 
 
 def _write_rows(features: h5py.Dataset, rows: Rows, values: Array) -> None:

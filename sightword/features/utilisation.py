@@ -16,6 +16,7 @@ from sightword.features.backbones import Backbone, FeatureNetwork, build, cut
 from sightword.features.crops import CROPS
 from sightword.features.identity import Transform
 from sightword.features.settings import Precision
+from sightword.text import first_line
 
 SIDE = 2000
 """Rows and columns of the multiplied matrices."""
@@ -39,11 +40,7 @@ class _NoModules(contextlib.nullcontext[None]):
 
 
 def flops_a_picture(network: FeatureNetwork, transform: Transform) -> int:
-    """Return the floating-point operations (2 for a multiply-add) for all crops of a picture.
-
-    Args:
-        network: the result of :func:`skeleton`.
-        transform: the number and size of the crops.
+    """Return the floating-point operations (2 for a multiply-add) of a :func:`skeleton` for all crops of a picture.
 
     Raises:
         FeaturesError: the network does not take crops of this size.
@@ -55,11 +52,9 @@ def flops_a_picture(network: FeatureNetwork, transform: Transform) -> int:
         with torch.inference_mode(), counter:
             network(crops)
     except (RuntimeError, AssertionError, ValueError) as error:
-        raise FeaturesError(
-            f"the network does not take crops of {transform.crop} pixels ({str(error).splitlines()[0]})",
-            where="features.crop",
-            todo="Most networks take 224, Inception v3 takes 299, and some transformers take one size only.",
-        ) from None
+        what = f"the network does not take crops of {transform.crop} pixels ({first_line(error)})"
+        todo = "Most networks take 224, Inception v3 takes 299, and some transformers take one size only."
+        raise FeaturesError(what, where="features.crop", todo=todo) from None
     return int(counter.get_total_flops()) * CROPS[transform.crops]
 
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import pickle
 import re
-import struct
 import sys
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
@@ -32,29 +29,14 @@ _OLD_DENSENET = re.compile(
     r"^(.*denselayer\d+\.(?:norm|relu|conv))\.((?:[12])\.(?:weight|bias|running_mean|running_var))$"
 )
 
-# The errors of torch's safe unpickler and of safetensors for other files.
-_UNREADABLE = (
-    SafetensorError,
-    pickle.UnpicklingError,
-    RuntimeError,
-    EOFError,
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    struct.error,
-)
-
 
 class Weights:
     """Weights of a backbone, with their sha256 before they are needed.
 
-    If ``sha256`` is given, the file may be missing until :meth:`load`: all features may be in the store.
-
     Args:
         backbone: the network's name and feature point.
         weights: a name of torchvision's weights enum, a file, or ``random``.
-        sha256: the expected sha256 of the file, in hex; empty: not compared.
+        sha256: the expected sha256 of the file, in hex, which may then be missing until :meth:`load`; empty: any.
         seed: the seed of random weights.
         folder: the folder of a file with a relative path.
 
@@ -133,11 +115,9 @@ def _published(backbone: Backbone, weights: str) -> str:
     published = vision.models.get_model_weights(backbone.name)
     accepted = [entry.name for entry in published]
     if weights not in accepted:
-        raise WeightsError(
-            f"torchvision publishes no such weights for {backbone.name}",
-            where=f"weights {weights!r}",
-            expected=f"{' or '.join(accepted)}, a file ending in .safetensors or .pth, or {RANDOM}",
-        )
+        what = f"torchvision publishes no such weights for {backbone.name}"
+        expected = f"{' or '.join(accepted)}, a file ending in .safetensors or .pth, or {RANDOM}"
+        raise WeightsError(what, where=f"weights {weights!r}", expected=expected)
     return str(published[weights].url)
 
 
@@ -149,11 +129,9 @@ def _download(path: Path, url: str, begins: str) -> None:
     try:
         retrieve(url, path, begins=begins, progress=sys.stderr.isatty())
     except DownloadError as error:
-        raise WeightsError(
-            f"is missing and could not be downloaded from {url} ({error.what})",
-            where=path,
-            todo="Put the file there, or put it into features.inputs and name it and its sha256 in the parameters.",
-        ) from None
+        what = f"is missing and could not be downloaded from {url} ({error.what})"
+        todo = "Put the file there, or put it into features.inputs and name it and its sha256 in the parameters."
+        raise WeightsError(what, where=path, todo=todo) from None
 
 
 def _read(path: Path) -> Mapping[str, torch.Tensor]:
@@ -164,7 +142,7 @@ def _read(path: Path) -> Mapping[str, torch.Tensor]:
         with warnings.catch_warnings():  # torch warns before it refuses
             warnings.simplefilter("ignore")
             found = torch.load(path, map_location="cpu", weights_only=True)
-    except _UNREADABLE as error:
+    except Exception as error:  # noqa: BLE001  # of many kinds, from torch's safe unpickler and safetensors
         what = f"holds no weights that can be read safely ({first_line(error)})"
         raise WeightsError(what, where=path, expected="safetensors, or a state dict of plain tensors") from None
     if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
@@ -188,8 +166,6 @@ def _fill(network: nn.Module, backbone: Backbone, state: Mapping[str, torch.Tens
         wrong = [f"{key} is missing" for key in missing if not backbone.classifier_key(key)]
         wrong += [f"{key} is unknown" for key in unknown]
     if wrong:
-        raise WeightsError(
-            f"are not the weights of {backbone.name}: {and_more(wrong, between='; ')}",
-            where=path,
-            expected=f"torchvision's {backbone.name}; only its classifier may be missing",
-        )
+        what = f"are not the weights of {backbone.name}: {and_more(wrong, between='; ')}"
+        expected = f"torchvision's {backbone.name}; only its classifier may be missing"
+        raise WeightsError(what, where=path, expected=expected)

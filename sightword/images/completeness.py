@@ -1,8 +1,7 @@
 """Checks that a file has all pixels of its picture, since decoders silently invent missing pixels.
 
-Pillow drops the warnings of libjpeg, and stops reading a PNG file where its compressed data end. Therefore simplejpeg,
-another build of libjpeg-turbo, decodes a JPEG file once more at a small size and reports the first warning, and the
-unpacked bytes of a PNG file are counted. Both only decide; all pixels come from Pillow.
+simplejpeg, another build of libjpeg-turbo, decodes a JPEG file once more at a small size and reports the first warning,
+which Pillow drops; the unpacked bytes of a PNG file are counted. All pixels come from Pillow.
 """
 
 from __future__ import annotations
@@ -43,14 +42,9 @@ _AT_A_TIME = 1 << 14
 
 
 def missing_in_jpeg(data: bytes) -> str | None:
-    """Check the first picture of a JPEG file for missing pixels.
+    """Return what the first picture of a JPEG file lacks, in words for the user; None for a complete picture.
 
-    Args:
-        data: a file that Pillow decodes.
-
-    Returns:
-        The problem, in words for the user; None for a complete picture, and for a kind of JPEG that simplejpeg cannot
-        decode.
+    Pillow decodes the file. A kind of JPEG that simplejpeg cannot decode counts as complete.
     """
     scans = _Scans()
     header = [b"\xff\xd8"]
@@ -96,11 +90,7 @@ def missing_in_png(data: bytes) -> str | None:
 
 
 def _png_bytes(header: bytes) -> int:
-    """Return the length of a PNG picture's unpacked data: each row has whole bytes of pixels and one filter byte.
-
-    Args:
-        header: the body of the chunk IHDR.
-    """
+    """Return the length of unpacked data by the chunk IHDR: a row has whole bytes of pixels and one filter byte."""
     width, height, depth, kind, _, _, interlaced = struct.unpack(">IIBBBBB", header[:13])
     bits = depth * {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[kind]
     passes = _ADAM7 if interlaced else [(0, 0, 1, 1)]
@@ -164,14 +154,11 @@ def _segments(data: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 def _warning(data: bytes, components: bytes) -> str:
-    """Return libjpeg's first warning, or an empty text; decoding at an eighth of the size reads all codes at little
-    cost.
-    """
+    """Return libjpeg's first warning, or an empty text."""
     colours = "CMYK" if len(components) == 4 else "GRAY"
-    try:
-        simplejpeg.decode_jpeg(
-            data, colours, fastdct=True, fastupsample=True, min_height=1, min_width=1, min_factor=8, strict=True
-        )
+    fast = {"fastdct": True, "fastupsample": True}
+    try:  # at an eighth of the size, which reads all codes at little cost
+        simplejpeg.decode_jpeg(data, colours, min_height=1, min_width=1, min_factor=8, strict=True, **fast)
     except ValueError as error:
         return str(error)
     return ""

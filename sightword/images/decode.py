@@ -7,9 +7,7 @@ import io
 import os
 import re
 import stat
-import struct
 import warnings
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -25,37 +23,12 @@ from sightword.images.libtiff import collect_errors
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
 """Pillow's names of the accepted formats. EPS is not accepted, since Pillow would start Ghostscript."""
 
-Reason = Literal[
-    "missing",
-    "unreadable",
-    "not_a_file",
-    "empty",
-    "not_a_picture",
-    "truncated",
-    "incomplete",
-    "damaged",
-    "too_large",
-    "unsupported_mode",
-]
+Reason = Literal["missing", "unreadable", "not_a_file", "empty", "not_a_picture", "truncated", "incomplete", "damaged",
+                 "too_large", "unsupported_mode"]  # fmt: skip
 """The reasons for a rejection; ``docs/pictures.md`` explains each to users."""
 
 # Pillow accepts incomplete files of these formats; for the other formats Pillow's own errors are enough.
 _CHECKS = {"JPEG": missing_in_jpeg, "MPO": missing_in_jpeg, "PNG": missing_in_png}
-
-# The errors that Pillow's decoders raise on damaged files, as found with truncated and garbled files.
-_DECODER_ERRORS = (
-    OSError,
-    SyntaxError,
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    ArithmeticError,
-    RuntimeError,
-    EOFError,
-    struct.error,
-    zlib.error,
-)
 
 
 class RejectError(PictureError):
@@ -106,16 +79,12 @@ def decode(data: bytes, *, exif: bool, max_pixels: int) -> Image.Image:
     """Decode a picture file to RGB.
 
     Grey is copied to the three channels, transparency is blended with white, 16 bits become 8, an animation gives its
-    first frame. The size is checked by the header, before any pixel is decoded. Pillow always applies a TIFF's
-    orientation, which belongs to the format.
+    first frame. Pillow always applies a TIFF's orientation, which belongs to the format.
 
     Args:
         data: the file's bytes.
         exif: rotate the picture by its EXIF orientation.
-        max_pixels: the largest allowed width times height.
-
-    Returns:
-        A picture of mode RGB.
+        max_pixels: the largest allowed width times height, checked by the header before any pixel is decoded.
 
     Raises:
         RejectError: the picture cannot be used; no input raises another error.
@@ -139,13 +108,15 @@ def decode(data: bytes, *, exif: bool, max_pixels: int) -> Image.Image:
                 if exif:
                     ImageOps.exif_transpose(picture, in_place=True)
                 return _rgb(picture)
+        except RejectError:
+            raise
         except Image.DecompressionBombError:
             raise RejectError("too_large", f"more pixels than the {max_pixels} allowed") from None
         except UnidentifiedImageError:
             raise RejectError("not_a_picture", "it begins like no known format") from None
         except MemoryError:
             raise RejectError("too_large", "not enough memory to decode it") from None
-        except _DECODER_ERRORS as error:
+        except Exception as error:  # noqa: BLE001  # of many kinds, from Pillow's decoders of damaged files
             detail = re.sub(r"0x[0-9a-f]+", "0x", " ".join(str(error).split())) or type(error).__name__
             reason: Reason = "truncated" if "truncat" in detail.lower() else "damaged"
             raise RejectError(reason, detail) from None

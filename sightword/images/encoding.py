@@ -18,11 +18,7 @@ Pixels = npt.NDArray[np.uint8]
 
 
 def encode(picture: Image.Image, encoding: Encoding) -> tuple[Encoding, bytes]:
-    """Encode an RGB picture without loss.
-
-    Returns:
-        The encoding used (PNG for a picture too long for WebP) and the bytes.
-    """
+    """Encode an RGB picture without loss; return the encoding used (PNG if too long for WebP) and the bytes."""
     if encoding == "raw":
         return "raw", picture.tobytes()
     buffer = io.BytesIO()
@@ -35,14 +31,7 @@ def encode(picture: Image.Image, encoding: Encoding) -> tuple[Encoding, bytes]:
 
 
 def decode_pixels(data: bytes, encoding: str, width: int, height: int) -> Pixels:
-    """Return the pixels of a picture encoded by :func:`encode`.
-
-    Returns:
-        uint8 (height, width, 3), writable.
-
-    Raises:
-        FileFormatError: the bytes are not a picture of this size.
-    """
+    """Return the pixels of :func:`encode`, uint8 (height, width, 3), writable; FileFormatError for another picture."""
     if encoding == "raw":
         if len(data) != width * height * 3:
             raise FileFormatError(f"{len(data)} bytes are not a raw picture of {width} x {height}")

@@ -55,15 +55,12 @@ def resize_file(source: Source, settings: ResizeSettings) -> ResizedPicture | Re
             raise RejectError("missing", "the corpus names no file for it")
         data = read_file(source.path, max_pixels=settings.max_pixels)
         picture = decode(data, exif=settings.exif, max_pixels=settings.max_pixels)
-        picture = resize(
-            picture, side=settings.side, interpolation=settings.interpolation, max_pixels=settings.max_pixels
-        )
+        kind, largest = settings.interpolation, settings.max_pixels
+        picture = resize(picture, side=settings.side, interpolation=kind, max_pixels=largest)
     except RejectError as error:
         return Reject(source.image_id, error.reason, error.detail)
-    encoding, pixels = encode(picture, settings.encoding)
-    return ResizedPicture(
-        source.image_id, hashlib.sha256(data).hexdigest(), picture.width, picture.height, encoding, pixels
-    )
+    sha256 = hashlib.sha256(data).hexdigest()
+    return ResizedPicture(source.image_id, sha256, *picture.size, *encode(picture, settings.encoding))
 
 
 def hash_file(source: Source, settings: ResizeSettings) -> str | Reject:
@@ -81,12 +78,7 @@ def resize_to_array(source: Source, settings: ResizeSettings) -> tuple[str, str,
 
 
 def write_resized(
-    folder: Pathish,
-    sources: Sequence[Source],
-    settings: ResizeSettings,
-    *,
-    workers: int = 0,
-    progress: bool = False,
+    folder: Pathish, sources: Sequence[Source], settings: ResizeSettings, *, workers: int = 0, progress: bool = False
 ) -> Summary:
     """Resize a corpus into a folder, which appears complete or not at all.
 
@@ -113,17 +105,14 @@ def write_resized(
     rejects: list[Reject] = []
     good = _without_rejects(bar, rejects)
     by_shard = itertools.groupby(good, key=lambda picture: shard_of(picture.image_id, settings.shards))
-    pictures = 0
     with atomic_folder(folder) as temporary:
-        for shard, rows in by_shard:
-            pictures += write_shard(shard_path(temporary, shard), rows, transform)
-        for shard in range(settings.shards):
-            if not shard_path(temporary, shard).exists():
-                write_shard(shard_path(temporary, shard), [], transform)
+        written = {shard: write_shard(shard_path(temporary, shard), rows, transform) for shard, rows in by_shard}
+        for shard in {*range(settings.shards)}.difference(written):
+            write_shard(shard_path(temporary, shard), [], transform)
         _check_count(rejects, settings)
         schema = pa.schema([(name, pa.string()) for name in _REJECT_COLUMNS])
         write_table(temporary / "rejects.parquet", pa.Table.from_pylist([*map(asdict, rejects)], schema))
-    return Summary(pictures, rejects)
+    return Summary(sum(written.values()), rejects)
 
 
 def read_rejects(folder: Pathish) -> list[Reject]:
@@ -140,11 +129,8 @@ def corpus_sources(images: Pathish) -> list[Source]:
 
 def _check_present(sources: Sequence[Source], settings: ResizeSettings) -> None:
     """Find missing files before the first picture is decoded."""
-    missing = [
-        Reject(source.image_id, "missing", f"there is no {source.path or 'file named'}")
-        for source in sources
-        if _is_missing(source.path)
-    ]
+    absent = [source for source in sources if _is_missing(source.path)]
+    missing = [Reject(one.image_id, "missing", f"there is no {one.path or 'file named'}") for one in absent]
     _check_count(missing, settings, " The other pictures were not checked yet.")
 
 
@@ -173,8 +159,6 @@ def _check_count(rejects: list[Reject], settings: ResizeSettings, so_far: str = 
         return
     reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(Counter(r.reason for r in rejects).items()))
     first = and_more((f"{one.image_id} ({one.reason}: {one.detail})" for one in rejects), SHOWN, between="; ")
-    raise PictureError(
-        f"{len(rejects)} {'picture' if len(rejects) == 1 else 'pictures'} cannot be used ({reasons}): {first}",
-        expected=f"at most resize.max_rejects = {settings.max_rejects}",
-        todo=f"Replace or remove these files, or allow more rejects.{so_far}",
-    )
+    what = f"{len(rejects)} {'picture' if len(rejects) == 1 else 'pictures'} cannot be used ({reasons}): {first}"
+    expected = f"at most resize.max_rejects = {settings.max_rejects}"
+    raise PictureError(what, expected=expected, todo=f"Replace or remove these files, or allow more rejects.{so_far}")

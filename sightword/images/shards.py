@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,15 +24,14 @@ GROUP = 32
 """Pictures in a row group, the unit that a reader holds in memory."""
 
 _KEY = b"sightword"
-_FIELDS = [
-    pa.field("image_id", pa.string(), nullable=False),
-    pa.field("sha256", pa.string(), nullable=False),
-    pa.field("width", pa.int32(), nullable=False),
-    pa.field("height", pa.int32(), nullable=False),
-    pa.field("encoding", pa.string(), nullable=False),
-    pa.field("pixels", pa.binary(), nullable=False),
-]
-_NAMES = [field.name for field in _FIELDS]
+_COLUMNS = {
+    **dict.fromkeys(("image_id", "sha256"), pa.string()),
+    **dict.fromkeys(("width", "height"), pa.int32()),
+    "encoding": pa.string(),
+    "pixels": pa.binary(),
+}
+_FIELDS = [pa.field(name, kind, nullable=False) for name, kind in _COLUMNS.items()]
+_NAMES = [*_COLUMNS]
 _AGAIN = "Run the stage resize again."
 
 
@@ -93,47 +92,31 @@ def shard_path(folder: Pathish, shard: int) -> Path:
 
 
 def write_shard(path: Pathish, pictures: Iterable[ResizedPicture], transform: Mapping[str, Any]) -> int:
-    """Write one shard, with one row group in memory at a time.
+    """Write pictures, sorted by ``image_id``, with one row group in memory at a time; return their number.
 
-    Args:
-        path: the file.
-        pictures: the pictures, sorted by ``image_id``.
-        transform: the resize settings; kept in the file's metadata.
-
-    Returns:
-        The number of pictures written.
+    The resize settings ``transform`` are kept in the file's metadata.
     """
     schema = pa.schema(_FIELDS, metadata={_KEY: canonical_json(transform).encode()})
     # The pixels are already compressed, or raw by choice.
     compression = {name: "NONE" if name == "pixels" else "ZSTD" for name in _NAMES}
+    plain = {"use_dictionary": False, "write_statistics": False, "write_page_checksum": True}
     count = 0
     iterator = iter(pictures)
     with (
         atomic_file(path) as temporary,
-        pq.ParquetWriter(
-            temporary,
-            schema,
-            compression=compression,
-            use_dictionary=False,
-            write_statistics=False,
-            write_page_checksum=True,
-        ) as writer,
+        pq.ParquetWriter(temporary, schema, compression=compression, **plain) as writer,
         ThreadPoolExecutor(1) as executor,  # one group is written while the next is prepared
     ):
         writing: Future[None] | None = None
         while rows := list(itertools.islice(iterator, GROUP)):
             if writing:
                 writing.result()
-            writing = executor.submit(_write_group, writer, schema, rows)
+            table = pa.Table.from_pylist([*map(vars, rows)], schema)
+            writing = executor.submit(writer.write_table, table, row_group_size=GROUP)
             count += len(rows)
         if writing:
             writing.result()
     return count
-
-
-def _write_group(writer: pq.ParquetWriter, schema: pa.Schema, rows: Sequence[ResizedPicture]) -> None:
-    columns = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in _FIELDS]
-    writer.write_table(pa.Table.from_arrays(columns, schema=schema), row_group_size=GROUP)
 
 
 def shard_paths(folder: Pathish) -> list[Path]:
@@ -150,18 +133,16 @@ def read_transform(folder: Pathish) -> dict[str, Any]:
     Raises:
         FileFormatError: a shard lacks the settings, or two shards differ.
     """
-    found: dict[str, Any] | None = None
+    found: list[dict[str, Any]] = []
     for path in shard_paths(folder):
         with _opened(path) as file:
             text = (file.schema_arrow.metadata or {}).get(_KEY)
         if text is None:
             raise FileFormatError("does not state how its pictures were resized", where=path, todo=_AGAIN)
-        transform: dict[str, Any] = json.loads(text)
-        if found is not None and transform != found:
+        found.append(json.loads(text))
+        if found[-1] != found[0]:
             raise FileFormatError("was resized in another way than the other shards", where=path, todo=_AGAIN)
-        found = transform
-    assert found is not None
-    return found
+    return found[0]
 
 
 def read_group(group: Group) -> list[ResizedPicture]:

@@ -42,7 +42,8 @@ def ordered_map(
     if workers == 0:
         yield from map(function, items)
         return
-    chunks = iter(_chunks(items, chunk))
+    iterator = iter(items)
+    chunks = iter(lambda: list(itertools.islice(iterator, chunk)), [])
     executor = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_start)
     running: deque[Future[list[Result]]] = deque()
     try:
@@ -54,18 +55,10 @@ def ordered_map(
                 running.append(executor.submit(_apply, function, part))
             yield from results
     except BrokenProcessPool:
-        raise SetupError(
-            "a process that reads pictures died, perhaps because memory ran out",
-            todo="Try SIGHTWORD_WORKERS=1, or 0 to read in the main process.",
-        ) from None
+        what = "a process that reads pictures died, perhaps because memory ran out"
+        raise SetupError(what, todo="Try SIGHTWORD_WORKERS=1, or 0 to read in the main process.") from None
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
-
-
-def _chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    iterator = iter(items)
-    while part := list(itertools.islice(iterator, size)):
-        yield part
 
 
 def _apply(function: Callable[[Item], Result], items: list[Item]) -> list[Result]:

@@ -20,9 +20,9 @@ from pipeline import cli
 from sightword.errors import StoreError
 from sightword.features import maintenance
 from sightword.features.identity import Identity, Transform
-from sightword.features.segments import write_segment
+from sightword.features.segments import SEGMENT_NAME, write_segment
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
-from sightword.features.store import Store
+from sightword.features.store import Store, entries
 
 DIMENSION = 8
 
@@ -53,7 +53,7 @@ def same(one: dict[bytes, np.ndarray], other: dict[bytes, np.ndarray]) -> bool:
 def damage(store: Store, kind: Identity, value: float) -> None:
     """Change one number on disk."""
     number = np.full(DIMENSION, value, np.float32).tobytes()
-    [path] = [path for path in store.segments(store.kinds / kind.name) if number in path.read_bytes()]
+    [path] = [path for path in entries(store.kinds / kind.name, SEGMENT_NAME) if number in path.read_bytes()]
     path.chmod(0o644)  # by hand: what is stored is read-only
     path.write_bytes(path.read_bytes().replace(number, number[:-1] + b"\7"))
 
@@ -92,20 +92,20 @@ def test_small_segments_become_one(store) -> None:
     features = fill(store, identity(), range(60), segments=12)
     fill(store, identity(), range(30), segments=5)
     looked = maintenance.prune(store, dry_run=True)
-    assert (looked.segments, len(store.segments(store.kinds / identity().name))) == (17, 17)
+    assert (looked.segments, len(entries(store.kinds / identity().name, SEGMENT_NAME))) == (17, 17)
     done = maintenance.prune(store)
     assert (done.segments, done.bytes > 0) == (17, True)
-    assert len(store.segments(store.kinds / identity().name)) == 1
+    assert len(entries(store.kinds / identity().name, SEGMENT_NAME)) == 1
     assert same(read(store, identity(), list(features)), features)
-    assert maintenance.prune(store) == maintenance.Pruned()
+    assert maintenance.prune(store) == maintenance.Pruning()
 
 
 def test_large_segments_stay(store, monkeypatch) -> None:
     features = fill(store, identity(), range(60), segments=2)
     monkeypatch.setattr(maintenance, "MERGED_BYTES", 1000)
-    before = store.segments(store.kinds / identity().name)
+    before = entries(store.kinds / identity().name, SEGMENT_NAME)
     assert maintenance.prune(store).segments == 0
-    assert store.segments(store.kinds / identity().name) == before
+    assert entries(store.kinds / identity().name, SEGMENT_NAME) == before
     assert same(read(store, identity(), list(features)), features)
 
 
@@ -121,7 +121,7 @@ def test_a_reader_under_way_is_not_disturbed(store) -> None:
 
 def test_a_segment_alone_may_be_merged_away_by_another_meanwhile(store, monkeypatch, caplog) -> None:
     fill(store, identity(), range(3))
-    [path] = store.segments(store.kinds / identity().name)
+    [path] = entries(store.kinds / identity().name, SEGMENT_NAME)
     real = Path.read_bytes
 
     def gone(which: Path) -> bytes:
@@ -130,7 +130,7 @@ def test_a_segment_alone_may_be_merged_away_by_another_meanwhile(store, monkeypa
         return real(which)
 
     monkeypatch.setattr(Path, "read_bytes", gone)
-    assert maintenance.prune(store) == maintenance.Pruned()
+    assert maintenance.prune(store) == maintenance.Pruning()
     assert not path.exists()
     assert caplog.messages == []
 
@@ -175,7 +175,7 @@ def test_files_of_others_are_left_alone(store) -> None:
     maintenance.prune(store)
     maintenance.prune(store, unused_days=-1)
     assert all(path.read_bytes() == b"mine" for path in others)
-    assert store.segments(kind) == []
+    assert entries(kind, SEGMENT_NAME) == []
 
 
 def test_a_sound_segment_that_cannot_be_read_now_is_not_thrown_away(store, monkeypatch) -> None:
@@ -260,7 +260,7 @@ def test_a_segment_that_the_file_system_keeps_back_is_left_alone(store, monkeypa
 
     monkeypatch.setattr(Path, "read_bytes", refused)
     assert maintenance.prune(store).segments == 0
-    assert len(store.segments(store.kinds / identity().name)) == 2
+    assert len(entries(store.kinds / identity().name, SEGMENT_NAME)) == 2
 
 
 def become(monkeypatch) -> None:
@@ -289,7 +289,7 @@ def test_what_others_made_is_left_to_them(store, monkeypatch) -> None:
 
 def test_one_prunes_what_is_ones_own_beside_what_is_others(store, monkeypatch) -> None:
     features = fill(store, identity(), range(20), segments=2)
-    theirs = store.segments(store.kinds / identity().name)
+    theirs = entries(store.kinds / identity().name, SEGMENT_NAME)
     features |= fill(store, identity(), range(20, 40), segments=4)
     real = Path.lstat
 
@@ -302,11 +302,11 @@ def test_one_prunes_what_is_ones_own_beside_what_is_others(store, monkeypatch) -
     monkeypatch.setattr(Path, "lstat", lstat)
     done = maintenance.prune(store)
     assert (done.segments, done.others) == (4, 2)
-    assert len(store.segments(store.kinds / identity().name)) == 3
+    assert len(entries(store.kinds / identity().name, SEGMENT_NAME)) == 3
     assert same(read(store, identity(), list(features)), features)
     done = maintenance.prune(store, remove=identity().name)
     assert (done.kinds, done.others) == (0, 2)
-    assert store.segments(store.kinds / identity().name) == theirs
+    assert entries(store.kinds / identity().name, SEGMENT_NAME) == theirs
     assert next(maintenance.survey(store)).damaged == []  # its name stays
 
 
@@ -427,14 +427,14 @@ def test_a_pipe_with_the_name_of_a_segment_is_not_waited_for(store, capsys, capl
 def test_a_pipe_that_is_alone_in_a_kind_or_describes_the_kind(store) -> None:
     fill(store, identity(), range(2))
     folder = store.kinds / identity().name
-    for path in store.segments(folder):
+    for path in entries(folder, SEGMENT_NAME):
         path.unlink()
     (folder / "identity.json").unlink()
     with silent_pipe(folder / f"{'0' * 32}.parquet"), silent_pipe(folder / "identity.json"):
         [kind] = maintenance.survey(store)
         assert [what.rpartition(": ")[2][:9] for what in kind.damaged] == ["cannot be", "all or so"]
         maintenance.prune(store)
-    assert not store.segments(folder)
+    assert not entries(folder, SEGMENT_NAME)
 
 
 def test_a_link_in_a_circle_is_reported_and_pruned(store, capsys) -> None:

@@ -16,8 +16,8 @@ from kept_features import DIMENSION, KIND, OTHER, as_bytes, damage, read, some, 
 
 from sightword.errors import StoreError
 from sightword.features import store as module
-from sightword.features.segments import write_segment
-from sightword.features.store import Store
+from sightword.features.segments import SEGMENT_NAME, write_segment
+from sightword.features.store import Store, entries
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_segments_that_overlap_give_each_feature_once(store) -> None:
     keys = list(features)
     for first, last in ((0, 6), (3, 9), (3, 12), (5, 6)):
         write(store, {key: features[key] for key in keys[first:last]})
-    assert len(store.segments(store.kinds / KIND.name)) == 4
+    assert len(entries(store.kinds / KIND.name, SEGMENT_NAME)) == 4
     assert read(store, keys) == as_bytes(features)
     assert read(store, keys[4:6]) == as_bytes({key: features[key] for key in keys[4:6]})
     assert read(store, [*keys[:2], *some([99])]) == as_bytes({key: features[key] for key in keys[:2]})
@@ -58,7 +58,7 @@ def test_a_sound_copy_stands_in_for_a_damaged_one(store, caplog, first) -> None:
     keys = list(features)
     write(store, {key: features[key] for key in keys[:4]})
     write(store, {key: features[key] for key in keys[2:]})
-    path = store.segments(store.kinds / KIND.name)[0 if first else -1]
+    path = entries(store.kinds / KIND.name, SEGMENT_NAME)[0 if first else -1]
     damage(path, features[keys[2]])
     assert read(store, keys) == as_bytes(features)
     if first:
@@ -70,7 +70,7 @@ def test_a_damaged_feature_is_missing_and_can_be_written_again(store, caplog) ->
     features = some(range(6))
     write(store, features)
     spoilt = list(features)[2]
-    [path] = store.segments(store.kinds / KIND.name)
+    [path] = entries(store.kinds / KIND.name, SEGMENT_NAME)
     damage(path, features[spoilt])
     assert read(store, features) == as_bytes({key: features[key] for key in features if key != spoilt})
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
@@ -82,11 +82,11 @@ def test_temporary_and_foreign_files_are_not_read(store) -> None:
     features = some(range(3))
     write(store, features)
     folder = store.kinds / KIND.name
-    [path] = store.segments(folder)
+    [path] = entries(folder, SEGMENT_NAME)
     (folder / f".{path.name}.abc.tmp").write_bytes(path.read_bytes()[:50])
     (folder / ".hidden.parquet").write_bytes(b"half")
     (folder / "notes.txt").write_text("mine")
-    assert store.segments(folder) == [path]
+    assert entries(folder, SEGMENT_NAME) == [path]
     assert read(store, features) == as_bytes(features)
 
 
@@ -95,7 +95,7 @@ def test_a_segment_pruned_while_it_is_read_is_no_error(store, at_once, caplog) -
     write(store, features)
     reading = store.read(KIND, DIMENSION, features)
     found = dict(zip(*next(reading), strict=True))
-    for path in store.segments(store.kinds / KIND.name):
+    for path in entries(store.kinds / KIND.name, SEGMENT_NAME):
         path.unlink()
     for keys, values in reading:
         found |= dict(zip(keys, values, strict=True))

@@ -11,7 +11,8 @@ import pytest
 from kept_features import KIND, as_bytes, damage, read, some, write
 
 from sightword.features import store as module
-from sightword.features.store import Store
+from sightword.features.segments import SEGMENT_NAME
+from sightword.features.store import Store, entries
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def mode(path: Path) -> int:
 
 def test_what_is_stored_is_read_only(store) -> None:
     write(store, some(range(3)))
-    [path] = store.segments(store.kinds / KIND.name)
+    [path] = entries(store.kinds / KIND.name, SEGMENT_NAME)
     assert mode(path) & 0o222 == 0
     assert mode(path) & 0o400
 
@@ -45,7 +46,7 @@ def test_in_a_setgid_folder_all_is_the_groups_whatever_the_mask(tmp_path, mask) 
     for made in (store.folder, store.kinds, folder):
         assert mode(made) & 0o7770 == 0o3770
     assert mode(folder / module.IDENTITY) & 0o660 == 0o660
-    [path] = store.segments(folder)
+    [path] = entries(folder, SEGMENT_NAME)
     assert mode(path) & 0o770 == 0o440
     assert {made.stat().st_gid for made in (folder, path)} == {lab.stat().st_gid}
     assert sorted(made.name for made in folder.iterdir()) == sorted([path.name, module.IDENTITY])
@@ -68,16 +69,16 @@ def test_where_a_damaged_segment_of_another_has_the_name_the_features_are_stored
 ) -> None:
     features = some(range(5))
     write(store, features)
-    [theirs] = store.segments(store.kinds / KIND.name)
+    [theirs] = entries(store.kinds / KIND.name, SEGMENT_NAME)
     damage(theirs, features[next(iter(features))])
     spoilt = theirs.read_bytes()
     deny(monkeypatch, lambda path: path == theirs)
     write(store, features)
     assert theirs.read_bytes() == spoilt
-    assert len(store.segments(store.kinds / KIND.name)) == 2
+    assert len(entries(store.kinds / KIND.name, SEGMENT_NAME)) == 2
     assert read(store, features) == as_bytes(features)
     write(store, features)  # the same again is the same file
-    assert len(store.segments(store.kinds / KIND.name)) == 2
+    assert len(entries(store.kinds / KIND.name, SEGMENT_NAME)) == 2
 
 
 def test_a_spoilt_name_of_a_kind_that_is_anothers_stops_nobody(store, monkeypatch) -> None:
