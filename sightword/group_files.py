@@ -16,6 +16,8 @@ from sightword.files import beside, replacing
 INHERITED = stat.S_ISGID | stat.S_ISVTX | stat.S_IRWXG
 """Bits that a new folder takes from a shared one: setgid, the sticky bit, and the group's permissions."""
 OWN_AND_GROUP = stat.S_IRWXU | stat.S_IRWXG
+_TRIES = 50
+"""Attempts to write a file whose folder other writers make at the same time."""
 
 
 def is_shared(folder: Path) -> bool:
@@ -74,6 +76,14 @@ def check_writable(folder: Path, data: bytes) -> None:
 
 
 def _write(path: Path, data: bytes, mode: int) -> None:
+    for _ in range(_TRIES):
+        with contextlib.suppress(FileNotFoundError):  # another writer's new folder replaced an empty one
+            _write_once(path, data, mode)
+            return
+    _write_once(path, data, mode)
+
+
+def _write_once(path: Path, data: bytes, mode: int) -> None:
     make_folder(path.parent)
     try:
         with replacing(path) as temporary:
