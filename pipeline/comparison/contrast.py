@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipeline.comparison import recall
+from pipeline.comparison import concepts, recall
 from pipeline.comparison.recall import Ranks, Recall
-from pipeline.comparison.runs import METRICS, TOP, Side
+from pipeline.comparison.runs import CONCEPTS, METRICS, TOP, Side
 from pipeline.comparison.systems import PAIRS, SAMPLES, SEED, Comparison, compare
 from pipeline.lineage.difference import Difference, Pair, difference
 from pipeline.lineage.history import changed_params
@@ -50,6 +50,8 @@ class Contrast(NamedTuple):
     """The tables of both runs; None if one run has no table."""
     semantics: Comparison | None
     """The correlations with tests; None if they cannot be compared."""
+    hypernyms: list[concepts.Part]
+    """The accuracies of hypernym prediction; empty if they cannot be compared."""
     numbers: list[tuple[str, float, float]]
     """Scores without tests: name, A's, B's."""
     params: Mapping[str, Pair]
@@ -93,15 +95,17 @@ def contrast(
     draws = {"samples": samples, "seed": seed}
     pairs, semantics = _semantics(a, b, notes, unseen=unseen, **draws)
     answers, recalls = _retrieval(a, b, notes, **draws)
+    hypernyms = _hypernyms(a, b, notes)
     numbers = _numbers(a, b, recalls, with_pearson=semantics is None)
-    if semantics is None and not recalls and not numbers:
+    if semantics is None and not recalls and not hypernyms and not numbers:
         what = f"nothing can be compared: {' '.join(notes).removesuffix('.')}"
         raise FileFormatError(what, where=f"{a.name} and {b.name}")
     found = None
     if project is not None and a.revision and b.revision:
         found = difference(a.revision, b.revision, project, facts=facts)
     params = changed_params(a.lock.entries, b.lock.entries) if a.lock is not None and b.lock is not None else {}
-    return Contrast(a, b, answers, recalls, pairs, semantics, numbers, params, found, notes, unseen, samples, seed)
+    tables = (answers, recalls, pairs, semantics, hypernyms, numbers)
+    return Contrast(a, b, *tables, params, found, notes, unseen, samples, seed)
 
 
 def _semantics(
@@ -146,6 +150,19 @@ def _retrieval(
         return None, []
     notes += [note for side in (a, b) if (note := _unlike_metrics(side, ours.split, rows))]
     return ((ours, theirs) if rows else None), rows
+
+
+def _hypernyms(a: Side, b: Side, notes: list[str]) -> list[concepts.Part]:
+    ours, theirs = a.file(CONCEPTS), b.file(CONCEPTS)
+    if ours is None or theirs is None:
+        if ours is not None or theirs is not None:
+            notes.append(f"Hypernyms are not tested: {_lacking([a if ours is None else b], CONCEPTS)}.")
+        return []
+    try:
+        return concepts.compare(ours, theirs)
+    except ScoringError as error:
+        notes.append(f"Hypernyms are not tested: {error}.")
+        return []
 
 
 def _unlike_metrics(side: Side, split: str, rows: Sequence[Recall]) -> str | None:

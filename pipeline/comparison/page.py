@@ -61,6 +61,8 @@ def render(contrast: Contrast) -> str:
         semantics=table.lines(semantics) if semantics else None,
         semantics_verdict=table.verdict(semantics) if semantics else [],
         semantics_drawing=_semantic_gaps(semantics.rows if semantics else ()),
+        hypernyms=table.part_lines(contrast.hypernyms),
+        hypernyms_verdict=table.part_verdict(contrast.hypernyms),
         numbers=[(name, plain(a), plain(b), f"{a - b:+.6g}" if a != b else "0") for name, a, b in contrast.numbers],
         pairs=disagreements.pairs(with_pairs, number=PAIRS, unseen=contrast.unseen) if with_pairs else ([], []),
         curves=_curves(contrast),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.comparison.bootstrap import Resampled
+from pipeline.comparison.concepts import Part
 from pipeline.comparison.recall import Recall
 from pipeline.comparison.systems import LEVEL, Comparison, Row
 from sightword.report.number_formats import signed
@@ -21,6 +22,8 @@ _RECALL_EXACT = [
     *("direction", "k", "queries", "a", "b", "difference", *_ENDS, "only_a", "only_b"),
     *("swap_p", "holm_p", "better"),
 ]
+_PART_HEADER = ["pairs of concepts", "pairs", "A", "B", "A - B", "only A", "only B", "McNemar p", "Holm p", "better"]
+_PART_EXACT = ["part", "pairs", "a", "b", "difference", "only_a", "only_b", "mcnemar_p", "holm_p", "better"]
 QUERIES = {"caption_to_image": "caption", "image_to_caption": "picture"}
 """The kind of query in each direction."""
 
@@ -81,6 +84,20 @@ def recall_verdict(rows: Sequence[Recall], samples: int) -> list[str]:
     return _beyond_chance(rows, method, "recalls", 1 / (samples + 1), f"{samples} swaps")
 
 
+def part_lines(rows: Sequence[Part], *, exact: bool = False) -> list[list[str]]:
+    """Return the header and one row for each part of the pairs of concepts, in percent, as :func:`lines`."""
+    values = [
+        (row.part, row.pairs, row.a, row.b, row.a - row.b, row.only_a, row.only_b, row.p, row.holm, row.better)
+        for row in rows
+    ]
+    return _table(_PART_EXACT, _PART_HEADER, values, exact=exact, digits=1)
+
+
+def part_verdict(rows: Sequence[Part]) -> list[str]:
+    """Return on how many parts of the pairs of concepts each system is better beyond chance."""
+    return _beyond_chance(rows, "of McNemar's exact test", "parts", 0.0, "")
+
+
 def published_lines(beside: BesidePublished, *, exact: bool = False) -> list[list[str]]:
     """Return the lines of a system beside a published one, by the paper's rule; the mean has no interval."""
     ours, theirs = _sides(beside)
@@ -106,7 +123,7 @@ def published_verdict(beside: BesidePublished, system: str) -> str:
     )
 
 
-def _beyond_chance(rows: Sequence[Row | Recall], test: str, what: str, least: float, draws: str) -> list[str]:
+def _beyond_chance(rows: Sequence[Row | Recall | Part], test: str, what: str, least: float, draws: str) -> list[str]:
     """Return the verdict by a test, and a warning if even its least p is not significant after the correction."""
     better, tested = [row.better for row in rows], sum(row.holm is not None for row in rows)
     by_test = (

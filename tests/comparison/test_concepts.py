@@ -1,0 +1,65 @@
+"""Two runs of hypernym prediction: McNemar's test on the same pairs of concepts."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy.stats import binomtest
+
+from pipeline.cli import main
+from pipeline.comparison.contrast import contrast
+from pipeline.comparison.page import render
+from pipeline.comparison.runs import opened
+from sightword.files import write_table
+
+PAIRS = 400
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    """Two folders with scores of the same pairs: B is wrong on 20 direct edges more, A on two false pairs."""
+    monkeypatch.chdir(tmp_path)
+    label, direct = np.arange(PAIRS) < PAIRS // 2, np.arange(PAIRS) < 60
+    ours, theirs = label.copy(), label.copy()
+    ours[-2:] = True
+    theirs[:20] = False
+    for name, accepted in (("a", ours), ("b", theirs)):
+        write(tmp_path / name, label=label, direct=direct, accepted=accepted)
+    return tmp_path
+
+
+def write(folder, **columns):
+    ids = pa.array(np.arange(PAIRS), pa.int32())
+    path = folder / "data/hypernyms/scores/scores.parquet"
+    write_table(path, pa.table({"hyponym": ids, "hypernym": ids, "energy": np.zeros(PAIRS), **columns}))
+
+
+def test_each_part_has_its_counts_and_mcnemars_p(runs, capsys):
+    assert main(["compare", "a", "b", "--csv"]) == 0
+    rows = {row["part"]: row for row in csv.DictReader(io.StringIO(capsys.readouterr().out))}
+    assert list(rows) == ["all pairs", "direct edges", "other true pairs", "false pairs"]
+    assert [rows["all pairs"][name] for name in ("pairs", "a", "b", "only_a", "only_b")] == [
+        "400", "99.5", "95.0", "20", "2",
+    ]  # fmt: skip
+    assert float(rows["all pairs"]["mcnemar_p"]) == pytest.approx(binomtest(2, 22).pvalue)
+    assert float(rows["direct edges"]["holm_p"]) == pytest.approx(4 * binomtest(0, 20).pvalue)
+    assert [row["better"] for row in rows.values()] == ["A", "A", "", ""]
+
+
+def test_terminal_and_page_show_the_table(runs, capsys):
+    assert main(["compare", "a", "b"]) == 0
+    assert "direct edges       60     100.0  66.7" in capsys.readouterr().out
+    with opened("a", "b", None) as sides:
+        page = render(contrast(*sides))
+    assert "McNemar" in page
+    assert "A on 2, B on 0 of 4" in page
+
+
+def test_other_pairs_are_not_compared(runs, capsys):
+    write(runs / "b", label=np.zeros(PAIRS, bool), direct=np.zeros(PAIRS, bool), accepted=np.zeros(PAIRS, bool))
+    assert main(["compare", "a", "b"]) == 1
+    assert "the two were judged on other pairs of concepts" in capsys.readouterr().err
