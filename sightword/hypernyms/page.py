@@ -1,16 +1,15 @@
-"""Writes the page of a run: one HTML file that needs no network, no other file and no script."""
+"""Writes the page of a run: one HTML file that needs no network and no other file."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from sightword.hypernyms.judge_settings import HypernymsSettings
 from sightword.hypernyms.published import ROWS
+from sightword.report import html_page
 from sightword.report.drawing import Drawing
 from sightword.report.number_formats import NONE, flat, is_number, percent
 
@@ -50,18 +49,13 @@ def render(
         settings: of the page.
     """
     energy, scores = embedding["energy"], metrics[settings.split]
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string(resources.files(__package__).joinpath("page.html").read_text("utf-8"))
-    style = resources.files("sightword.report").joinpath("page.css").read_text("utf-8")
     drawn = dict.fromkeys([name for _, name in CAPTIONS] + ["plane"], Markup(""))
-    drawn |= {one.name: Markup(one.in_page()) for one in drawings}  # noqa: S704 - escaped by its maker
+    drawn |= {one.name: html_page.inline(one) for one in drawings}
     part = counts[settings.split]
     closure = scores["closure"]
-    return template.render(
+    return html_page.render(
+        "sightword.hypernyms",
         title=settings.title,
-        style=Markup(style),  # noqa: S704 - our own file
         story=_story(counts, embedding),
         notes=_notes(counts, part),
         headlines=_headlines(scores, energy, part),

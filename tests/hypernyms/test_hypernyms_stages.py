@@ -97,7 +97,7 @@ def test_the_page_needs_nothing_else(done):
         assert part in text, part
     assert text.count("<svg") == 6
     assert not re.findall(r'(?:src|href)="(?!#)', text)
-    assert "<script" not in text
+    assert text.count("<script") == 1  # sorts tables, and is part of the page
     assert {path.name for path in (done / "report/hypernyms/plots").iterdir()} >= {"plane.svg", "energies.svg"}
 
 
