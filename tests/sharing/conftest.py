@@ -61,7 +61,7 @@ def person_a(small_run: SmallRun, tmp_path_factory, remotes) -> FirstPerson:
     a.run("dvc", "exp", "run", "-n", "dev", "-S", EXPERIMENT)
     a.dev = people.results(a)
     a.run("git", "checkout", "-q", ".")
-    a.run("dvc", "checkout", "-q")
+    a.run("dvc", "checkout", "-q", "dvc.yaml")
     a.origin = folder / "origin.git"
     a.run("git", "init", "-q", "--bare", str(a.origin))
     a.run("git", "remote", "add", "origin", str(a.origin))

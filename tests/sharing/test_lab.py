@@ -180,7 +180,7 @@ def test_no_command_of_one_takes_what_is_the_others(followed) -> None:
 
     assert followed.files(*places, owner=ana.name) == before
     # Ben's own went, of which Ana's workspace has copies.
-    followed.run(ana, "dvc", "commit", "--force")
+    followed.run(ana, "dvc", "commit", "--force", "dvc.yaml")
     assert "up to date" in followed.run(ana, "dvc", "status", "dvc.yaml").stdout
 
 

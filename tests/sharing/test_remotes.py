@@ -25,7 +25,7 @@ def test_what_one_pushed_another_has_without_computing(person_a, tmp_path, remot
 
     b = people.Clone(a.origin, tmp_path / "b", a)
     b.run("dvc", "remote", "default", "--local", remote)
-    b.run("dvc", "pull", "-q")
+    b.run("dvc", "pull", "-q", "dvc.yaml")
     assert IDLE in b.run("dvc", "repro").stdout
     assert people.results(b) == a.first
     assert b.locked() == a.locked()
