@@ -13,6 +13,8 @@ from sightword.report import html_page
 from sightword.report.drawing import Drawing
 from sightword.report.number_formats import NONE, flat, is_number, percent
 
+FILES = ("page.html", "page.css")
+"""The files beside this module from which :func:`sightword.report.html_page.render` makes the page."""
 PARTS = {
     "direct": "direct edges",
     "indirect": "all other true pairs",
