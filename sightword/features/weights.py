@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import pickle
 import re
+import struct
 import sys
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
@@ -28,6 +31,10 @@ log = logging.getLogger(__name__)
 _OLD_DENSENET = re.compile(
     r"^(.*denselayer\d+\.(?:norm|relu|conv))\.((?:[12])\.(?:weight|bias|running_mean|running_var))$"
 )
+
+# The errors that torch's safe unpickler and safetensors raise on files of another kind.
+_UNREADABLE = (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, ValueError, LookupError, TypeError,
+               AttributeError, struct.error)  # fmt: skip
 
 
 class Weights:
@@ -142,7 +149,7 @@ def _read(path: Path) -> Mapping[str, torch.Tensor]:
         with warnings.catch_warnings():  # torch warns before it refuses
             warnings.simplefilter("ignore")
             found = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # noqa: BLE001  # of many kinds, from torch's safe unpickler and safetensors
+    except _UNREADABLE as error:
         what = f"holds no weights that can be read safely ({first_line(error)})"
         raise WeightsError(what, where=path, expected="safetensors, or a state dict of plain tensors") from None
     if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):

@@ -7,7 +7,9 @@ import io
 import os
 import re
 import stat
+import struct
 import warnings
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -29,6 +31,10 @@ Reason = Literal["missing", "unreadable", "not_a_file", "empty", "not_a_picture"
 
 # Pillow accepts incomplete files of these formats; for the other formats Pillow's own errors are enough.
 _CHECKS = {"JPEG": missing_in_jpeg, "MPO": missing_in_jpeg, "PNG": missing_in_png}
+
+# The errors that Pillow's decoders raise on damaged files, as found with truncated and garbled files.
+_DECODER_ERRORS = (OSError, SyntaxError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError,
+                   RuntimeError, EOFError, struct.error, zlib.error)  # fmt: skip
 
 
 class RejectError(PictureError):
@@ -116,7 +122,7 @@ def decode(data: bytes, *, exif: bool, max_pixels: int) -> Image.Image:
             raise RejectError("not_a_picture", "it begins like no known format") from None
         except MemoryError:
             raise RejectError("too_large", "not enough memory to decode it") from None
-        except Exception as error:  # noqa: BLE001  # of many kinds, from Pillow's decoders of damaged files
+        except _DECODER_ERRORS as error:
             detail = re.sub(r"0x[0-9a-f]+", "0x", " ".join(str(error).split())) or type(error).__name__
             reason: Reason = "truncated" if "truncat" in detail.lower() else "damaged"
             raise RejectError(reason, detail) from None
