@@ -1,42 +1,22 @@
 """The encoder as a library."""
 
 import json
-import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_encoder import MODEL, TEXTS, made
 from sums import renew
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.errors import EncoderError, SetupError
+from sightword.errors import EncoderError
 from sightword.model import embedding
 from sightword.model.encoders import Encoders
-from sightword.model.settings import ModelSettings
-
-MODEL = ModelSettings(embedding=5, hidden=6, attention=4)
-TEXTS = ["a dog runs", "", "two big dogs run in the snow .", "a", "ünknöwn çharacters", "a dog runs"]
-
-
-def made(model=MODEL, *, members=2, renormalise=False):
-    torch.manual_seed(0)
-    vocabulary = Vocabulary.build(["a dog runs in the snow .", "two big dogs"])
-    networks = [Encoders(len(vocabulary), 7, model) for _ in range(members)]
-    for network in networks:
-        network.images.standardise_by(np.random.default_rng(0).normal(3, 2, (20, 7)).astype(np.float32))
-    return SentenceEncoder(networks, vocabulary, model, renormalise, notes={"epochs": [8, 4]})
-
-
-@pytest.fixture
-def encoder():
-    return made()
 
 
 def test_the_same_embedding_whatever_the_batch(encoder):
@@ -157,50 +137,6 @@ def test_a_very_long_sentence_is_encoded(length):
     found = encoder.encode([text, "a dog"], max_length=length)
     assert np.isfinite(found).all()
     assert np.abs(found[1] - encoder.encode("a dog")).max() < 1e-6
-
-
-def test_a_longer_one_is_refused_at_once_and_not_cut(encoder):
-    with pytest.raises(EncoderError, match=r"sentence 1 has 200,000 tokens; expected at most 5,000\. Cut it, or give"):
-        encoder.encode(["a dog", "a" * 200_000])
-    assert encoder.encode("a dog", max_length=5).shape == (12,)
-    with pytest.raises(EncoderError, match="sentence 0 has 6 tokens; expected at most 5"):
-        encoder.encode("a dogs", max_length=5)
-    with pytest.raises(EncoderError, match=r"200,001 tokens; expected at most 200,000\. Cut it\."):
-        encoder.encode("a" * 200_001, max_length=200_000)
-    for wrong in (0, 200_001, None, "5", 2.5):
-        with pytest.raises(EncoderError, match=r"max_length is .*; expected 1 to 200,000"):
-            encoder.encode("a dog", max_length=wrong)
-
-
-@pytest.mark.parametrize(
-    ("folder", "said"),
-    [
-        (5, "the folder is int; expected the path of a folder"),
-        (None, "the folder is NoneType"),
-        (b"models/encoder", "the folder is bytes"),
-        ("a\0b", r"the folder is 'a\\x00b'; expected the path of a folder"),
-        ("\ud83d", r"the folder is '\\ud83d'; expected the path of a folder"),
-    ],
-)
-def test_a_folder_that_is_no_path_is_told(encoder, folder, said):
-    for use in (SentenceEncoder.load, encoder.save):
-        with pytest.raises(EncoderError, match=said):
-            use(folder)
-
-
-def test_a_table_is_not_encoded_by_the_names_of_its_columns(encoder):
-    frame = pd.DataFrame({"caption": TEXTS})
-    for table in (frame, pa.Table.from_pandas(frame)):
-        with pytest.raises(EncoderError, match=r"sentences are .*Give one column"):
-            encoder.encode(table)
-    assert np.array_equal(encoder.encode(frame["caption"]), encoder.encode(TEXTS))
-
-
-def test_half_a_character_is_an_unknown_one(encoder, caplog):
-    assert np.array_equal(encoder.encode("a \ud83d dog"), encoder.encode("a \u4e00 dog"))
-    assert encoder.known("\ud83da") == 0.5
-    encoder.encode("\ud83d")
-    assert r"('\ud83d')" in caplog.text
 
 
 def test_arrays_that_run_backwards_or_may_not_be_written_are_taken_as_they_are(encoder, tmp_path):
@@ -328,90 +264,9 @@ def test_any_list_of_texts_will_do_and_tensors_are_given_when_asked(encoder):
     assert encoder.encode("a dog", convert_to_tensor=True).shape == (12,)
 
 
-def test_sentences_of_which_nothing_is_known_are_told(encoder, caplog):
-    with caplog.at_level(logging.WARNING):
-        found = encoder.encode(["a dog", "\N{SNOWMAN}", "", "a \N{SNOWMAN}", "\ud800"])
-    assert np.isfinite(found).all()
-    assert "3 of 5 sentences have no character that the encoder knows, first sentence 1" in caplog.text
-    caplog.clear()
-    encoder.encode(["a dog", "a \N{SNOWMAN}"])
-    assert not caplog.records
-    assert encoder.known("a dog") == 1
-    assert encoder.known("ab\N{SNOWMAN}\N{SNOWMAN}") == 0.5
-    assert encoder.known("") == encoder.known("\N{SNOWMAN}") == 0
-
-
-@pytest.mark.parametrize(
-    ("sentences", "message"),
-    [
-        (["a dog", 3.0], "sentence 1 is float, not a text"),
-        ([["a dog"]], "sentence 0 is list, not a text"),
-        ([None], "sentence 0 is NoneType, not a text"),
-        (b"a dog", "sentences are bytes; expected a text, or a list of texts"),
-        (None, "sentences are NoneType"),
-        (3, "sentences are int"),
-        ({"a dog": 1}, "sentences are dict"),
-        ({"a dog"}, "sentences are set"),
-        (np.array("a dog"), "sentences are ndarray"),
-        (np.array([["a dog"]]), "sentences are ndarray"),
-    ],
-)
-def test_what_is_no_text_is_named(encoder, sentences, message):
-    with pytest.raises(EncoderError, match=message):
-        encoder.encode(sentences)
-
-
-@pytest.mark.parametrize(
-    ("features", "message"),
-    [
-        (np.zeros((3, 8)), r"shape \(3, 8\); expected \(pictures, 7\)"),
-        (np.zeros(8), r"shape \(8,\)"),
-        (np.zeros((1, 3, 7)), r"shape \(1, 3, 7\)"),
-        (1.0, r"shape \(\)"),
-        ([[1.0] * 7, [1.0] * 6], "not rows of equal length"),
-        ([["a"] * 7], "features are <U1, not numbers"),
-        (None, "features are object, not numbers"),
-        ([[0.0] * 7, [0.0] * 6 + [float("nan")]], "picture 1 are not finite"),
-        ([[1e300] * 7], "picture 0 are not finite, or too large"),
-    ],
-)
-def test_wrong_features_are_reported(encoder, features, message):
-    with pytest.raises(EncoderError, match=message):
-        encoder.encode_images(features)
-
-
-def test_wrong_input_is_reported(encoder):
-    for size in (0, -1, 1.5, None):
-        with pytest.raises(EncoderError, match=f"batch_size is {size}; expected at least 1"):
-            encoder.encode(["a dog"], batch_size=size)
-    with pytest.raises(EncoderError, match=r"captions have the shape \(3, 11\); expected \(.., 12\)"):
-        encoder.similarity(np.zeros((3, 11)), np.zeros((3, 12)))
-    with pytest.raises(EncoderError, match="images are <U1, not numbers"):
-        encoder.similarity(np.zeros((3, 12)), np.array(["a"] * 12))
-    with pytest.raises(EncoderError, match="is int, not a text"):
-        encoder.known(3)
-
-
-def test_a_device_that_is_not_there_is_named(encoder, tmp_path):
-    encoder.save(tmp_path)
-    with pytest.raises(SetupError, match="no such device"):
-        SentenceEncoder.load(tmp_path, device="tpu")
-    with pytest.raises(SetupError, match="no such device here"):
-        SentenceEncoder.load(tmp_path, device="cuda:99")
-    assert SentenceEncoder.load(tmp_path, device=torch.device("cpu")).device.type == "cpu"
-    assert SentenceEncoder.load(tmp_path, device="auto").encode("a dog").shape == (12,)
-
-
 def test_it_is_told_in_a_line_and_can_be_a_key(encoder):
     assert repr(encoder) == (
         "<SentenceEncoder: 2 x GRU over characters, 7 features, 12 numbers an embedding, dot, cpu>"
     )
     assert {encoder: "mine"}[encoder] == "mine"
     assert encoder != made()
-
-
-def test_numpy_may_be_asked_for_and_lists_of_tensors_not(encoder):
-    assert np.array_equal(encoder.encode(TEXTS, convert_to_numpy=True), encoder.encode(TEXTS))
-    assert isinstance(encoder.encode("a dog", convert_to_numpy=False, convert_to_tensor=True), torch.Tensor)
-    with pytest.raises(EncoderError, match="convert_to_numpy is False; expected convert_to_tensor=True beside it"):
-        encoder.encode("a dog", convert_to_numpy=False)
