@@ -64,6 +64,12 @@ def test_nothing_persists_metrics_are_in_git_and_all_else_is_in_the_cache():
             assert (path.endswith(".json"), options) == (True, {"cache": False})
 
 
+def test_plots_are_no_pictures():
+    """DVC looks such a file up, and `dvc exp run` fails as long as the stage that makes the file has not run."""
+    for pipeline in PIPELINES:
+        assert all(isinstance(fields, dict) for plot in pipeline.document["plots"] for fields in plot.values())
+
+
 @pytest.mark.slow
 def test_the_lock_belongs_to_this_code_and_these_parameters(repository, tmp_path):
     """A stale dvc.lock would make a fresh clone's first run rewrite it."""

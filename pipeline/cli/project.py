@@ -26,9 +26,10 @@ Check the params.yaml of each pipeline, and print what the stages will use, sect
 EXPERIMENTS = """\
 Show experiments with the mean and standard deviation over their seeds.
 
-Experiments that differ by train.seed only are one row: what was varied, how
-many runs, and each metric as mean ± sample standard deviation (none for a
-single run). It runs `dvc exp show --json`, or reads what that has printed."""
+Experiments that differ by the seed only (train.seed, or that of the pipeline
+whose parameters were varied) are one row: what was varied, how many runs, and
+each metric as mean ± sample standard deviation (none for a single run). It
+runs `dvc exp show --json`, or reads what that has printed."""
 
 
 def add(commands: Commands) -> None:
@@ -48,12 +49,16 @@ def add(commands: Commands) -> None:
 
     experiments = add_command(commands, "experiments", EXPERIMENTS, _experiments)
     experiments.add_argument("file", metavar="FILE", nargs="?", help="output of `dvc exp show --json`; - reads a pipe")
-    metric = "the metrics whose whole name matches, from any file; may be given again (default: metrics/summary.json)"
+    metric = (
+        "the metrics whose whole name matches, from any file; may be given again (default: the pipeline's summary.json)"
+    )
     only = "experiments whose whole name matches, such as those of one sweep: 'figure2-.*'"
     plot = "draw the scores as well, as Figure 2 of the paper; .svg or .png"
     against = "with --plot: the parameter along the x axis (default: of those with numbers, the one with most values)"
     experiments.add_argument("--metric", metavar="REGEX", action="append", default=[], help=metric)
-    experiments.add_argument("--over", metavar="PARAM", default="train.seed", help="what may differ (%(default)s)")
+    experiments.add_argument(
+        "--over", metavar="PARAM", default="", help="what may differ (default: the pipeline's seed)"
+    )
     experiments.add_argument("--only", metavar="REGEX", help=only)
     experiments.add_argument("--plot", metavar="FILE", type=Path, help=plot)
     experiments.add_argument("--against", metavar="PARAM", default="", help=against)

@@ -18,9 +18,8 @@ from sightword.text import and_more, flat
 if TYPE_CHECKING:
     from pipeline.experiments.figure import Points
 
-SUMMARY = "metrics/summary.json"
-"""The file of the metrics shown by default."""
-SEED = "train.seed"
+SEEDS = {"": "train.seed", "hypernyms": "embed.seed", "entailment": "entail.seed"}
+"""The parameter that differs between the runs of one row by default, by the folder of the pipeline."""
 DRAWN = ("image_r10", "caption_r10", "sts", "dev_r10")
 """The metrics drawn by default, as far as they exist."""
 INPUTS = "inputs"
@@ -40,6 +39,8 @@ class Experiment:
     """The numbers of each metrics file, by their full names."""
     inputs: tuple[tuple[str, str], ...]
     """Paths and hashes of code and data that no stage wrote."""
+    folders: dict[str, str]
+    """The folder of each parameter's pipeline; empty for the project's own."""
 
 
 class Listing(NamedTuple):
@@ -91,14 +92,19 @@ def read(states: Any) -> Listing:
 def _experiment(name: str, data: Mapping[str, Any]) -> Experiment:
     values = {path: flat(file.get("data") or {}) for path, file in data["metrics"].items()}
     metrics = {path: {key: one for key, one in many.items() if is_number(one)} for path, many in values.items()}
-    params = {key: value for file in data["params"].values() for key, value in flat(file.get("data") or {}).items()}
+    params: dict[str, Any] = {}
+    folders: dict[str, str] = {}
+    for path, file in data["params"].items():
+        found = flat(file.get("data") or {})
+        params |= found
+        folders |= dict.fromkeys(found, path.rpartition("/")[0])
     made = [*data["outs"], *data["metrics"]]
     inputs = [
         (path, str(dep["hash"]))
         for path, dep in data["deps"].items()
         if not any(path == out or path.startswith(f"{out}/") for out in made)
     ]
-    return Experiment(name, params, metrics, tuple(sorted(inputs)))
+    return Experiment(name, params, metrics, tuple(sorted(inputs)), folders)
 
 
 def only(listing: Listing, pattern: str) -> Listing:
@@ -120,26 +126,30 @@ def compiled(pattern: str) -> re.Pattern[str]:
         raise ParamsError(f"not a regular expression: {error}", where=pattern) from None
 
 
-def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = (), *, over: str = SEED) -> list[Group]:
+def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = (), *, over: str = "") -> list[Group]:
     """Group experiments that differ only by the parameter ``over``, in the order of the other parameters.
+
+    Without ``over``, that is the seed of the pipeline whose parameters differ, such as ``train.seed``.
 
     A run that appears twice (the same parameters, inputs and results, as a baseline and as an experiment) counts
     once. ``metrics`` are regular expressions that a metric's whole name matches, such as ``dev_r10`` or ``test.*r1``;
-    without them all of ``metrics/summary.json``.
+    without them all of the same pipeline's ``summary.json``.
 
     Raises:
         ParamsError: no experiment has such a parameter, or one of the metrics.
     """
-    if over != SEED and not any(over in one.params for one in experiments):  # a pipeline may have no train.seed
+    if over and not any(over in one.params for one in experiments):
         raise ParamsError("no experiment has this parameter", where=over)
-    wanted = _metrics(experiments, metrics)
+    folders = _varied_folders(experiments)
+    seeds = [over] if over else [SEEDS[folder] for folder in folders if folder in SEEDS]
+    wanted = _metrics(experiments, metrics, [f"metrics/{folder}/summary.json".replace("//", "/") for folder in folders])
     kinds = list(dict.fromkeys(one.inputs for one in experiments))
     together: dict[str, tuple[dict[str, Any], dict[str, list[Experiment]]]] = {}
-    for one in sorted(experiments, key=lambda one: _order(one.params.get(over))):
-        column = {key: value for key, value in one.params.items() if key != over}
+    for one in sorted(experiments, key=lambda one: [_order(one.params.get(seed)) for seed in seeds]):
+        column = {key: value for key, value in one.params.items() if key not in seeds}
         column |= {INPUTS: kinds.index(one.inputs) + 1} if len(kinds) > 1 else {}
         _, runs = together.setdefault(repr(sorted(column.items())), (column, {}))
-        runs.setdefault(repr((one.params.get(over), one.metrics)), []).append(one)
+        runs.setdefault(repr(([one.params.get(seed) for seed in seeds], one.metrics)), []).append(one)
     columns = [column for column, _ in together.values()]
     keys = dict.fromkeys(key for column in columns for key in column)
     varying = [key for key in keys if len({repr(column.get(key)) for column in columns}) > 1]
@@ -155,13 +165,25 @@ def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = (), *, ov
     return sorted(found, key=lambda group: [_order(value) for value in group.varied.values()])
 
 
-def _metrics(experiments: Sequence[Experiment], patterns: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Return file and name of each metric to show, by the name of its column."""
+def _varied_folders(experiments: Sequence[Experiment]) -> list[str]:
+    """Return the folders of the pipelines whose parameters differ between experiments; where none do, the first's."""
+    varied: dict[str, set[str]] = {}
+    for one in experiments:
+        for key, value in one.params.items():
+            varied.setdefault(key, set()).add(repr(value))
+    folders = {key: folder for one in experiments for key, folder in one.folders.items()}
+    return sorted({folders[key] for key, values in varied.items() if len(values) > 1}) or [""]
+
+
+def _metrics(
+    experiments: Sequence[Experiment], patterns: Sequence[str], files: Sequence[str]
+) -> dict[str, tuple[str, str]]:
+    """Return file and name of each metric to show, by the name of its column; without patterns, those of the files."""
     every = dict.fromkeys((path, key) for one in experiments for path, keys in one.metrics.items() for key in keys)
     chosen: dict[tuple[str, str], None] = {}
-    for pattern in patterns or [SUMMARY]:
+    for pattern in patterns or files:
         wanted = compiled(pattern)
-        found = [(path, key) for path, key in every if (wanted.fullmatch(key) if patterns else path == SUMMARY)]
+        found = [(path, key) for path, key in every if (wanted.fullmatch(key) if patterns else path == pattern)]
         if not found:
             names = sorted({key for _, key in every}, key=lambda key: (key.count("."), key))
             expected = f"one of {and_more(names, SHOWN)}"

@@ -1,0 +1,44 @@
+"""The pipeline of hypernyms through DVC, in a clone in which nothing has run: repro, an experiment, a sweep."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from checkout import Checkout
+
+GRID = """\
+name: g
+base: hypernyms/params.yaml
+set: {embed.epochs: 1}
+blocks:
+  - embed.margin: [1.0, 2.0]
+    embed.seed: [0, 1]
+"""
+
+
+@pytest.mark.full
+def test_hypernyms_alone_in_a_fresh_clone(repository, tmp_path):
+    clone = Checkout(repository, tmp_path / "clone", tmp_path / "store")
+    clone.change(
+        "hypernyms/params.yaml", embed__epochs=2, embed__validate_every=20, plane__epochs=50, hypernyms__reconstruct=20
+    )
+    clone.run("dvc", "repro", "hypernyms/dvc.yaml")
+    assert json.loads((clone.folder / "metrics/hypernyms/summary.json").read_text())["accuracy"] > 70
+    assert (clone.folder / "report/hypernyms/index.html").is_file()
+    assert "Data and pipelines are up to date" in clone.run("dvc", "repro", "hypernyms/dvc.yaml").stdout
+    assert not (clone.folder / "models/encoder").exists()  # the first pipeline has not run
+    clone.run("git", "add", "-A")
+    clone.run("git", "commit", "-qm", "hypernyms")
+
+    change = ("-n", "narrow", "-S", "hypernyms/params.yaml:embed.dimension=20")
+    assert "narrow" in clone.run("dvc", "exp", "run", *change, "hypernyms/dvc.yaml").stdout
+    clone.run("git", "checkout", "-q", ".")
+
+    (tmp_path / "g.yaml").write_text(GRID)
+    swept = clone.run("sightword", "sweep", "../g.yaml", "--slots", "2", SIGHTWORD_THREADS="1")
+    header, *rows = swept.stdout.splitlines()
+    assert header.split()[:4] == ["embed.margin", "runs", "dev", "accuracy"]
+    assert [row.split()[:2] for row in rows] == [["1.0", "2"], ["2.0", "2"]]  # a row has both seeds
+    told = clone.run("sightword", "experiments", "--only", "g-.*").stdout
+    assert told.splitlines() == swept.stdout.splitlines()
