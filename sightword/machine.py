@@ -36,17 +36,21 @@ def current() -> Machine:
     Raises:
         SetupError: a variable has an invalid value.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     device = os.environ.get("SIGHTWORD_DEVICE") or "auto"
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", device):
         raise SetupError(f"SIGHTWORD_DEVICE={device}: no such device", expected="auto, cpu, cuda or cuda:N")
     return Machine(
         device=device,
-        workers=_count("SIGHTWORD_WORKERS", cores, least=0),
-        threads=_count("SIGHTWORD_THREADS", cores, least=1),
+        workers=_count("SIGHTWORD_WORKERS", cores(), least=0),
+        threads=_count("SIGHTWORD_THREADS", cores(), least=1),
         store=_folder("SIGHTWORD_STORE"),
         scratch=_folder("SIGHTWORD_SCRATCH", "scratch"),
     )
+
+
+def cores() -> int:
+    """Return the number of cores available to this process."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _count(variable: str, default: int, *, least: int) -> int:

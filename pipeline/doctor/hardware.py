@@ -41,7 +41,7 @@ def known_variables() -> set[str]:
 
 
 def _check_cores(here: machine.Machine) -> Iterator[Finding]:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = machine.cores()
     for variable, count, most in (("threads", here.threads, cores), ("workers", here.workers, 2 * cores)):
         if count > most:
             todo = f"Set SIGHTWORD_{variable.upper()} to {cores}, or unset it: more are slower."

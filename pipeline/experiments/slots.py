@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sightword.errors import SetupError
-from sightword.machine import current
+from sightword.machine import cores, current
 from sightword.text import last_line
 
 CORES = 2
@@ -48,12 +48,12 @@ def choose(wanted: int | None, experiments: int, *, environment: Mapping[str, st
     gpus = [] if machine.device == "cpu" else _gpus(machine.device, environment)
     if machine.device.startswith("cuda") and not gpus:
         raise SetupError(f"SIGHTWORD_DEVICE={machine.device}: no such GPU here", todo="Set SIGHTWORD_DEVICE=cpu.")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    count = wanted or len(gpus) or min(cores // CORES, _memory() // MEMORY)
+    available = cores()
+    count = wanted or len(gpus) or min(available // CORES, _memory() // MEMORY)
     count = max(1, min(count, experiments, MOST))
     own = {"SIGHTWORD_STORE": str(machine.store), "SIGHTWORD_SCRATCH": str(machine.scratch)}
     for variable in ("SIGHTWORD_THREADS", "SIGHTWORD_WORKERS"):
-        own[variable] = environment.get(variable) or str(max(1, cores // count))
+        own[variable] = environment.get(variable) or str(max(1, available // count))
     # `cuda`, not `auto`: an experiment that cannot use its GPU must fail, not run slowly on the CPU
     places = [(f"GPU {gpu}", {"CUDA_VISIBLE_DEVICES": gpu, "SIGHTWORD_DEVICE": "cuda"}) for gpu in gpus]
     turns = itertools.islice(itertools.cycle(places or [("cpu", {})]), count)
