@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sightword.files import canonical_json, sha256_file
+from sightword.report import retrieval_table
 from sightword.report.inputs import Run, RunFiles
 from sightword.report.number_formats import is_number, plain
 from sightword.text import flat
@@ -18,6 +19,7 @@ ORDER = ("features", "captions", "training", "encoder")
 """The sources of tables; each depends on the ones before it."""
 TABLES = (
     ("retrieval", "Retrieval", "encoder", "metrics/retrieval.json"),
+    ("lengths", "Short and long captions", "encoder", "data/retrieval/lengths.parquet"),
     ("semantics", "Sentence similarity", "encoder", "metrics/semantics.json"),
     ("systems", "Comparison with published systems", "encoder", "plots/semantics/systems.tsv"),
     ("pairs", "Cosine against people's score", "encoder", "data/semantics/pairs.parquet"),
@@ -91,7 +93,7 @@ def made(files: RunFiles, run: Run) -> list[Made]:
         FileFormatError: a file cannot be read.
     """
     protocols = [
-        f"{split}: {', '.join(name for name in body if name != 'skipped')}"
+        f"{split}: {', '.join(name for name in body if name in retrieval_table.PROTOCOLS)}"
         for split, body in run.retrieval.items()
         if isinstance(body, dict)
     ]
@@ -114,7 +116,7 @@ def _path(files: RunFiles, shown: str) -> Path:
     folder, _, name = shown.rpartition("/")
     top, _, below = folder.partition("/")
     if top == "data":
-        return files.top if below == "retrieval" else files.pairs / name
+        return files.top.with_name(name) if below == "retrieval" else files.pairs / name
     return {"metrics": files.metrics, "plots": files.plots, "models": files.encoder.parent}[top] / below / name
 
 
