@@ -1,6 +1,7 @@
-"""Recall@k and ranks: reads the encoder, the features and the captions of a split, and the pictures' order in the
-corpus; writes ``metrics/retrieval.json``, ``plots/retrieval/``, the best candidates of each query to
-``data/retrieval/top.parquet``, and the pairs of a short and a long caption to ``data/retrieval/lengths.parquet``.
+"""Recall@k and ranks: reads the encoder, the features and the captions of a split, the pictures' order in the corpus,
+and the attributes that the sample's pictures show; writes ``metrics/retrieval.json``, ``plots/retrieval/``, the best
+candidates of each query to ``data/retrieval/top.parquet``, and the pairs of a short and a long caption to
+``data/retrieval/lengths.parquet``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ ENCODER = Path("models/encoder")
 FEATURES = Path("data/features/features.h5")
 CAPTIONS = Path("data/captions/captions.parquet")
 IMAGES = Path("data/corpus/images.parquet")
+DRAWN = Path("data/corpus/drawn.parquet")
 METRICS = Path("metrics/retrieval.json")
 PLOTS = Path("plots/retrieval")
 LISTS = Path("data/retrieval")
@@ -31,8 +33,9 @@ def work(settings: RetrievalSettings) -> None:
     from sightword.captions.table import read_captions
     from sightword.encoder.sentence_encoder import LONGEST, SentenceEncoder
     from sightword.features.table import read_features
-    from sightword.files import atomic_folder, write_json, write_table, write_tsv
+    from sightword.files import atomic_folder, read_table, write_json, write_table, write_tsv
     from sightword.pairs import pair
+    from sightword.retrieval.composition import composition_entry
     from sightword.retrieval.folds import PICTURES, corpus_order, fold_rows
     from sightword.retrieval.lengths import NO_PAIRS, lengths_entry, lengths_table
     from sightword.retrieval.protocols import entry, rank_folds
@@ -81,6 +84,11 @@ def work(settings: RetrievalSettings) -> None:
     elif settings.length_pairs:
         skipped["lengths"] = NO_PAIRS
         log.warning("lengths left out: %s", NO_PAIRS)
+    if DRAWN.exists():
+        drawn = read_table(DRAWN, ["image_id", "attribute"], todo="Make it anew with the stage corpus.")
+        rows = zip(drawn["image_id"].to_pylist(), drawn["attribute"].to_pylist(), strict=True)
+        if composed := composition_entry(encoder.encode, images, rows, split.image_ids, similarity, device=device):
+            found["composition"] = composed
     if skipped:
         found["skipped"] = skipped
 

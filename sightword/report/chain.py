@@ -19,6 +19,7 @@ ORDER = ("features", "captions", "training", "encoder")
 """The sources of tables; each depends on the ones before it."""
 TABLES = (
     ("retrieval", "Retrieval", "encoder", "metrics/retrieval.json"),
+    ("composition", "Two attributes as one query", "encoder", "metrics/retrieval.json"),
     ("lengths", "Short and long captions", "encoder", "data/retrieval/lengths.parquet"),
     ("semantics", "Sentence similarity", "encoder", "metrics/semantics.json"),
     ("systems", "Comparison with published systems", "encoder", "plots/semantics/systems.tsv"),
@@ -30,6 +31,7 @@ TABLES = (
     ("recall", "Recall on dev", "training", "plots/train/recall.tsv"),
     ("epochs", "Every kept epoch", "training", "plots/epochs/epochs.tsv"),
     ("gallery", "Gallery", "encoder", "data/retrieval/top.parquet"),
+    ("regularities", "Composition and abstraction", "encoder", "models/encoder/encoder.json"),
     ("attention", "Attention", "encoder", "models/encoder/encoder.json"),
 )
 """Key, name, last source in :data:`ORDER`, and file of each table and drawing."""
@@ -99,7 +101,15 @@ def made(files: RunFiles, run: Run) -> list[Made]:
     ]
     tasks = [name for name, body in run.semantics.items() if isinstance(body, dict)]
     facts = {"retrieval": ("protocols", "; ".join(protocols)), "semantics": ("tasks", ", ".join(tasks))}
-    entries = {"retrieval": _key(run.retrieval, "r10"), "semantics": _key(run.semantics, "pearson", "accuracy")}
+    composed = {split: body.get("composition", {}) for split, body in run.retrieval.items() if isinstance(body, dict)}
+    if key_of_composed := _key(composed, "r10"):
+        split, _, rest = key_of_composed.partition(".")
+        key_of_composed = f"{split}.composition.{rest}"
+    entries = {
+        "retrieval": _key(run.retrieval, "r10"),
+        "composition": key_of_composed,
+        "semantics": _key(run.semantics, "pearson", "accuracy"),
+    }
     found = []
     for key, name, reached, shown in TABLES:
         path = _path(files, shown)

@@ -16,6 +16,7 @@ from sightword.report import (
     lengths,
     notes,
     plots,
+    regularities,
     retrieval_table,
     semantics_table,
     sentence_pairs,
@@ -63,13 +64,16 @@ def write(files: RunFiles, settings: ReportSettings, path: Path, plots_folder: P
     attended = attention.attend_with(files.encoder, gallery.some_texts(captions, shown, settings.attention))
     retrieval = retrieval_table.tables(run.retrieval, captions.each, with_published=settings.published)
     semantics, accuracies = semantics_table.groups(run.semantics), semantics_table.accuracies(run.semantics)
+    composed = regularities.read(files, captions, number=settings.regularities, thumbnail=settings.thumbnail)
     of_lengths = lengths.read(files.top.with_name("lengths.parquet"), run.retrieval, captions)
     remarks = notes.notes(run, shown)
     drawings = _drawings(run, pairs, of_lengths)
     inline = {drawing.name: html_page.inline(drawing) for _, drawing in drawings}
     contents: dict[str, object] = {
         "retrieval": run.retrieval,
+        "composition": any("composition" in body for body in run.retrieval.values()),
         "lengths": of_lengths,
+        "regularities": composed,
         "semantics": semantics or accuracies,
         "systems": pairs.systems,
         "pairs": pairs.panels,
@@ -88,7 +92,9 @@ def write(files: RunFiles, settings: ReportSettings, path: Path, plots_folder: P
             (*key, list(tables)) for key, tables in itertools.groupby(retrieval, lambda one: (one.split, one.protocol))
         ],
         published=settings.published,
+        compositions=retrieval_table.compositions(run.retrieval, str(run.description.get("similarity", "cosine"))),
         lengths=of_lengths,
+        regularities=composed,
         semantics=semantics,
         accuracies=accuracies,
         pairs=pairs,

@@ -56,6 +56,36 @@ def tables(
     return found
 
 
+class Composition(NamedTuple):
+    """Queries of two attributes on one split, on pictures whose content is known."""
+
+    split: str
+    queries: int
+    rows: list[tuple[str, list[str]]]
+    """How the query is made, and R@1, R@5, R@10."""
+
+
+def compositions(retrieval: Mapping[str, Any], similarity: str) -> list[Composition]:
+    """Return the entries ``composition`` of ``metrics/retrieval.json``; ``similarity`` is the encoder's."""
+    how = {"order": "elementwise maximum", "reversed_order": "elementwise minimum"}.get(similarity, "sum")
+    named = {"dot": "dot product"}.get(similarity, similarity.replace("_", " "))
+    names = {"composed": f"{how}, compared by the {named}", "sum": "sum, compared by the cosine"}
+    names |= {"alone": "one of the two alone", "chance": "chance"}
+    return [
+        Composition(
+            split,
+            int(below["queries"]),
+            [
+                (name, [percent(below.get(key, {}).get(depth)) for depth in DEPTHS])
+                for key, name in names.items()
+                if key != "sum" or similarity != "cosine"
+            ],
+        )
+        for split, protocol, below in _protocols(retrieval)
+        if protocol == "composition" and is_number(below.get("queries"))
+    ]
+
+
 def skipped(retrieval: Mapping[str, Any]) -> list[str]:
     """Return each skipped protocol with the reason."""
     return [

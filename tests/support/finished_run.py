@@ -82,6 +82,7 @@ def write_run(folder: Path, *, pictures: int = 40, with_shards: bool = True) -> 
         dropped=folder / "data/corpus/dropped.parquet",
         captions=folder / "data/captions/captions.parquet",
         resized=folder / "data/resized",
+        features=folder / "data/features/features.h5",
         top=folder / "data/retrieval/top.parquet",
         pairs=folder / "data/semantics",
         metrics=folder / "metrics",
