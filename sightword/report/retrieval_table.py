@@ -41,6 +41,7 @@ def tables(
     """Return every table of ``metrics/retrieval.json`` (split -> protocol -> direction -> scores).
 
     ``captions_each`` has for each split the number of captions of each picture, which determines the chance level.
+    The published rows of a table are those of its protocol.
     """
     found = []
     for split, protocol, directions in _protocols(retrieval):
@@ -51,7 +52,7 @@ def tables(
             rows = [_ours(scores)]
             if protocol == "full":
                 rows += _chance(scores, direction, captions_each.get(split, ()))
-            blocks = [("", rows), *(_published(direction) if with_published else [])]
+            blocks = [("", rows), *(_published(direction, protocol) if with_published else [])]
             found.append(Table(split, PROTOCOLS.get(protocol, protocol), heading, blocks))
     return found
 
@@ -145,11 +146,11 @@ def _chance(scores: Mapping[str, Any], direction: str, captions_each: Sequence[i
     return [Row("chance", "Chance", counted(candidates, "candidate"), [*cells, (NONE, "")])]
 
 
-def _published(direction: str) -> list[tuple[str, list[Row]]]:
+def _published(direction: str, protocol: str) -> list[tuple[str, list[Row]]]:
     blocks: dict[str, list[Row]] = {}
     for row in published.ROWS:
         scores = row.caption_to_image if direction == "caption_to_image" else row.image_to_caption
-        if scores is None:
+        if scores is None or published.PROTOCOLS[row.data] != protocol:
             continue
         queries = published.QUERIES[row.data][direction]
         cells = [
