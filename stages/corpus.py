@@ -1,5 +1,6 @@
 """Reads a published corpus, or draws the sample; writes ``data/corpus/``: ``images.parquet``, ``captions.parquet``,
-``dropped.parquet``, ``pictures/`` and ``senteval/`` (the last two are empty except for the sample).
+``dropped.parquet``, ``drawn.parquet``, ``pictures/`` and ``senteval/`` (the last three are empty except for the
+sample).
 """
 
 from __future__ import annotations

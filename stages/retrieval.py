@@ -1,6 +1,7 @@
-"""Recall@k and ranks: reads the encoder, the features and the captions of a split, and the pictures' order in the
-corpus; writes ``metrics/retrieval.json``, ``plots/retrieval/`` and the best candidates of each query to
-``data/retrieval/top.parquet``.
+"""Recall@k and ranks: reads the encoder, the features and the captions of a split, the pictures' order in the corpus,
+and the attributes that the sample's pictures show; writes ``metrics/retrieval.json``, ``plots/retrieval/``, the best
+candidates of each query to ``data/retrieval/top.parquet``, and the pairs of a short and a long caption to
+``data/retrieval/lengths.parquet``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ ENCODER = Path("models/encoder")
 FEATURES = Path("data/features/features.h5")
 CAPTIONS = Path("data/captions/captions.parquet")
 IMAGES = Path("data/corpus/images.parquet")
+DRAWN = Path("data/corpus/drawn.parquet")
 METRICS = Path("metrics/retrieval.json")
 PLOTS = Path("plots/retrieval")
 LISTS = Path("data/retrieval")
@@ -31,9 +33,11 @@ def work(settings: RetrievalSettings) -> None:
     from sightword.captions.table import read_captions
     from sightword.encoder.sentence_encoder import LONGEST, SentenceEncoder
     from sightword.features.table import read_features
-    from sightword.files import atomic_folder, write_json, write_table, write_tsv
+    from sightword.files import atomic_folder, read_table, write_json, write_table, write_tsv
     from sightword.pairs import pair
+    from sightword.retrieval.composition import composition_entry
     from sightword.retrieval.folds import PICTURES, corpus_order, fold_rows
+    from sightword.retrieval.lengths import NO_PAIRS, lengths_entry, lengths_table
     from sightword.retrieval.protocols import entry, rank_folds
     from sightword.retrieval.ranks import rank
     from sightword.retrieval.tables import rank_rows, recall_rows, top_table
@@ -64,14 +68,33 @@ def work(settings: RetrievalSettings) -> None:
             found[protocol] = entry([ranks])
         elif folds is not None:
             found[protocol] = entry(rank_folds(images, sentences, owners, folds, similarity, device=device))
+    about: dict[str, Any] = {
+        "split": settings.split,
+        "image_ids": split.image_ids,
+        "image_of_caption": owners,
+        "caption_numbers": split.numbers,
+    }
+    table = top_table(ranks, **about)
+    pairs = lengths_table(
+        *(sentences, ranks.caption_to_image, similarity),
+        **about, most=settings.length_pairs, texts=split.texts, device=device,
+    )  # fmt: skip
+    if len(pairs):
+        found["lengths"] = lengths_entry(pairs)
+    elif settings.length_pairs:
+        skipped["lengths"] = NO_PAIRS
+        log.warning("lengths left out: %s", NO_PAIRS)
+    if DRAWN.exists():
+        drawn = read_table(DRAWN, ["image_id", "attribute"], todo="Make it anew with the stage corpus.")
+        rows = zip(drawn["image_id"].to_pylist(), drawn["attribute"].to_pylist(), strict=True)
+        if composed := composition_entry(encoder.encode, images, rows, split.image_ids, similarity, device=device):
+            found["composition"] = composed
     if skipped:
         found["skipped"] = skipped
 
-    table = top_table(
-        ranks, split=settings.split, image_ids=split.image_ids, image_of_caption=owners, caption_numbers=split.numbers
-    )
     with atomic_folder(LISTS) as folder:
         write_table(folder / "top.parquet", table)
+        write_table(folder / "lengths.parquet", pairs)
     with atomic_folder(PLOTS) as folder:
         write_tsv(folder / "recall.tsv", ("k", "caption_to_image", "image_to_caption"), recall_rows(ranks))
         write_tsv(folder / "ranks.tsv", ("rank", "caption_to_image", "image_to_caption"), rank_rows(ranks))

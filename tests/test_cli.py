@@ -24,6 +24,7 @@ report:
   thumbnail: 128
   published: true
   attention: 8
+  regularities: 6
   points: 3000
   worst: 20
 """

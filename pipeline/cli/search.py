@@ -14,7 +14,7 @@ from pipeline.cli.command import Commands, add_command, refuse
 if TYPE_CHECKING:
     import torch
 
-    from sightword.search.searcher import Searcher
+    from sightword.search.searcher import Floats, How, PictureHit, Searcher
     from sightword.search.thumbnails import Thumbnails
     from sightword.search.uploads import UploadedPictures
 
@@ -23,11 +23,15 @@ Find pictures by a sentence, or captions by a picture.
 
 ENCODER is the folder of an encoder. With QUERY, the command prints the best pictures
 with their scores; without QUERY, it reads sentences from standard input, one a line.
---picture finds captions by a picture. --serve shows both kinds of search as a page in
+--picture finds captions by a picture. --max finds pictures of several things at
+once, and --min pictures of what several things have in common, by order-embeddings
+(Vendrov et al. 2016); each thing is a sentence, a picture of the collection or a
+picture file. --serve shows both kinds of search as a page in
 the browser, for this machine alone.
 
   sightword search models/encoder "a dog runs in the snow"
   sightword search models/encoder --picture 1000268201_693b08cb0e.jpg
+  sightword search models/encoder --max "a dog" "snow"
   sightword search models/encoder --serve"""
 
 FEATURES = Path("data/features/features.h5")
@@ -37,6 +41,14 @@ PORT = 8377
 _HOST = "127.0.0.1"
 _TOP = 10
 _WIDE = 60
+_SUM = "This encoder was not trained for an order: the sum of the embeddings, at length 1, stands for the maximum."
+_HOW_ELSE = {
+    ("cosine", "max"): _SUM,
+    ("dot", "max"): _SUM,
+    ("reversed_order", "max"): "The order of this encoder is reversed: the elementwise minimum composes.",
+    ("reversed_order", "min"): "The order of this encoder is reversed: the elementwise maximum abstracts.",
+}
+"""Where another operation than the option's name is used."""
 
 
 def add(commands: Commands) -> None:
@@ -54,6 +66,9 @@ def add(commands: Commands) -> None:
     parser.add_argument("--json", action="store_true", help="a line of JSON for each query")
     parser.add_argument("--picture", metavar="ID", help="find captions by this picture: an id, or a picture file")
     parser.add_argument("--weights", metavar="FILE", type=Path, help="for new pictures: the image network's weights")
+    composed = "pictures of all of these: sentences, ids of pictures, or picture files"
+    parser.add_argument("--max", metavar="THING", nargs="+", help=composed)
+    parser.add_argument("--min", metavar="THING", nargs="+", help="pictures of what all of these have in common")
     page = parser.add_argument_group("the page")
     page.add_argument("--serve", action="store_true", help="serve a page to search with")
     page.add_argument("--port", metavar="N", type=int, help=f"port of the page (default: {PORT}; 0 for any free port)")
@@ -78,19 +93,24 @@ def _search(arguments: argparse.Namespace) -> int:
     from sightword.search.query import check_text
 
     with_query, with_picture = arguments.query is not None, arguments.picture is not None
-    from_page = "--serve takes its queries from the page: leave QUERY, --picture and --json out"
+    combined = [things for things in (arguments.max, arguments.min) if things is not None]
+    from_page = "--serve takes its queries from the page: leave QUERY, --picture, --max, --min and --json out"
     of_page = [name for name in ("port", "host", "pictures") if getattr(arguments, name) is not None]
     refuse(
         arguments,
         (not 1 <= (arguments.top or 1) <= 1000 or arguments.top == 0, "--top N must be from 1 to 1000"),
-        (arguments.serve and (with_query or with_picture or arguments.json), from_page),
-        (with_query and with_picture, "either QUERY or --picture"),
+        (arguments.serve and (with_query or with_picture or combined or arguments.json), from_page),
+        (with_query + with_picture + len(combined) > 1, "one of QUERY, --picture, --max and --min"),
+        (any(len(things) < 2 for things in combined), "--max and --min combine at least two THINGs"),
         (of_page and not arguments.serve, f"--{''.join(of_page[:1])} goes with --serve"),
-        (arguments.weights and not with_picture and not arguments.serve, "--weights goes with --picture or --serve"),
+        (
+            arguments.weights and not (with_picture or combined or arguments.serve),
+            "--weights goes with --picture, --max, --min or --serve",
+        ),
         (not 0 <= (arguments.port or 0) <= 65535, "--port N must be from 0 to 65535"),
     )
-    if with_query:
-        check_text(arguments.query)  # before the encoder is loaded
+    for text in [arguments.query] if with_query else [thing for things in combined for thing in things]:
+        check_text(text)  # before the encoder is loaded
     if arguments.serve:
         return _serve(arguments)
     device = devices.use(machine.current(), deterministic=False)
@@ -98,6 +118,8 @@ def _search(arguments: argparse.Namespace) -> int:
     if arguments.picture is not None:
         return _captions(arguments, searcher, device)
     _print_notes(searcher.notes)
+    if combined:
+        return _combined(arguments, searcher, device)
     failed = 0
     for line in _lines() if arguments.query is None else [arguments.query]:
         try:
@@ -159,17 +181,72 @@ def _lines() -> Iterator[str | bytes]:
 
 def _print_pictures(searcher: Searcher, text: str, arguments: argparse.Namespace) -> None:
     answer = searcher.pictures(text, arguments.top or _TOP)
-    own = searcher.catalogue.captions_of
     if arguments.json:
-        hits = [{"id": hit.picture, "score": hit.score, "captions": own.get(hit.picture, [])} for hit in answer.hits]
-        _print_json(searcher, {"query": answer.query.text, "unknown": list(answer.query.unknown)}, {"pictures": hits})
+        first = {"query": answer.query.text, "unknown": list(answer.query.unknown)}
+        _print_json(searcher, first, _as_json(searcher, answer.hits))
         return
     _print_notes([answer.query.note])
-    width = max((len(_plain(hit.picture)) for hit in answer.hits), default=0)
-    for place, hit in enumerate(answer.hits, start=1):
+    _print_hits(searcher, answer.hits)
+
+
+def _print_hits(searcher: Searcher, hits: list[PictureHit]) -> None:
+    own = searcher.catalogue.captions_of
+    width = max((len(_plain(hit.picture)) for hit in hits), default=0)
+    for place, hit in enumerate(hits, start=1):
         first = _plain(own.get(hit.picture, [""])[0])
         shown = first if len(first) <= _WIDE else f"{first[: _WIDE - 1]}…"
         print(f"{place:4}  {hit.score:8.4f}  {_plain(hit.picture):{width}}  {shown}".rstrip())
+
+
+def _as_json(searcher: Searcher, hits: list[PictureHit]) -> dict[str, Any]:
+    own = searcher.catalogue.captions_of
+    found = [{"id": hit.picture, "score": hit.score, "captions": own.get(hit.picture, [])} for hit in hits]
+    return {"pictures": found}
+
+
+def _combined(arguments: argparse.Namespace, searcher: Searcher, device: torch.device) -> int:
+    """Print the pictures that several sentences or pictures find together."""
+    from sightword.search.query import Query, check_query
+
+    how: How = "min" if arguments.max is None else "max"
+    similarity, vocabulary = searcher.encoder.similarity_name, searcher.encoder.vocabulary
+    uploads = _uploads(arguments, searcher, device)
+    things = arguments.max or arguments.min
+    operands = [
+        _picture(thing, searcher, uploads)
+        if thing in searcher.catalogue.rows or _is_file(thing)
+        else check_query(thing, vocabulary)
+        for thing in things
+    ]
+    hits = searcher.combined(operands, arguments.top or _TOP, how=how)
+    sentences = [one for one in operands if isinstance(one, Query)]
+    unknown = list(dict.fromkeys(token for one in sentences for token in one.unknown))
+    if arguments.json:
+        _print_json(searcher, {how: things, "unknown": unknown}, _as_json(searcher, hits))
+        return 0
+    _print_notes([*(one.note for one in sentences), _HOW_ELSE.get((similarity, how), "")])
+    _print_hits(searcher, hits)
+    return 0
+
+
+def _picture(name: str, searcher: Searcher, uploads: UploadedPictures) -> int | Floats:
+    """Return the row of a picture of the collection, or the features of a picture file."""
+    row = searcher.catalogue.rows.get(name)
+    if row is not None:
+        return row
+    path = Path(name)
+    if not _is_file(name):
+        searcher.catalogue.find(name)  # reports the unknown id, with ids like it
+    data = uploads.read(path)
+    row = uploads.row(data)
+    return uploads.features(data) if row is None else row
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except OSError:  # a sentence may be too long for a path
+        return False
 
 
 def _captions(arguments: argparse.Namespace, searcher: Searcher, device: torch.device) -> int:
@@ -177,22 +254,13 @@ def _captions(arguments: argparse.Namespace, searcher: Searcher, device: torch.d
     from tqdm import tqdm
 
     catalogue = searcher.catalogue
-    row = catalogue.rows.get(arguments.picture)
-    shown: Any = row
-    if row is None:
-        path = Path(arguments.picture)
-        if not path.is_file():
-            catalogue.find(arguments.picture)  # reports the unknown id, with ids like it
-        uploads = _uploads(arguments, searcher, device)
-        data = uploads.read(path)
-        row = uploads.row(data)
-        shown = uploads.features(data) if row is None else row
+    shown = _picture(arguments.picture, searcher, _uploads(arguments, searcher, device))
     vector = searcher.embedding(shown)
     _print_notes(searcher.notes)
     with tqdm(total=len(catalogue.captions), desc="captions", unit="caption", leave=False, disable=None) as bar:
         searcher.read_captions(bar.update)
     found = searcher.captions(vector, arguments.top or _TOP)
-    picture = None if row is None else catalogue.pictures[row]
+    picture = catalogue.pictures[shown] if isinstance(shown, int) else None
     if arguments.json:
         hits = [{"text": one.text, "score": score, "pictures": list(one.pictures)} for one, score in found]
         _print_json(searcher, {"picture": picture or arguments.picture}, {"captions": hits})

@@ -67,6 +67,8 @@ class Corpus:
     """Each kept picture's rank in the publisher's order, from 0."""
     captions: list[Caption]
     dropped: list[Dropped] = field(default_factory=list)
+    drawn: list[tuple[str, str]] = field(default_factory=list)
+    """Of the sample only: (picture id, plain words) of each colour, shape and background in a picture, each once."""
 
     def counts(self) -> dict[str, int]:
         """Return the number of pictures in each split."""

@@ -1,4 +1,4 @@
-"""Writes the three tables of a corpus: pictures, captions, and dropped records."""
+"""Writes the four tables of a corpus: pictures, captions, dropped records, and the attributes that are drawn."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ CAPTIONS = pa.schema(
     [("image_id", pa.string()), ("caption", pa.int32()), ("split", pa.string()), ("text", pa.string())]
 )
 DROPPED = pa.schema([(name, pa.string()) for name in ("kind", "item", "reason", "detail")])
+DRAWN = pa.schema([(name, pa.string()) for name in ("image_id", "attribute")])
 
 
 def write_tables(folder: Pathish, corpus: Corpus, pictures: str) -> None:
-    """Write ``images.parquet``, ``captions.parquet`` and ``dropped.parquet``; captions are numbered from 0.
+    """Write ``images.parquet``, ``captions.parquet``, ``dropped.parquet`` and ``drawn.parquet``; captions are numbered
+    from 0.
 
     ``pictures`` is the folder of pictures, which begins each path in the table.
     """
@@ -39,7 +41,9 @@ def write_tables(folder: Pathish, corpus: Corpus, pictures: str) -> None:
         path = None if image.path is None else f"{pictures}/{image.path}"
         images.append({"image_id": image.image_id, "path": path, "split": image.split, "position": position})
     dropped = [asdict(row) for row in corpus.dropped]
-    tables = {"images": (images, IMAGES), "captions": (captions, CAPTIONS), "dropped": (dropped, DROPPED)}
+    drawn = [dict(zip(DRAWN.names, row, strict=True)) for row in corpus.drawn]
+    tables = {"images": (images, IMAGES), "captions": (captions, CAPTIONS)}
+    tables |= {"dropped": (dropped, DROPPED), "drawn": (drawn, DRAWN)}
     for name, (rows, schema) in tables.items():
         write_table(Path(folder) / f"{name}.parquet", pa.Table.from_pylist(rows, schema=schema))
 

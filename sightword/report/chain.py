@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sightword.files import canonical_json, sha256_file
+from sightword.report import retrieval_table
 from sightword.report.inputs import Run, RunFiles
 from sightword.report.number_formats import is_number, plain
 from sightword.text import flat
@@ -18,6 +19,8 @@ ORDER = ("features", "captions", "training", "encoder")
 """The sources of tables; each depends on the ones before it."""
 TABLES = (
     ("retrieval", "Retrieval", "encoder", "metrics/retrieval.json"),
+    ("composition", "Two attributes as one query", "encoder", "metrics/retrieval.json"),
+    ("lengths", "Short and long captions", "encoder", "data/retrieval/lengths.parquet"),
     ("semantics", "Sentence similarity", "encoder", "metrics/semantics.json"),
     ("systems", "Comparison with published systems", "encoder", "plots/semantics/systems.tsv"),
     ("pairs", "Cosine against people's score", "encoder", "data/semantics/pairs.parquet"),
@@ -28,6 +31,7 @@ TABLES = (
     ("recall", "Recall on dev", "training", "plots/train/recall.tsv"),
     ("epochs", "Every kept epoch", "training", "plots/epochs/epochs.tsv"),
     ("gallery", "Gallery", "encoder", "data/retrieval/top.parquet"),
+    ("regularities", "Composition and abstraction", "encoder", "models/encoder/encoder.json"),
     ("attention", "Attention", "encoder", "models/encoder/encoder.json"),
 )
 """Key, name, last source in :data:`ORDER`, and file of each table and drawing."""
@@ -91,13 +95,21 @@ def made(files: RunFiles, run: Run) -> list[Made]:
         FileFormatError: a file cannot be read.
     """
     protocols = [
-        f"{split}: {', '.join(name for name in body if name != 'skipped')}"
+        f"{split}: {', '.join(name for name in body if name in retrieval_table.PROTOCOLS)}"
         for split, body in run.retrieval.items()
         if isinstance(body, dict)
     ]
     tasks = [name for name, body in run.semantics.items() if isinstance(body, dict)]
     facts = {"retrieval": ("protocols", "; ".join(protocols)), "semantics": ("tasks", ", ".join(tasks))}
-    entries = {"retrieval": _key(run.retrieval, "r10"), "semantics": _key(run.semantics, "pearson", "accuracy")}
+    composed = {split: body.get("composition", {}) for split, body in run.retrieval.items() if isinstance(body, dict)}
+    if key_of_composed := _key(composed, "r10"):
+        split, _, rest = key_of_composed.partition(".")
+        key_of_composed = f"{split}.composition.{rest}"
+    entries = {
+        "retrieval": _key(run.retrieval, "r10"),
+        "composition": key_of_composed,
+        "semantics": _key(run.semantics, "pearson", "accuracy"),
+    }
     found = []
     for key, name, reached, shown in TABLES:
         path = _path(files, shown)
@@ -114,7 +126,7 @@ def _path(files: RunFiles, shown: str) -> Path:
     folder, _, name = shown.rpartition("/")
     top, _, below = folder.partition("/")
     if top == "data":
-        return files.top if below == "retrieval" else files.pairs / name
+        return files.top.with_name(name) if below == "retrieval" else files.pairs / name
     return {"metrics": files.metrics, "plots": files.plots, "models": files.encoder.parent}[top] / below / name
 
 

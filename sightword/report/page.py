@@ -13,8 +13,10 @@ from sightword.report import (
     curves,
     gallery,
     html_page,
+    lengths,
     notes,
     plots,
+    regularities,
     retrieval_table,
     semantics_table,
     sentence_pairs,
@@ -25,7 +27,7 @@ from sightword.report.inputs import Run, RunFiles, read_run
 from sightword.report.settings import ReportSettings
 from sightword.report.summary import summary
 
-PLACED = ("sts", "systems", "scatter", "breakdown")
+PLACED = ("lengths", "sts", "systems", "scatter", "breakdown")
 """The drawings with a fixed place in ``page.html``; all others are curves."""
 
 
@@ -62,11 +64,16 @@ def write(files: RunFiles, settings: ReportSettings, path: Path, plots_folder: P
     attended = attention.attend_with(files.encoder, gallery.some_texts(captions, shown, settings.attention))
     retrieval = retrieval_table.tables(run.retrieval, captions.each, with_published=settings.published)
     semantics, accuracies = semantics_table.groups(run.semantics), semantics_table.accuracies(run.semantics)
+    composed = regularities.read(files, captions, number=settings.regularities, thumbnail=settings.thumbnail)
+    of_lengths = lengths.read(files.top.with_name("lengths.parquet"), run.retrieval, captions)
     remarks = notes.notes(run, shown)
-    drawings = _drawings(run, pairs)
+    drawings = _drawings(run, pairs, of_lengths)
     inline = {drawing.name: html_page.inline(drawing) for _, drawing in drawings}
     contents: dict[str, object] = {
         "retrieval": run.retrieval,
+        "composition": any("composition" in body for body in run.retrieval.values()),
+        "lengths": of_lengths,
+        "regularities": composed,
         "semantics": semantics or accuracies,
         "systems": pairs.systems,
         "pairs": pairs.panels,
@@ -85,6 +92,9 @@ def write(files: RunFiles, settings: ReportSettings, path: Path, plots_folder: P
             (*key, list(tables)) for key, tables in itertools.groupby(retrieval, lambda one: (one.split, one.protocol))
         ],
         published=settings.published,
+        compositions=retrieval_table.compositions(run.retrieval, str(run.description.get("similarity", "cosine"))),
+        lengths=of_lengths,
+        regularities=composed,
         semantics=semantics,
         accuracies=accuracies,
         pairs=pairs,
@@ -110,12 +120,15 @@ def write(files: RunFiles, settings: ReportSettings, path: Path, plots_folder: P
     return Written(len(text.encode()), shown.with_thumbnails, [note.head for note in remarks], summary(run))
 
 
-def _drawings(run: Run, pairs: sentence_pairs.SentencePairs) -> list[tuple[str, Drawing]]:
+def _drawings(
+    run: Run, pairs: sentence_pairs.SentencePairs, of_lengths: lengths.Lengths | None
+) -> list[tuple[str, Drawing]]:
     """Return every drawing for which the run has numbers, with its caption."""
     rows = semantics_table.intervals(run.semantics)
     # The table has the numbers, so the text for screen readers has none.
     title = f"Pearson r of {len(rows)} sets of sentence pairs with 95 % intervals; the numbers are in the table."
-    found = [plots.intervals("sts", rows, title=title)] if rows else []
+    found = [plots.ranks("lengths", of_lengths.ranks)] if of_lengths else []
+    found += [plots.intervals("sts", rows, title=title)] if rows else []
     found += [plots.systems(pairs.systems)] if pairs.systems else []
     found += [plots.scatter(pairs.panels)] if pairs.panels else []
     found += [plots.breakdown(pairs.bins)] if pairs.bins else []

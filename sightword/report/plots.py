@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
 from sightword.report.drawing import BLUE, GREEN, GREY, INK, ORANGE, WIDTH, Drawing, Interval, draw_rows, drawing_style
@@ -170,6 +170,27 @@ def breakdown(bins: Sequence[Bin]) -> Drawing:
         parts = [f"{one.by} {one.range}: {one.difference:.3f} ({counted(one.pairs, 'pair')})" for one in bins]
         title = f"Mean rank difference by {' and by '.join(groups)}: {'; '.join(parts)}"
         return Drawing("breakdown", title, figure)
+
+
+def ranks(name: str, series: Mapping[str, Sequence[int]]) -> Drawing:
+    """Draw, for each of at most three series of ranks, the share of queries up to each rank."""
+    looks = ((BLUE, "-"), (ORANGE, "--"), (GREEN, ":"))
+    with drawing_style(name):
+        figure, axes = plain_axes(3.1, "rank", "pairs up to this rank (%)")
+        worst = max(max(values) for values in series.values())
+        for (label, values), (colour, dashes) in zip(series.items(), looks, strict=False):
+            places, counts = np.unique(values, return_counts=True)
+            shares = 100 * counts.cumsum() / len(values)
+            across, up = np.append(places, max(worst, 2)), np.append(shares, 100.0)
+            axes.step(across, up, where="post", color=colour, linestyle=dashes, label=label)
+        axes.set_xscale("log")
+        axes.set_xlim(1, max(worst, 2))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.set_ylim(0, 103)
+        figure.legend(loc="outside upper left", handlelength=1.8)
+        means = ", ".join(f"{label} {np.mean(values):.1f}" for label, values in series.items())
+        return Drawing(name, f"Share of pairs up to each rank; mean ranks: {means}", figure)
 
 
 def plain_axes(height: float, xlabel: str, ylabel: str) -> tuple[Figure, Any]:

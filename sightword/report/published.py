@@ -58,6 +58,8 @@ ROWS = tuple(
 )
 """The rows by data set, with the char-GRU first in each."""
 
+PROTOCOLS = {"Flickr8k": "full", "COCO 1k": "five_fold_1k", "COCO 5k": "full"}
+"""The protocol of each test set's rows."""
 _COCO = {"caption_to_image": 25_000, "image_to_caption": 5_000}
 QUERIES = {"Flickr8k": {"caption_to_image": 5_000, "image_to_caption": 1_000}, "COCO 1k": _COCO, "COCO 5k": _COCO}
 """Queries of each test set by direction, with five captions a picture; on COCO 1k the sum of all five folds."""

@@ -41,6 +41,7 @@ def tables(
     """Return every table of ``metrics/retrieval.json`` (split -> protocol -> direction -> scores).
 
     ``captions_each`` has for each split the number of captions of each picture, which determines the chance level.
+    The published rows of a table are those of its protocol.
     """
     found = []
     for split, protocol, directions in _protocols(retrieval):
@@ -51,9 +52,39 @@ def tables(
             rows = [_ours(scores)]
             if protocol == "full":
                 rows += _chance(scores, direction, captions_each.get(split, ()))
-            blocks = [("", rows), *(_published(direction) if with_published else [])]
+            blocks = [("", rows), *(_published(direction, protocol) if with_published else [])]
             found.append(Table(split, PROTOCOLS.get(protocol, protocol), heading, blocks))
     return found
+
+
+class Composition(NamedTuple):
+    """Queries of two attributes on one split, on pictures whose content is known."""
+
+    split: str
+    queries: int
+    rows: list[tuple[str, list[str]]]
+    """How the query is made, and R@1, R@5, R@10."""
+
+
+def compositions(retrieval: Mapping[str, Any], similarity: str) -> list[Composition]:
+    """Return the entries ``composition`` of ``metrics/retrieval.json``; ``similarity`` is the encoder's."""
+    how = {"order": "elementwise maximum", "reversed_order": "elementwise minimum"}.get(similarity, "sum")
+    named = {"dot": "dot product"}.get(similarity, similarity.replace("_", " "))
+    names = {"composed": f"{how}, compared by the {named}", "sum": "sum, compared by the cosine"}
+    names |= {"alone": "one of the two alone", "chance": "chance"}
+    return [
+        Composition(
+            split,
+            int(below["queries"]),
+            [
+                (name, [percent(below.get(key, {}).get(depth)) for depth in DEPTHS])
+                for key, name in names.items()
+                if key != "sum" or similarity != "cosine"
+            ],
+        )
+        for split, protocol, below in _protocols(retrieval)
+        if protocol == "composition" and is_number(below.get("queries"))
+    ]
 
 
 def skipped(retrieval: Mapping[str, Any]) -> list[str]:
@@ -115,11 +146,11 @@ def _chance(scores: Mapping[str, Any], direction: str, captions_each: Sequence[i
     return [Row("chance", "Chance", counted(candidates, "candidate"), [*cells, (NONE, "")])]
 
 
-def _published(direction: str) -> list[tuple[str, list[Row]]]:
+def _published(direction: str, protocol: str) -> list[tuple[str, list[Row]]]:
     blocks: dict[str, list[Row]] = {}
     for row in published.ROWS:
         scores = row.caption_to_image if direction == "caption_to_image" else row.image_to_caption
-        if scores is None:
+        if scores is None or published.PROTOCOLS[row.data] != protocol:
             continue
         queries = published.QUERIES[row.data][direction]
         cells = [

@@ -20,6 +20,9 @@ class ReportSettings(Settings):
     """Show published rows next to this run's."""
     attention: int = Field(default=8, ge=0, le=100)
     """Over how many captions the attention is shown, where the encoder has any; 0 leaves it out."""
+    regularities: int = Field(default=6, ge=0, le=100)
+    """For order-embeddings, the number of pairs of captions or pictures shown with their composition and abstraction
+    (Vendrov et al. 2016, Figure 4); 0 leaves them out."""
     points: int = Field(default=3000, ge=0, le=20_000)
     """How many sentence pairs the scatter plots draw at most; 0 leaves them out."""
     worst: int = Field(default=20, ge=0, le=500)

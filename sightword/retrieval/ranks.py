@@ -24,6 +24,9 @@ _BLOCK_BYTES = 1 << 26
 _TILE, _TILE_ELSEWHERE = 1024, 4096
 """Captions and pictures of a tile, on a CPU and on other devices."""
 
+Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Rows of queries and rows of candidates, of the same length."""
+
 
 @dataclass(frozen=True)
 class Ranks:
@@ -102,6 +105,45 @@ def rank(
         top_images=top_images.done() if top_images else None,
         top_captions=top_captions.done() if top_captions else None,
     )
+
+
+def rank_best(
+    candidate_embeddings: ArrayLike,
+    query_embeddings: ArrayLike,
+    right: Pairs,
+    similarity: str = "cosine",
+    *,
+    left_out: Pairs | None = None,
+    device: torch.device | None = None,
+) -> NDArray[np.int64]:
+    """Return the rank (Q,) of the best right candidate of each query; right candidates do not compete with each other.
+
+    Args:
+        candidate_embeddings: (N, D) finite numbers, on the side of the pictures.
+        query_embeddings: (Q, D) finite numbers, on the side of the captions.
+        right: the rows of queries, and of their right candidates: each query has at least one.
+        similarity: as in :func:`rank`.
+        left_out: the rows of queries, and of candidates that they leave out; none of them is right.
+        device: the device that computes the scores; the CPU by default.
+
+    Raises:
+        ScoringError: as :func:`rank`.
+    """
+    candidates = embeddings(candidate_embeddings, "candidate_embeddings")
+    queries = embeddings(query_embeddings, "query_embeddings")
+    alike = similarity_named(similarity, candidates, queries, device or torch.device("cpu"))
+    best = np.full(len(queries), -np.inf)
+    np.maximum.at(best, right[0], alike.pairs_of(*right))
+    bar = torch.from_numpy(alike.bar(best)).to(alike.device)
+    found = torch.ones(len(queries), dtype=torch.int64, device=alike.device)
+    no_rivals = [np.concatenate(each) for each in zip(right, left_out, strict=True)] if left_out else [*right]
+    asked, given = (torch.from_numpy(rows).to(alike.device) for rows in no_rivals)
+    with torch.inference_mode():
+        for rows, columns, scores in _tiles(alike, progress=False):
+            here = (rows.start <= asked) & (asked < rows.stop) & (columns.start <= given) & (given < columns.stop)
+            scores[asked[here] - rows.start, given[here] - columns.start] = -torch.inf
+            found[rows] += (scores >= bar[rows, None]).sum(dim=1)
+    return found.cpu().numpy()
 
 
 def _tiles(alike: Similarity, *, progress: bool) -> Iterator[tuple[slice, slice, torch.Tensor]]:

@@ -27,6 +27,9 @@ class RetrievalSettings(Settings):
     """The seed of random folds, the same for both directions."""
     top: int = Field(default=10, ge=1, le=100)
     """How many of the best candidates of each query are listed for a person to look at."""
+    length_pairs: int = Field(default=0, ge=0, le=1_000_000)
+    """Over how many pairs of captions of one picture, those with the largest difference in words, ranks are compared
+    (Vendrov et al. 2016, section 4.6); 0 leaves them out."""
     batch_size: int = Field(default=256, ge=1)
     """Captions encoded together."""
 

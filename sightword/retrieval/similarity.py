@@ -74,10 +74,14 @@ class Similarity(ABC):
 
     def own(self, owner: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the score (M,) of each caption with its own picture; ``owner`` (M,) holds the pictures' rows."""
+        return self.pairs_of(np.arange(len(owner)), owner)
+
+    def pairs_of(self, captions: NDArray[np.int64], images: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the score (n,) of each pair, given the rows (n,) of its caption and of its picture."""
         step = rows_at_once(self.dimensions)
-        blocks = [slice(start, start + step) for start in range(0, len(owner), step)]
+        blocks = [slice(start, start + step) for start in range(0, len(images), step)]
         return np.concatenate(
-            [self.pairs(self._captions.rows(rows), self._images.rows(owner[rows])) for rows in blocks]
+            [self.pairs(self._captions.rows(captions[rows]), self._images.rows(images[rows])) for rows in blocks]
         )
 
     @abstractmethod

@@ -7,21 +7,22 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sightword import devices
 from sightword.captions.table import CaptionTable
+from sightword.encoder.composition import abstract, compose
 from sightword.encoder.sentence_encoder import LONGEST, SentenceEncoder
 from sightword.errors import EncoderError, FeaturesError, SearchError
 from sightword.features.origin import DEMONSTRATION, describe, random_weights
 from sightword.features.table import FeatureTable
 from sightword.search.catalogue import Caption, Catalogue, build
-from sightword.search.index import Index
+from sightword.search.index import Found, Index
 from sightword.search.query import Query, check_query
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,8 @@ _AT_ONCE = 64
 """Captions that are embedded between two checks whether to stop."""
 
 Floats = npt.NDArray[np.float32]
+How = Literal["max", "min"]
+"""The elementwise operation of an order: ``max`` composes, ``min`` abstracts."""
 
 
 class PictureHit(NamedTuple):
@@ -164,8 +167,34 @@ class Searcher:
             begun = time.perf_counter()
             found = self._pictures.best(self.encoder.encode(query.text), top)
             seconds = time.perf_counter() - begun
+        return PictureAnswer(query, self._hits(found), seconds)
+
+    def combined(self, operands: Sequence[Query | int | Floats], top: int, *, how: How) -> list[PictureHit]:
+        """Find the pictures most similar to a combination of sentences and pictures.
+
+        Args:
+            operands: sentences, pictures of the collection by their rows, and other pictures by their features (D,).
+            top: the number of pictures.
+            how: ``max`` composes and ``min`` abstracts (:mod:`sightword.encoder.composition`).
+
+        Returns:
+            The best pictures, best first, without the pictures of the collection that are operands.
+
+        Raises:
+            EncoderError: an abstraction by an encoder that was not trained for an order.
+        """
+        with self._turn, devices.threads(self._threads):
+            vectors = np.stack(
+                [self.encoder.encode(one.text) if isinstance(one, Query) else self.embedding(one) for one in operands]
+            )
+            vector = (compose if how == "max" else abstract)(vectors, self.encoder.similarity_name)
+            own = {one for one in operands if isinstance(one, int)}
+            found = self._pictures.best(vector, top + len(own))
+        return [hit for hit in self._hits(found) if hit.row not in own][:top]
+
+    def _hits(self, found: Found) -> list[PictureHit]:
         best = zip(found.rows.tolist(), found.scores.tolist(), strict=True)
-        return PictureAnswer(query, [PictureHit(row, self.catalogue.pictures[row], at) for row, at in best], seconds)
+        return [PictureHit(row, self.catalogue.pictures[row], at) for row, at in best]
 
     def embedding(self, picture: int | Floats) -> Floats:
         """Return the embedding (width,) of a picture, given its row in the collection or its features (D,)."""

@@ -51,6 +51,7 @@ def test_a_published_corpus_gives_tables_and_empty_folders_with_the_reason(
         "images.parquet",
         "captions.parquet",
         "dropped.parquet",
+        "drawn.parquet",
         "pictures/README.txt",
         "senteval/README.txt",
     }

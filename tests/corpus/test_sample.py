@@ -161,6 +161,25 @@ def test_the_same_description_gives_the_same_bytes(tiny: World, tmp_path: Path) 
     assert {image.path for image in corpus.images} == set(files)
     assert len(corpus.captions) == 5 * len(files) == 50
     assert [image.image_id for image in corpus.images] == sorted(files)
+    assert corpus.drawn == sorted(set(corpus.drawn))
+
+
+def test_the_attributes_of_a_picture_are_said_by_its_captions(world: World, tmp_path: Path) -> None:
+    """Each caption says each colour and shape, in a synonym or the plural; most say the background."""
+    few = world.model_copy(update={"pictures": world.pictures.model_copy(update={"train": 4, "dev": 1, "test": 6})})
+    corpus = make_sample(few, tmp_path)
+    said = [colour.words for colour in world.colours.values()]
+    said += [shape.one + shape.many for shape in world.shapes.values()]
+    said += [ground.words for ground in world.backgrounds.values()]
+    alike = {words[0]: words for words in said}
+    for image in corpus.images:
+        own = [words for image_id, words in corpus.drawn if image_id == image.image_id]
+        texts = [caption.text.lower() for caption in corpus.captions if caption.image_id == image.image_id]
+        for words in own:
+            assert any(other in text for text in texts for other in alike[words]), (words, texts)
+        grounds = [ground.words[0] for ground in world.backgrounds.values()]
+        assert sum(words in grounds for words in own) == 1
+        assert 3 <= len(own) <= 5
 
 
 @settings(max_examples=12, deadline=None)

@@ -13,7 +13,7 @@ from sightword.errors import ParamsError
 
 TEXT = (
     "# One.\nreport:\n  title: One\n  gallery: 12\n  thumbnail: 128\n  published: true\n"
-    "  attention: 8\n  points: 3000\n  worst: 20\n"
+    "  attention: 8\n  regularities: 6\n  points: 3000\n  worst: 20\n"
 )
 
 

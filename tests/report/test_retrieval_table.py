@@ -53,6 +53,22 @@ def test_a_larger_test_set_is_harder_in_the_papers_too() -> None:
         assert (small.caption_to_image.r10 or 0) > (large.caption_to_image.r10 or 0)
 
 
+def test_a_table_has_the_published_rows_of_its_protocol() -> None:
+    scores = {"r1": 1.0, "r5": 2.0, "r10": 3.0, "median_rank": 4.0, "queries": 10}
+    both = {"caption_to_image": scores, "image_to_caption": scores}
+    protocols = {"full": both, "five_fold_1k": both}
+    found = tables({"test": protocols}, {}, with_published=True)
+    data = [[name for name, _ in table.blocks[1:]] for table in found]
+    assert data == [["Flickr8k", "COCO 5k"]] * 2 + [["COCO 1k"]] * 2
+    there, back = ({row.name: row.cells for row in table.blocks[1][1]} for table in found[2:])
+    symmetric = "order-embeddings, symmetric"  # Table 2 of Vendrov et al., 1,000 test pictures
+    assert [text for text, _ in there[symmetric]] == ["36.3", "–", "85.8", "2"]
+    assert [text for text, _ in back[symmetric]] == ["45.4", "–", "88.7", "2"]
+    assert (there[symmetric][3][1], back[symmetric][3][1]) == ("mean 9.0", "mean 5.8")
+    assert there["order-embeddings"] == [("37.9", "± 0.6"), ("–", ""), ("85.9", "± 0.4"), ("2", "mean 8.1")]
+    assert len([name for name in there if name.startswith("order-embeddings")]) == 4
+
+
 def test_the_char_gru_on_flickr8k_is_as_printed() -> None:
     row = next(row for row in published.ROWS if (row.system, row.data) == ("char-GRU", "Flickr8k"))
     assert row.caption_to_image == published.Direction(27.5, 58.2, 70.5, 4)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 from pathlib import Path
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sightword.captions.table import CaptionTable, write_captions
+from sightword.captions.table import CaptionTable, read_captions, write_captions
 from sightword.encoder import sentence_encoder
 from sightword.errors import CaptionsError, ScoringError
 from sightword.features.table import Origin, write_features
@@ -116,6 +117,29 @@ def test_five_folds_alone_of_too_few_pictures_are_told_before_anything_is_encode
 def test_the_lists_are_as_long_as_asked_for(workplace):
     retrieval.work(RetrievalSettings(top=3))
     assert max(pq.read_table("data/retrieval/top.parquet")["position"].to_pylist()) == 3
+
+
+def test_pairs_of_a_short_and_a_long_caption_are_listed_and_their_mean_ranks_are_metrics(workplace):
+    retrieval.work(RetrievalSettings(protocols=["full"], length_pairs=4))
+    found = json.loads(Path("metrics/retrieval.json").read_text())["test"]
+    assert found["skipped"] == {"lengths": "no picture has two captions of different lengths"}
+    assert pq.read_table("data/retrieval/lengths.parquet").num_rows == 0
+    table = read_captions("data/captions/captions.parquet")
+    texts = [f"{'so ' * row}{text}" if row in (5, 8) else text for row, text in enumerate(table.texts)]
+    write_captions("data/captions/captions.parquet", dataclasses.replace(table, texts=texts))
+    retrieval.work(RetrievalSettings(protocols=["full"], length_pairs=4))
+    found = json.loads(Path("metrics/retrieval.json").read_text())["test"]
+    rows = pq.read_table("data/retrieval/lengths.parquet").to_pylist()
+    assert list(found) == ["full", "lengths"]
+    assert [(row["image_id"], row["words_longer"] - row["words_shorter"]) for row in rows] == [
+        ("p04.jpg", 8),
+        ("p02.jpg", 5),
+    ]
+    assert [(row["shorter"], row["longer"]) for row in rows] == [(1, 0), (0, 1)]
+    assert found["lengths"]["pairs"] == 2
+    assert found["lengths"]["longer"]["mean_rank"] == np.mean([row["rank_longer"] for row in rows])
+    retrieval.work(RetrievalSettings(protocols=["full"]))
+    assert list(json.loads(Path("metrics/retrieval.json").read_text())["test"]) == ["full"]
 
 
 def test_five_folds_are_blocks_of_the_corpuss_own_order(workplace, monkeypatch):

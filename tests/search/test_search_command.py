@@ -138,6 +138,10 @@ def test_features_of_another_width_say_which_are_right(world, tmp_path, capsys):
         ["--picture", "x", "a"],
         ["--weights", "x", "a"],
         ["a", "b"],
+        ["--max", "a"],
+        ["--max", "a", "b", "--min", "a", "b"],
+        ["--min", "a", "b", "--picture", "x"],
+        ["--max", "a", "b", "--serve"],
     ],
 )
 def test_options_that_make_no_sense_end_with_2(options):

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from ruamel.yaml import YAML
 from scipy import stats
 
 from sightword.model.encoders import Encoders
@@ -120,3 +121,26 @@ def test_a_run_starts_from_the_weights_that_its_parameters_name(name):
     expected = initial(name, seed=3)
     for key, value in run.encoders.state_dict().items():
         assert np.array_equal(value.double().numpy(), expected[key]), key
+
+
+@pytest.mark.parametrize("recipe", ["coco-order", "coco-vsepp"])
+def test_the_recipes_start_as_their_papers_do(repository, recipe):
+    """With as many states as published: words, states, and the map of the pictures."""
+    section = YAML(typ="safe", pure=True).load((repository / f"recipes/{recipe}.yaml").read_text())["train"]
+    settings = TrainSettings(**section)
+    assert (settings.embedding, settings.hidden, settings.cell) == (300, 1024, "gru")
+    pairs = Pairs(
+        ["a", "b"],
+        np.zeros((2, FEATURES), np.float32),
+        ["", ""],
+        [np.array([2])] * 2,
+        np.zeros(2, np.int64),
+        np.arange(2),
+    )
+    captions = Run(settings.model_copy(update={"batch": 2}), pairs, TOKENS, torch.device("cpu"), None).encoders.captions
+    assert is_uniform(captions.embedding.weight[1:].detach().double().numpy(), 0.1)
+    layer = captions.recurrent.onward
+    biases = [bias for bias in (layer.bias_ih_l0, layer.bias_hh_l0) if bias.any()]
+    gates = np.split(layer.weight_hh_l0.detach().double().numpy(), 3)
+    assert [is_orthogonal(gate) for gate in gates] == [recipe == "coco-order"] * 3
+    assert len(biases) == (0 if recipe == "coco-order" else 2)

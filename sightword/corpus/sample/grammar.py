@@ -70,6 +70,17 @@ def captions(scene: Scene, world: World, rng: random.Random) -> list[str]:
     return found
 
 
+def attributes(scene: Scene, world: World) -> list[str]:
+    """Return the plain words of a scene's colours, shapes and background, such as ``red``, ``star``, ``in the snow``.
+
+    Sizes, counts and the layout are left out, since captions leave them out.
+    """
+    found = [world.colours[group.colour].words[0] for group in scene.groups]
+    found += [world.shapes[group.shape].one[0] for group in scene.groups]
+    found += [] if scene.background is None else [world.backgrounds[scene.background].words[0]]
+    return list(dict.fromkeys(found))
+
+
 def _say(group: Group, world: World, rng: random.Random) -> str:
     count = rng.choice(world.counts[group.count])
     thing = _thing(group, world, rng, many=group.count > 1)

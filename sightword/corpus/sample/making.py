@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 from sightword.corpus.records import SPLITS, Caption, Corpus, Image
 from sightword.corpus.sample.drawing import draw_scene
-from sightword.corpus.sample.grammar import captions
+from sightword.corpus.sample.grammar import attributes, captions
 from sightword.corpus.sample.scene import scenes_of, stream
 from sightword.corpus.sample.world import World
 
@@ -22,6 +22,7 @@ def make_sample(world: World, pictures: Path, *, progress: bool = False) -> Corp
     scenes = [(split, number, scene) for split in SPLITS for number, scene in enumerate(scenes_of(world, split))]
     images: list[Image] = []
     texts: list[Caption] = []
+    drawn: list[tuple[str, str]] = []
     for split, number, scene in tqdm(scenes, desc="drawing", unit="picture", disable=None if progress else True):
         rng = stream(world, split, number, "picture")
         width, height = rng.choice(world.sizes)
@@ -30,7 +31,9 @@ def make_sample(world: World, pictures: Path, *, progress: bool = False) -> Corp
         options: dict[str, Any] = {"quality": 92, "subsampling": 0} if as_jpeg else {}
         draw_scene(scene, (width, height), world, rng).save(pictures / name, **options)
         images.append(Image(name, name, split))
+        drawn += [(name, words) for words in attributes(scene, world)]
         own = captions(scene, world, stream(world, split, number, "captions"))
         texts += [Caption(name, str(key), text) for key, text in enumerate(own)]
     by_id = sorted(range(len(images)), key=lambda place: images[place].image_id)
-    return Corpus([images[place] for place in by_id], by_id, sorted(texts, key=lambda text: text.image_id))
+    captioned = sorted(texts, key=lambda text: text.image_id)
+    return Corpus([images[place] for place in by_id], by_id, captioned, drawn=sorted(drawn))

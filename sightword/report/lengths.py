@@ -1,0 +1,71 @@
+"""Short and long captions of one picture as queries: the rows and the drawing of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sightword.files import read_table
+from sightword.report.gallery import Captions
+from sightword.report.inputs import TODO
+
+SHOWN = 5
+"""The number of pairs to show."""
+ROWS = {
+    "shorter": ("rank_shorter", "the picture, for the shorter caption"),
+    "longer": ("rank_longer", "the picture, for the longer caption"),
+    "longer_for_shorter": ("rank_of_longer", "the longer caption, for the shorter one"),
+}
+"""The column of each entry of the metrics, and its meaning."""
+
+
+class LengthPair(NamedTuple):
+    """A pair of captions of one picture, their numbers of words, and the three ranks of :data:`ROWS`."""
+
+    shorter: str
+    longer: str
+    words: tuple[int, int]
+    ranks: tuple[int, int, int]
+
+
+class Lengths(NamedTuple):
+    """The section on lengths."""
+
+    entry: Mapping[str, Any]
+    """The entry ``lengths`` of ``metrics/retrieval.json``."""
+    ranks: Mapping[str, list[int]]
+    """The ranks of all pairs, by meaning."""
+    shown: list[LengthPair]
+    """The pairs with the largest difference."""
+
+    @property
+    def rows(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """Return each meaning with its numbers."""
+        return [(meaning, self.entry.get(key, {})) for key, (_, meaning) in ROWS.items()]
+
+
+def read(path: Path, retrieval: Mapping[str, Any], captions: Captions) -> Lengths | None:
+    """Read the table of pairs; None without any.
+
+    Raises:
+        FileFormatError: the file cannot be read.
+    """
+    if not path.exists():
+        return None
+    columns = ["split", "image_id", "shorter", "longer", "words_shorter", "words_longer"]
+    ranks = [column for column, _ in ROWS.values()]
+    table = read_table(path, [*columns, *ranks], todo=TODO)
+    entry = retrieval.get(table["split"][0].as_py(), {}).get("lengths") if len(table) else None
+    if not entry:
+        return None
+    shown = [
+        LengthPair(
+            captions.text((row["image_id"], row["shorter"])),
+            captions.text((row["image_id"], row["longer"])),
+            (row["words_shorter"], row["words_longer"]),
+            (row["rank_shorter"], row["rank_longer"], row["rank_of_longer"]),
+        )
+        for row in table.slice(0, SHOWN).to_pylist()
+    ]
+    return Lengths(entry, {meaning: table[column].to_pylist() for column, meaning in ROWS.values()}, shown)
