@@ -1,1 +1,1 @@
-"""Entailment: labelled sentence pairs, an encoder trained on them, and scores of its judgments (Vendrov et al. 2016)."""
+"""Entailment: labelled sentence pairs, an encoder trained on them, and scores of its judgments."""

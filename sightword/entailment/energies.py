@@ -58,4 +58,5 @@ def _order(premises: NDArray[np.float64], hypotheses: NDArray[np.float64]) -> ND
 def _symmetric(premises: NDArray[np.float64], hypotheses: NDArray[np.float64]) -> NDArray[np.float64]:
     lengths = [np.maximum(np.sqrt(np.square(side).sum(axis=1)), SHORTEST) for side in (premises, hypotheses)]
     cosines = (premises * hypotheses).sum(axis=1) / (lengths[0] * lengths[1])
-    return 1.0 - np.minimum(cosines, 1.0)
+    energies: NDArray[np.float64] = 1.0 - np.minimum(cosines, 1.0)
+    return energies
