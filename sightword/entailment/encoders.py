@@ -54,12 +54,13 @@ def read_others(folder: Pathish, taken: frozenset[str], device: torch.device) ->
 def untrained(encoder: SentenceEncoder, seed: int) -> SentenceEncoder:
     """Return an encoder of the same shape, vocabulary and number of members with random weights.
 
-    They are drawn as at the start of training; the member with number k, from 0, has the seed ``seed + k``.
+    The weights are PyTorch's own; the member with number k, from 0, has the seed ``seed + k``.
     """
     members = []
     for number, member in enumerate(encoder.members):
         with OwnRandom(seed + number):
             drawn = Encoders(len(encoder.vocabulary), member.features_width, encoder.model)
+        drawn.captions.scaled = member.captions.scaled
         members.append(drawn.to(member.device))
     return replace(encoder, members=members)
 
