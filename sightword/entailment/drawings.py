@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from sightword.hypernyms.drawings import line
@@ -40,10 +41,11 @@ def lengths(name: str, systems: Mapping[str, Mapping[str, Any]], xlabel: str) ->
         ranges = list(next(iter(systems.values()))[name])
         for place, ((label, scores), (colour, marker)) in enumerate(zip(systems.items(), LOOKS, strict=False)):
             values = [scores[name][one] for one in ranges]
+            accuracies, halves = (np.array([value[key] for value in values]) for key in ("accuracy", "accuracy_ci95"))
             axes.errorbar(
-                [row + 0.12 * (place - 1) for row in range(len(ranges))],
-                [value["accuracy"] for value in values],
-                yerr=[value["accuracy_ci95"] for value in values],
+                np.arange(len(ranges)) + 0.12 * (place - 1),
+                accuracies,
+                yerr=[np.minimum(halves, accuracies), np.minimum(halves, 100.0 - accuracies)],
                 fmt=marker,
                 color=colour,
                 label=label,

@@ -170,7 +170,10 @@ def _encoder(
         if one in scores
     ]
     verdicts = []
-    for head, tests in (("On all pairs", metrics["significance"]), ("On the others", unseen.get("significance", {}))):
+    for head, tests in (
+        ("On all pairs", metrics["significance"]),
+        ("On premises that are not training captions", unseen.get("significance", {})),
+    ):
         for other in (f"{name}{_UNTRAINED}", "new_words"):
             difference, p = _between(name, other, tests)
             if p is not None:

@@ -35,11 +35,7 @@ def differences(counts: Mapping[str, Any], split: str) -> list[str]:
             part = "training" if name == "train" else name
             pairs = f"{sum(own.values()):,}"
             theirs = f"{sum(wanted.values()):,}"
-            found.append(f"{part} has {pairs} pairs of {_sources(counts[name])}, not SNLI's {theirs} labelled pairs")
+            found.append(f"{part} has {pairs} pairs ({', '.join(counts[name]['sources'])}), not SNLI's {theirs}")
     if split != "test":
         found.append(f"the split is {split}, not test")
     return found
-
-
-def _sources(counts: Mapping[str, Any]) -> str:
-    return " and ".join(counts["sources"])
