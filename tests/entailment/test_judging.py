@@ -17,6 +17,7 @@ from sightword.entailment.judge_settings import NetworkSettings
 from sightword.entailment.judging import System, judge, parts, significance
 from sightword.entailment.pairs import SentencePairs
 from sightword.semantics.inputs import Inputs
+from sightword.semantics.results import Seen
 from sightword.semantics.text_files import read_lines
 
 E, N, C, U = "entailment", "neutral", "contradiction", "undecided"
@@ -96,6 +97,14 @@ def test_majority_and_new_words_on_snli(real_data):
     for baseline, expected in ((baselines.majority, 65.7), (baselines.new_words, 72.2)):
         system = System.chosen("x", baseline(dev), baseline(test), dev.entailed)
         assert 100 * system.right(test.entailed).mean() == pytest.approx(expected, abs=0.1)
+
+
+def test_premises_of_snli_that_are_training_captions_of_flickr8k(real_data):
+    folder = real_data / "flickr8k"
+    train = set(read_lines(folder / "Flickr_8k.trainImages.txt"))
+    rows = (line.split("\t") for line in read_lines(folder / "Flickr8k.token.txt"))
+    seen = Seen([text for place, text in rows if place.partition("#")[0] in train])
+    assert 100 * seen.mask(snli(real_data, "test").premises).mean() == pytest.approx(17.5, abs=0.1)
 
 
 def biased(number, seed):
