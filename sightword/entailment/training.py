@@ -7,6 +7,7 @@ import logging
 import math
 import time
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from sightword.entailment.batches import EncodedPairs, Rows, batches
 from sightword.entailment.energies import pair_energies
 from sightword.entailment.entail_settings import EntailSettings
 from sightword.entailment.losses import margin_loss, torch_energies
+from sightword.entailment.prefixes import embed, fits
 from sightword.errors import TrainingError
 from sightword.hypernyms.threshold import best_threshold
 from sightword.model.embedding import embed_captions
@@ -134,7 +136,9 @@ class Run:
         self.device, self.checkpoint = device, checkpoint
         torch.manual_seed(settings.seed)
         self.encoders = build(settings, tokens).to(device)
-        self.weights = list(self.encoders.captions.parameters())
+        captions = self.encoders.captions
+        self.embed = partial(embed, captions) if fits(captions) else captions.embed
+        self.weights = list(captions.parameters())
         self.optimiser = torch.optim.Adam(self.weights, lr=settings.rate, fused=True)
         self.progress = Progress()
         self.losses: list[torch.Tensor] = []  # of the batches since the last point of the curve
@@ -176,7 +180,7 @@ class Run:
         both = np.concatenate([self.training.premises[rows], self.training.hypotheses[rows]])
         places, inverse = np.unique(both, return_inverse=True)
         with torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bf16"):
-            vectors = self.encoders.captions.embed([self.training.sentences[place] for place in places])
+            vectors = self.embed([self.training.sentences[place] for place in places])
         premises, hypotheses = move(torch.from_numpy(inverse), device).view(2, -1)
         energies = torch_energies(settings.energy, vectors[premises], vectors[hypotheses])
         entailed = move(torch.from_numpy(self.training.entailed[rows]), device)
