@@ -25,7 +25,7 @@ def work(settings: EntailmentSettings) -> None:
     from sightword.encoder.sentence_encoder import SentenceEncoder
     from sightword.entailment.drawings import curve, lengths
     from sightword.entailment.encoders import read_others
-    from sightword.entailment.measuring import TAKEN, measure
+    from sightword.entailment.measuring import IN_PARTS, TAKEN, measure
     from sightword.entailment.page import render
     from sightword.entailment.pairs import COUNTS, read_split
     from sightword.files import atomic_folder, read_json, write_json, write_table, write_text, write_tsv
@@ -38,10 +38,7 @@ def work(settings: EntailmentSettings) -> None:
     found = measure(splits, encoder, chosen, read_others(settings.encoders, TAKEN, device), settings, device=device)
     scores = found.metrics[settings.split]
     own = scores[chosen["energy"]]
-    shown = {
-        chosen["energy"]: own,
-        **{name.replace("_", " "): scores[name] for name in ("hypothesis_only", "new_words")},
-    }
+    shown = {name.replace("_", " "): scores[name] for name in (chosen["energy"], *IN_PARTS)}
     drawn = [
         curve(CURVES / "dev.tsv", "accuracy", "Score on dev."),
         curve(CURVES / "loss.tsv", "loss", "Training loss."),
@@ -57,7 +54,7 @@ def work(settings: EntailmentSettings) -> None:
         for by in ("premise_words", "hypothesis_words"):
             rows = [
                 (system, words, one["accuracy"], one["accuracy_ci95"], one["pairs"])
-                for system, values in scores.items()
+                for system, values in shown.items()
                 for words, one in values[by].items()
             ]
             write_tsv(folder / f"{by}.tsv", ("system", "words", "accuracy", "accuracy_ci95", "pairs"), rows)

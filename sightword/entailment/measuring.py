@@ -27,6 +27,8 @@ from sightword.semantics.inputs import inputs_of
 log = logging.getLogger(__name__)
 
 BASELINES = ("majority", "hypothesis_only", "new_words")
+IN_PARTS = ("hypothesis_only", "new_words")
+"""The baselines whose scores by length and source are kept, as those of the trained encoder."""
 TAKEN = frozenset((*ENERGIES, *BASELINES, *(f"{energy}_classifier" for energy in ENERGIES)))
 """Names that no other encoder can have."""
 
@@ -74,12 +76,12 @@ def measure(
     for other in others:
         systems += judges.of_encoder(other.name, other.encoder)
         systems += judges.of_encoder(f"{other.name}_untrained", untrained(other.encoder, settings.seed))
-    masks = {"dev": parts(dev), settings.split: parts(pairs)}
-    metrics: dict[str, Any] = {
-        "dev": {one.name: judge(one.dev, dev.entailed, masks["dev"], one.threshold) for one in systems}
-    }
+    every = parts(pairs)
+    few = {"class": every["class"]}
+    metrics: dict[str, Any] = {"dev": {one.name: score(one.dev, dev.entailed, one.threshold) for one in systems}}
     metrics[settings.split] = {
-        one.name: judge(one.energies, pairs.entailed, masks[settings.split], one.threshold) for one in systems
+        one.name: judge(one.energies, pairs.entailed, every if one.name in (energy, *IN_PARTS) else few, one.threshold)
+        for one in systems
     }
     metrics["leak"] = {"premises_in_training": _percent(np.isin(pairs.premises, list(set(splits["train"].premises))))}
     metrics["significance"] = significance({one.name: one.right(pairs.entailed) for one in systems})

@@ -8,6 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from sightword.entailment.judge_settings import EntailmentSettings
+from sightword.entailment.measuring import IN_PARTS
 from sightword.entailment.published import ROWS, SOURCE, differences
 from sightword.report import html_page
 from sightword.report.drawing import Drawing
@@ -223,7 +224,7 @@ def _parts(scores: Scores, energy: str) -> list[tuple[str, list[tuple[str, ...]]
             [
                 (
                     value,
-                    *(_accuracy(scores[name][by][value]) for name in (energy, "hypothesis_only", "new_words")),
+                    *(_accuracy(scores[name][by][value]) for name in (energy, *IN_PARTS)),
                     f"{own[by][value]['pairs']:,}",
                 )
                 for value in own[by]
