@@ -115,6 +115,7 @@ FLOORS = [
         "sightword/selection",
         "sightword/report",
         "sightword/hypernyms",
+        "sightword/entailment",
     ),
     *("pipeline/pipelines", "pipeline/lineage", "pipeline/params", "pipeline/comparison pipeline/downloads"),
     *("pipeline/experiments", "pipeline/doctor", "pipeline/cli", "stages"),

@@ -1,19 +1,23 @@
-"""Two runs of hypernym prediction on the same pairs of concepts, compared by McNemar's exact test."""
+"""Two runs that classify the same pairs, of concepts or of sentences, compared by McNemar's exact test."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.comparison.systems import Better, who_is_better
+from sightword.entailment.pairs import LABELS
 from sightword.errors import ScoringError
 from sightword.files import read_table
 from sightword.hypernyms.judging import mcnemar
 from sightword.statistics import holm
 
-_COLUMNS = ["hyponym", "hypernym", "label", "direct", "accepted"]
+Columns = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -45,20 +49,39 @@ def compare(a: Path, b: Path) -> list[Part]:
         ScoringError: the tables have other pairs, or none.
         FileFormatError: a table is damaged.
     """
-    tables = [read_table(path, _COLUMNS, todo="Run the stage hypernyms again.") for path in (a, b)]
-    a_values, b_values = ({name: table[name].to_numpy() for name in _COLUMNS} for table in tables)
-    label, direct = a_values["label"], a_values["direct"]
-    same = all(np.array_equal(a_values[name], b_values[name]) for name in ("hyponym", "hypernym", "label"))
-    if not same or not len(label):
-        raise ScoringError("the two were judged on other pairs of concepts")
-    first, second = a_values["accepted"] == label, b_values["accepted"] == label
-    masks = {
-        "all pairs": np.ones_like(label),
-        "direct edges": label & direct,
-        "other true pairs": label & ~direct,
-        "false pairs": ~label,
-    }
-    parts = {name: mask for name, mask in masks.items() if mask.any()}
+    ours, theirs = _read(a, b, "hypernyms", ("hyponym", "hypernym", "label"), ("direct", "accepted"), "concepts")
+    label, direct = ours["label"], ours["direct"]
+    masks = {"direct edges": label & direct, "other true pairs": label & ~direct, "false pairs": ~label}
+    return _parts(ours["accepted"] == label, theirs["accepted"] == label, masks)
+
+
+def compare_sentences(a: Path, b: Path) -> list[Part]:
+    """Compare two tables ``scores.parquet`` of the stage entailment: on all pairs, and on each class that has pairs.
+
+    Raises:
+        ScoringError: the tables have other pairs, or none.
+        FileFormatError: a table is damaged.
+    """
+    ours, theirs = _read(a, b, "entailment", ("premise", "hypothesis", "label", "entailed"), ("accepted",), "sentences")
+    first, second = (one["accepted"] == one["entailed"] for one in (ours, theirs))
+    return _parts(first, second, {label: ours["label"] == label for label in LABELS})
+
+
+def _read(
+    a: Path, b: Path, stage: str, same: Sequence[str], others: Sequence[str], what: str
+) -> tuple[Columns, Columns]:
+    """Read the columns of both tables, of which some must be the same."""
+    names = [*same, *others]
+    tables = [read_table(path, names, todo=f"Run the stage {stage} again.") for path in (a, b)]
+    ours, theirs = ({name: table[name].to_numpy() for name in names} for table in tables)
+    if not len(ours[names[0]]) or not all(np.array_equal(ours[name], theirs[name]) for name in same):
+        raise ScoringError(f"the two were judged on other pairs of {what}")
+    return ours, theirs
+
+
+def _parts(first: NDArray[Any], second: NDArray[Any], masks: Mapping[str, NDArray[Any]]) -> list[Part]:
+    """Compare which pairs each side classifies correctly: all of them, and those of each mask with any."""
+    parts = {"all pairs": np.ones_like(first), **{name: mask for name, mask in masks.items() if mask.any()}}
     rights = [(first[mask], second[mask]) for mask in parts.values()]
     tests = [mcnemar(*right) for right in rights]
     corrected = holm([p for _, _, p in tests])

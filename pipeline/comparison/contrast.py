@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline.comparison import concepts, recall
 from pipeline.comparison.recall import Ranks, Recall
-from pipeline.comparison.runs import CONCEPTS, METRICS, TOP, Side
+from pipeline.comparison.runs import CONCEPTS, ENTAILMENT, METRICS, TOP, Side
 from pipeline.comparison.systems import PAIRS, SAMPLES, SEED, Comparison, compare
 from pipeline.lineage.difference import Difference, Pair, difference
 from pipeline.lineage.history import changed_params
@@ -52,6 +52,8 @@ class Contrast(NamedTuple):
     """The correlations with tests; None if they cannot be compared."""
     hypernyms: list[concepts.Part]
     """The accuracies of hypernym prediction; empty if they cannot be compared."""
+    entailment: list[concepts.Part]
+    """The accuracies of entailment; empty if they cannot be compared."""
     numbers: list[tuple[str, float, float]]
     """Scores without tests: name, A's, B's."""
     params: Mapping[str, Pair]
@@ -95,16 +97,17 @@ def contrast(
     draws = {"samples": samples, "seed": seed}
     pairs, semantics = _semantics(a, b, notes, unseen=unseen, **draws)
     answers, recalls = _retrieval(a, b, notes, **draws)
-    hypernyms = _hypernyms(a, b, notes)
+    hypernyms = _classified(a, b, notes, "Hypernyms are", CONCEPTS, concepts.compare)
+    entailment = _classified(a, b, notes, "Entailment is", ENTAILMENT, concepts.compare_sentences)
     numbers = _numbers(a, b, recalls, with_pearson=semantics is None)
-    if semantics is None and not recalls and not hypernyms and not numbers:
+    if semantics is None and not recalls and not hypernyms and not entailment and not numbers:
         what = f"nothing can be compared: {' '.join(notes).removesuffix('.')}"
         raise FileFormatError(what, where=f"{a.name} and {b.name}")
     found = None
     if project is not None and a.revision and b.revision:
         found = difference(a.revision, b.revision, project, facts=facts)
     params = changed_params(a.lock.entries, b.lock.entries) if a.lock is not None and b.lock is not None else {}
-    tables = (answers, recalls, pairs, semantics, hypernyms, numbers)
+    tables = (answers, recalls, pairs, semantics, hypernyms, entailment, numbers)
     return Contrast(a, b, *tables, params, found, notes, unseen, samples, seed)
 
 
@@ -152,16 +155,18 @@ def _retrieval(
     return ((ours, theirs) if rows else None), rows
 
 
-def _hypernyms(a: Side, b: Side, notes: list[str]) -> list[concepts.Part]:
-    ours, theirs = a.file(CONCEPTS), b.file(CONCEPTS)
+def _classified(
+    a: Side, b: Side, notes: list[str], what: str, path: Path, compare: Callable[[Path, Path], list[concepts.Part]]
+) -> list[concepts.Part]:
+    ours, theirs = a.file(path), b.file(path)
     if ours is None or theirs is None:
         if ours is not None or theirs is not None:
-            notes.append(f"Hypernyms are not tested: {_lacking([a if ours is None else b], CONCEPTS)}.")
+            notes.append(f"{what} not tested: {_lacking([a if ours is None else b], path)}.")
         return []
     try:
-        return concepts.compare(ours, theirs)
+        return compare(ours, theirs)
     except ScoringError as error:
-        notes.append(f"Hypernyms are not tested: {error}.")
+        notes.append(f"{what} not tested: {error}.")
         return []
 
 

@@ -22,10 +22,11 @@ TOP = Path("data/retrieval/top.parquet")
 CAPTIONS = Path("data/captions/captions.parquet")
 RESIZED = Path("data/resized")
 CONCEPTS = Path("data/hypernyms/scores/scores.parquet")
+ENTAILMENT = Path("data/entailment/scores/scores.parquet")
 ENCODER = Path("models/encoder")
 METRICS = tuple(Path("metrics") / f"{name}.json" for name in ("retrieval", "semantics", "select", "train"))
 CURVES = tuple(Path("plots/train") / f"{name}.tsv" for name in ("loss", "recall"))
-WANTED = (*METRICS, PAIRS, TOP, CAPTIONS, *CURVES, RESIZED, ENCODER, CONCEPTS)
+WANTED = (*METRICS, PAIRS, TOP, CAPTIONS, *CURVES, RESIZED, ENCODER, CONCEPTS, ENTAILMENT)
 """The files and folders of a run that can be compared."""
 
 

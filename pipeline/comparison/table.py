@@ -22,8 +22,10 @@ _RECALL_EXACT = [
     *("direction", "k", "queries", "a", "b", "difference", *_ENDS, "only_a", "only_b"),
     *("swap_p", "holm_p", "better"),
 ]
-_PART_HEADER = ["pairs of concepts", "pairs", "A", "B", "A - B", "only A", "only B", "McNemar p", "Holm p", "better"]
+_PART_HEADER = ["pairs", "A", "B", "A - B", "only A", "only B", "McNemar p", "Holm p", "better"]
 _PART_EXACT = ["part", "pairs", "a", "b", "difference", "only_a", "only_b", "mcnemar_p", "holm_p", "better"]
+CONCEPTS, SENTENCES = "pairs of concepts", "pairs of sentences"
+"""The pairs of hypernyms and of entailment."""
 QUERIES = {"caption_to_image": "caption", "image_to_caption": "picture"}
 """The kind of query in each direction."""
 
@@ -84,17 +86,17 @@ def recall_verdict(rows: Sequence[Recall], samples: int) -> list[str]:
     return _beyond_chance(rows, method, "recalls", 1 / (samples + 1), f"{samples} swaps")
 
 
-def part_lines(rows: Sequence[Part], *, exact: bool = False) -> list[list[str]]:
-    """Return the header and one row for each part of the pairs of concepts, in percent, as :func:`lines`."""
+def part_lines(rows: Sequence[Part], what: str, *, exact: bool = False) -> list[list[str]]:
+    """Return the header and one row for each part of the pairs, in percent, as :func:`lines`; ``what`` names them."""
     values = [
         (row.part, row.pairs, row.a, row.b, row.a - row.b, row.only_a, row.only_b, row.p, row.holm, row.better)
         for row in rows
     ]
-    return _table(_PART_EXACT, _PART_HEADER, values, exact=exact, digits=1)
+    return _table(_PART_EXACT, [what, *_PART_HEADER], values, exact=exact, digits=1)
 
 
 def part_verdict(rows: Sequence[Part]) -> list[str]:
-    """Return on how many parts of the pairs of concepts each system is better beyond chance."""
+    """Return on how many parts of the pairs each system is better beyond chance."""
     return _beyond_chance(rows, "of McNemar's exact test", "parts", 0.0, "")
 
 

@@ -72,8 +72,10 @@ def page() -> str:
 
 
 def spelt(value: Any) -> str:
-    """Return a value as the file has it."""
-    return value if isinstance(value, str) and value else json.dumps(value)
+    """Return a value as the file has it; of an entry of a list the keys that were set."""
+    if isinstance(value, str) and value:
+        return value
+    return json.dumps(value, default=lambda entry: entry.model_dump(exclude_unset=True))
 
 
 def explain(wanted: str) -> list[Parameter]:
@@ -92,6 +94,7 @@ def explain(wanted: str) -> list[Parameter]:
 
 
 def _parameters(settings: type[BaseModel], prefix: str) -> Iterator[Parameter]:
+    entries: list[type[BaseModel]] = []
     for name, field in settings.model_fields.items():
         full = f"{prefix}.{name}"
         nested = field.annotation
@@ -99,8 +102,14 @@ def _parameters(settings: type[BaseModel], prefix: str) -> Iterator[Parameter]:
             yield from _parameters(nested, full)
             continue
         accepted = ", ".join([_type(field.annotation), *_limits(field.metadata)])
-        default = field.get_default(call_default_factory=True)
+        default = "required" if field.is_required() else field.get_default(call_default_factory=True)
         yield Parameter(full, accepted, default, _markdown(field.description or ""))
+        entry = next(
+            (one for one in typing.get_args(nested) if isinstance(one, type) and issubclass(one, BaseModel)), None
+        )
+        if entry is not None and entry not in entries:  # the entries of several lists are explained once
+            entries.append(entry)
+            yield from _parameters(entry, f"{full}[]")
 
 
 def _type(annotation: Any) -> str:

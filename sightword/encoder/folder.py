@@ -20,7 +20,7 @@ from sightword.model.shape import ComparisonName, Shape
 
 SCHEMA = 1
 WRAPPER = "sightword.encoder.sentence_transformers.SightwordModule"
-_KNOWN = {"schema", "similarity", "width", "features_width", "renormalise", "model", "members"}
+_KNOWN = {"schema", "similarity", "width", "features_width", "renormalise", "model", "members", "scaled"}
 SUMS = "SHA256SUMS"
 _TODO = "Take the folder whole: run `dvc checkout models/encoder`, or copy it again."
 _MEANT = (
@@ -59,6 +59,7 @@ def write_folder(folder: Pathish, saved: Saved) -> None:
             "renormalise": saved.renormalise,
             "model": asdict(saved.model),
             "members": names,
+            **({} if all(member.captions.scaled for member in saved.members) else {"scaled": False}),
             **saved.notes,
         },
     )
@@ -87,8 +88,11 @@ def read_folder(folder: Pathish) -> Saved:
         plain = isinstance(names, list) and all(isinstance(name, str) and Path(name).name == name for name in names)
         if not names or not plain:
             raise ValueError(f"members is {names!r}; expected a list of names of files beside it")
+        scaled = about.get("scaled", True)
         if type(features_width) is not int or features_width < 1 or not isinstance(renormalise, bool):
             raise ValueError(f"features_width is {features_width!r}, renormalise {renormalise!r}")
+        if not isinstance(scaled, bool):
+            raise ValueError(f"scaled is {scaled!r}; expected true or false")
         if similarity != shape.similarity and (similarity, shape.similarity) != ("dot", "cosine"):
             raise ValueError(f"similarity {similarity!r}, the model has {shape.similarity!r}")
         _check_sums(place, [*names, "vocabulary.json"], sums)
@@ -104,6 +108,7 @@ def read_folder(folder: Pathish) -> Saved:
         _check_size(place / name, shape, features_width)
         members.append(load_encoders(place / name, len(vocabulary), features_width, shape))
         _check_values(place / name, members[-1])
+        members[-1].captions.scaled = scaled
     notes = {key: value for key, value in about.items() if key not in _KNOWN}
     return Saved(members, vocabulary, shape, renormalise, similarity, notes)
 

@@ -58,8 +58,10 @@ class Graph:
         product = self.add("MatMul", values, self.constant(_array(layer.weight).T))
         return self.add("Add", product, self.constant(_array(layer.bias)))
 
-    def unit(self, vectors: str, similarity: str) -> str:
+    def unit(self, vectors: str, similarity: str, *, scaled: bool = True) -> str:
         """Add the operators of :func:`sightword.model.similarity.unit`."""
+        if not scaled:
+            return vectors if similarity == "cosine" else self.add("Abs", vectors)
         length = self.add("ReduceL2", vectors, axes=[1], keepdims=1)
         short = self.add("Less", length, self.constant(SHORTEST))
         kept = self.add("Where", short, self.constant(0.0), vectors)
@@ -127,11 +129,12 @@ def _caption_side(graph: Graph, side: CaptionEncoder, shape: Shape) -> str:
     )  # (T, directions, B, hidden) and (directions, B, hidden)
     if shape.pooling == "last":
         rows = graph.add("Transpose", last, perm=[1, 0, 2])
-        return graph.unit(graph.add("Reshape", rows, graph.constant([0, -1], np.int64)), shape.similarity)
+        vectors = graph.add("Reshape", rows, graph.constant([0, -1], np.int64))
+        return graph.unit(vectors, shape.similarity, scaled=side.scaled)
     rows = graph.add("Transpose", states, perm=[2, 0, 1, 3])
     flat = graph.add("Reshape", rows, graph.constant([0, 0, -1], np.int64))  # (B, T, width)
     inside = _inside(graph)
-    return graph.unit(_pooled(graph, flat, inside, side.pooling, shape), shape.similarity)
+    return graph.unit(_pooled(graph, flat, inside, side.pooling, shape), shape.similarity, scaled=side.scaled)
 
 
 def _pooled(graph: Graph, states: str, inside: str, pooling: nn.Module, shape: Shape) -> str:

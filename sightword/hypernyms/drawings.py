@@ -38,13 +38,18 @@ def histogram(energies: Array, labels: Array) -> list[tuple[float, float, int, i
     return [(float(edges[i]), float(edges[i + 1]), int(counts[0][i]), int(counts[1][i])) for i in range(BINS)]
 
 
-def energies(rows: Sequence[tuple[float, float, int, int]], threshold: float) -> Drawing:
-    """Draw the rows of :func:`histogram` with the threshold; the counts are on a logarithmic axis."""
+def energies(
+    rows: Sequence[tuple[float, float, int, int]], threshold: float, names: tuple[str, str] = ("true", "false")
+) -> Drawing:
+    """Draw the rows of :func:`histogram` with the threshold; the counts are on a logarithmic axis.
+
+    ``names`` are those of the pairs that should lie below and above the threshold.
+    """
     with drawing_style("energies"):
         figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
         axes = figure.add_subplot()
         edges = [row[0] for row in rows] + [rows[-1][1]]
-        for column, colour, label in ((2, GREEN, "true"), (3, ORANGE, "false")):
+        for column, colour, label in ((2, GREEN, names[0]), (3, ORANGE, names[1])):
             axes.stairs([row[column] for row in rows], edges, color=colour, label=label, linewidth=1.6)
         axes.axvline(threshold, color=GREY, linestyle="--", label="threshold")
         axes.set_yscale("symlog", linthresh=1)
@@ -53,7 +58,7 @@ def energies(rows: Sequence[tuple[float, float, int, int]], threshold: float) ->
         axes.set_xlabel("energy")
         axes.set_ylabel("pairs")
         axes.legend()
-        return Drawing("energies", "Energies of true and of false pairs, with the threshold.", figure)
+        return Drawing("energies", f"Energies of {names[0]} and of {names[1]} pairs, with the threshold.", figure)
 
 
 def accuracies(name: str, rows: Sequence[tuple[int, float, int]], xlabel: str, title: str) -> Drawing:

@@ -28,20 +28,8 @@ def judge(energies: Array, pairs: Pairs, inferable: Array, threshold: float) -> 
         has (``inferable``) or lacks (``not_inferable``), false pairs by the replaced side; a part without pairs is left
         out. As fractions ``auc`` and ``average_precision``.
     """
-    accepted = energies <= threshold
     labels = pairs.labels
-    right = accepted == labels
-    accuracy = 100.0 * float(right.mean())
-    hits = int((accepted & labels).sum())
-    found: dict[str, Any] = {
-        "accuracy": accuracy,
-        "accuracy_ci95": wald_half_width(accuracy, len(labels)),
-        "threshold": float(threshold),
-        "pairs": len(labels),
-        "f1": 200.0 * hits / max(1, int(accepted.sum() + labels.sum())),
-        "auc": area(energies, labels),
-        "average_precision": average_precision(energies, labels),
-    }
+    found, right = score(energies, labels, threshold), (energies <= threshold) == labels
     parts = {
         "true_right": labels,
         "false_right": ~labels,
@@ -56,6 +44,23 @@ def judge(energies: Array, pairs: Pairs, inferable: Array, threshold: float) -> 
         if part.any():
             found[name] = 100.0 * float(right[part].mean())
             found[f"{name}_pairs"] = int(part.sum())
+    return {name: round(value, 6) if isinstance(value, float) else value for name, value in found.items()}
+
+
+def score(energies: Array, labels: Array, threshold: float) -> dict[str, Any]:
+    """Return the scores of labelled pairs as a whole, as :func:`judge`, which adds their parts."""
+    accepted = energies <= threshold
+    accuracy = 100.0 * float((accepted == labels).mean())
+    hits = int((accepted & labels).sum())
+    found: dict[str, Any] = {
+        "accuracy": accuracy,
+        "accuracy_ci95": wald_half_width(accuracy, len(labels)),
+        "threshold": float(threshold),
+        "pairs": len(labels),
+        "f1": 200.0 * hits / max(1, int(accepted.sum() + labels.sum())),
+        "auc": area(energies, labels),
+        "average_precision": average_precision(energies, labels),
+    }
     return {name: round(value, 6) if isinstance(value, float) else value for name, value in found.items()}
 
 

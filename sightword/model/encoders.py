@@ -43,6 +43,8 @@ class CaptionEncoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.pooling = pooling(shape)
         self.similarity = shape.similarity
+        self.scaled = True
+        """Whether vectors have length 1; the released code of order-embeddings for entailment does not scale them."""
 
     def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Map ids, int64 (B, T) padded with 0, and lengths, int64 (B,) from 1 to T, to float32 (B, width).
@@ -51,7 +53,7 @@ class CaptionEncoder(nn.Module):
         """
         if ids.device.type != "cpu":
             states = self.dropout(self.recurrent(self.embedding(ids), lengths))
-            return unit(self.pooling(states, lengths), self.similarity)
+            return self._finish(self.pooling(states, lengths))
         packing = Packing.of(lengths, ids.shape[1])
         lines = packing.pack(ids)
         layers = [layer for layer in self.recurrent.layers if isinstance(layer, nn.GRU)]
@@ -61,8 +63,11 @@ class CaptionEncoder(nn.Module):
             tokens, places = torch.unique(lines, return_inverse=True)
             states = gru_states(layers, self.embedding(tokens), places, packing)
         if isinstance(self.pooling, Attention):
-            return unit(self.pooling.packed(states, packing), self.similarity)
-        return unit(self.pooling(packing.unpack(states), lengths), self.similarity)
+            return self._finish(self.pooling.packed(states, packing))
+        return self._finish(self.pooling(packing.unpack(states), lengths))
+
+    def _finish(self, vectors: torch.Tensor) -> torch.Tensor:
+        return unit(vectors, self.similarity, scaled=self.scaled)
 
     def embed(self, rows: Sequence[npt.NDArray[np.int64]]) -> torch.Tensor:
         """Map rows of ids to float32 unit vectors (B, width), in the order given."""

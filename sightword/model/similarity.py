@@ -21,14 +21,15 @@ _CPU_TILE, _OTHER_TILE = 1 << 19, 1 << 26
 """Numbers in a tile: a CPU's cache, and 256 MB elsewhere."""
 
 
-def unit(vectors: torch.Tensor, similarity: SimilarityName) -> torch.Tensor:
+def unit(vectors: torch.Tensor, similarity: SimilarityName, *, scaled: bool = True) -> torch.Tensor:
     """Scale the rows of (B, D) to length 1, as float32 (float64 stays); for the order similarities without signs.
 
-    A row of zeros stays zero, without a gradient: it has no direction.
+    A row of zeros stays zero, without a gradient: it has no direction. Not ``scaled``, the rows keep their length.
     """
     vectors = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
-    length = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
-    vectors = vectors.masked_fill(length < SHORTEST, 0.0) / length.clamp_min(SHORTEST)
+    if scaled:
+        length = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
+        vectors = vectors.masked_fill(length < SHORTEST, 0.0) / length.clamp_min(SHORTEST)
     return vectors if similarity == "cosine" else vectors.abs()
 
 

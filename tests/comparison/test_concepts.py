@@ -63,3 +63,32 @@ def test_other_pairs_are_not_compared(runs, capsys):
     write(runs / "b", label=np.zeros(PAIRS, bool), direct=np.zeros(PAIRS, bool), accepted=np.zeros(PAIRS, bool))
     assert main(["compare", "a", "b"]) == 1
     assert "the two were judged on other pairs of concepts" in capsys.readouterr().err
+
+
+def write_sentences(folder, accepted, hypothesis="a dog"):
+    label = ["entailment"] * 100 + ["neutral"] * 60 + ["contradiction"] * 40
+    texts = {"premise": [str(number) for number in range(200)], "hypothesis": [hypothesis] * 200, "label": label}
+    path = folder / "data/entailment/scores/scores.parquet"
+    write_table(path, pa.table({**texts, "entailed": np.arange(200) < 100, "accepted": accepted}))
+
+
+def test_entailment_is_compared_by_class(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    ours, theirs = np.arange(200) < 103, np.arange(200) < 80
+    write_sentences(tmp_path / "a", ours)
+    write_sentences(tmp_path / "b", theirs)
+    assert main(["compare", "a", "b", "--csv"]) == 0
+    rows = {row["part"]: row for row in csv.DictReader(io.StringIO(capsys.readouterr().out))}
+    assert list(rows) == ["all pairs", "entailment", "neutral", "contradiction"]
+    assert [rows["all pairs"][name] for name in ("a", "b", "only_a", "only_b")] == ["98.5", "90.0", "20", "3"]
+    assert float(rows["all pairs"]["mcnemar_p"]) == pytest.approx(binomtest(3, 23).pvalue)
+    assert float(rows["entailment"]["holm_p"]) == pytest.approx(4 * binomtest(0, 20).pvalue)
+    assert main(["compare", "a", "b"]) == 0
+    assert "pairs of sentences" in capsys.readouterr().out
+    with opened("a", "b", None) as sides:
+        page = render(contrast(*sides))
+    assert 'id="entailment"' in page
+    assert 'id="hypernyms"' not in page
+    write_sentences(tmp_path / "b", theirs, hypothesis="a cat")
+    assert main(["compare", "a", "b"]) == 1
+    assert "Entailment is not tested: the two were judged on other pairs of sentences" in capsys.readouterr().err

@@ -90,6 +90,18 @@ def test_every_network_gives_what_the_encoder_gives_for_any_batch(tmp_path, cell
         )
 
 
+@pytest.mark.parametrize("pooling", ["last", "max"])
+def test_vectors_that_are_not_scaled_stay_so(tmp_path, pooling):
+    encoder = made(pooling=pooling, similarity="order")
+    unit = encoder.encode(TEXTS[2])
+    for member in encoder.members:
+        member.captions.scaled = False
+    write_export(tmp_path / "out", encoder)
+    expected = encoder.encode(TEXTS)
+    assert np.abs(foreign(tmp_path / "out", TEXTS) - expected).max() < 1e-5
+    assert np.abs(expected[2] - unit).max() > 0.01
+
+
 def test_padding_takes_part_where_it_did_in_training(tmp_path):
     encoder = made(mask_padding=False)
     write_export(tmp_path / "out", encoder)

@@ -265,3 +265,17 @@ def test_loaded_weights_do_not_change_with_the_file(folder):
     path = folder / "member-1.safetensors"
     path.write_bytes(path.read_bytes()[:500] + b"\x7f" * (path.stat().st_size - 500))
     assert np.array_equal(encoder.encode(["a dog"]), expected)
+
+
+def test_vectors_that_are_not_scaled_stay_so(folder):
+    scaled = SentenceEncoder.load(folder)
+    assert "scaled" not in json.loads((folder / "encoder.json").read_text())
+    lengths = np.linalg.norm(scaled.encode(["a dog", "snow"], normalize_embeddings=True), axis=1)
+    for member in scaled.members:
+        member.captions.scaled = False
+    scaled.save(folder)
+    found = SentenceEncoder.load(folder)
+    assert np.array_equal(found.encode(["a dog"]), scaled.encode(["a dog"]))
+    assert np.abs(np.linalg.norm(found.encode(["a dog", "snow"]), axis=1) - lengths).max() > 0.05
+    change(folder, scaled="no")
+    assert "scaled is 'no'; expected true or false" in refusal(folder)

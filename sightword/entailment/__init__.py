@@ -1,0 +1,1 @@
+"""Entailment: labelled sentence pairs, an encoder trained on them, and scores of its judgments."""

@@ -1,0 +1,62 @@
+"""The energy of a pair (premise, hypothesis): low where the premise entails the hypothesis."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightword.errors import SemanticsError
+
+EnergyName = Literal["order", "symmetric"]
+ENERGIES: tuple[EnergyName, ...] = get_args(EnergyName)
+
+SHORTEST = 1e-12
+"""Length below which a vector has no direction."""
+_ROWS = 1024
+"""Pairs whose energies are computed together."""
+
+Floats = NDArray[np.floating[Any]]
+
+
+def pair_energies(energy: str, premises: Floats, hypotheses: Floats) -> NDArray[np.float64]:
+    """Return the energy of each pair, computed in float64.
+
+    A hypothesis is more general than the premise that entails it, so its vector should be the smaller one in every
+    dimension (Vendrov et al. 2016, section 3 and equation 3).
+
+    Args:
+        energy: ``order``, ``sum_d max(0, h_d - p_d)^2``; or ``symmetric``, 1 - cosine, which is 1 for a zero vector.
+        premises: (N, D).
+        hypotheses: (N, D).
+
+    Returns:
+        float64 (N,), from 0.
+
+    Raises:
+        SemanticsError: the energy is unknown.
+        ValueError: the shapes differ.
+    """
+    if energy not in ENERGIES:
+        raise SemanticsError(f"no energy is called {energy!r}", expected=" or ".join(ENERGIES))
+    if premises.shape != hypotheses.shape:
+        raise ValueError(f"premises {premises.shape}, hypotheses {hypotheses.shape}")
+    one = _order if energy == "order" else _symmetric
+    found = np.empty(len(premises), np.float64)
+    for start in range(0, len(found), _ROWS):
+        rows = slice(start, start + _ROWS)
+        found[rows] = one(premises[rows].astype(np.float64), hypotheses[rows].astype(np.float64))
+    return found
+
+
+def _order(premises: NDArray[np.float64], hypotheses: NDArray[np.float64]) -> NDArray[np.float64]:
+    sums: NDArray[np.float64] = np.square(np.maximum(hypotheses - premises, 0.0)).sum(axis=1)
+    return sums
+
+
+def _symmetric(premises: NDArray[np.float64], hypotheses: NDArray[np.float64]) -> NDArray[np.float64]:
+    lengths = [np.maximum(np.sqrt(np.square(side).sum(axis=1)), SHORTEST) for side in (premises, hypotheses)]
+    cosines = (premises * hypotheses).sum(axis=1) / (lengths[0] * lengths[1])
+    energies: NDArray[np.float64] = 1.0 - np.minimum(cosines, 1.0)
+    return energies

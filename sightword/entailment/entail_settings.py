@@ -1,0 +1,71 @@
+"""The section ``entail`` of ``entailment/params.yaml``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from sightword.model.shape import CellName, PoolingName
+from sightword.settings import MAX_SEED, Settings
+
+
+class EntailSettings(Settings):
+    """The encoder of both sentences and its training run; defaults as Vendrov et al. (2016), section 4.3."""
+
+    unit: Literal["character", "word"] = "word"
+    """What a token is: a character, or a word or sign (order-embeddings)."""
+    unicode: Literal["none", "NFC", "NFKC"] = "none"
+    """Unicode normalisation: none, or one of Unicode's own forms."""
+    case: Literal["keep", "lower"] = "keep"
+    """Keep capital letters (released code), or write all in lower case."""
+    whitespace: Literal["keep", "collapse"] = "keep"
+    """Keep white space as it is, or make each run of it one space and take it off the ends."""
+    full_stop: Literal["as_is", "add"] = "as_is"
+    """Keep the sentence's end, or add `` .`` if the last character is not a full stop."""
+    min_count: int = Field(1, ge=1)
+    """Tokens that are rarer than this in the training sentences become 'unknown'; the vocabulary has the tokens of
+    training only (the released code takes those of dev too)."""
+    embedding: int = Field(300, gt=0)
+    """Width of a token's embedding."""
+    cell: CellName = "gru"
+    """Recurrent cell."""
+    hidden: int = Field(1024, gt=0)
+    """States of each direction."""
+    bidirectional: bool = False
+    """Read sentences in both directions, or forwards only (as published)."""
+    pooling: PoolingName = "last"
+    """The pooling of the states over time to one vector; the published model takes the last state."""
+    attention: int = Field(128, gt=0)
+    """Hidden units of the attention; unused by the other poolings."""
+    initialisation: Literal["char_gru", "vsepp", "order_embeddings"] = "order_embeddings"
+    """The initial weights, as in the released code of a paper; see ``train.initialisation``."""
+    energy: Literal["order", "symmetric"] = "order"
+    """The energy of a pair: ``order``, the squared length of max(0, hypothesis - premise) of vectors without signs; or
+    ``symmetric``, 1 - cosine of vectors with signs."""
+    normalise: Literal["l2", "none"] = "l2"
+    """``l2``: vectors of length 1 (the paper); ``none``: vectors as they are (released code). The symmetric energy does
+    not depend on it."""
+    margin: float = Field(0.2, gt=0)
+    """The energy from which a pair that is not entailed costs nothing."""
+    reduction: Literal["mean", "sum"] = "sum"
+    """The loss of a batch is the ``mean`` or the ``sum`` over its pairs (as published)."""
+    batch: int = Field(128, ge=1)
+    """Pairs in a batch; the last batch of an epoch has the rest."""
+    group_premises: bool = False
+    """Draw the pairs of one premise into one batch: each sentence of a batch is encoded once, so SNLI has a third fewer
+    sentences to encode. ``false``: the pairs of a batch are drawn at random, as published."""
+    epochs: int = Field(10, ge=1)
+    """Passes through the training pairs (paper: 10, released code: 15)."""
+    rate: float = Field(0.001, gt=0)
+    """Learning rate of Adam."""
+    clip: float | None = Field(2.0, gt=0)
+    """Largest norm of the gradient of all weights; null for none."""
+    validate_every: int = Field(100, ge=1)
+    """Batches from one validation on dev to the next, besides the one at the end; the best weights on dev are kept."""
+    seed: int = Field(0, ge=0, le=MAX_SEED)
+    """Seed of the initial weights and of the order of the pairs."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """``bf16``: bfloat16 autocast around the recurrent layer in training; faster, other last digits."""
+    deterministic: bool = True
+    """On a GPU use only kernels that give the same bits each time; off is faster. On a CPU it is always so."""

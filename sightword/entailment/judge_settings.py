@@ -1,0 +1,49 @@
+"""The section ``entailment`` of ``entailment/params.yaml``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from sightword.settings import MAX_SEED, Settings
+
+
+class NetworkSettings(Settings):
+    """The classifier on features of both sentences, |u - v| and u * v, as Vendrov et al. (2016) train it for
+    skip-thoughts: two hidden layers with batch normalisation, ReLU and dropout.
+    """
+
+    hidden: int = Field(default=1000, ge=1)
+    """Units of each hidden layer (published: 1,000)."""
+    dropout: float = Field(default=0.5, ge=0.0, lt=1.0)
+    """The share of hidden units set to zero in training; the paper has dropout, and no number."""
+    epochs: int = Field(default=10, ge=0)
+    """Passes over the training pairs; the weights of the best epoch on dev are kept. 0 leaves the classifier out."""
+    batch: int = Field(default=128, ge=2)
+    """Pairs of one step."""
+    rate: float = Field(default=0.001, gt=0.0)
+    """The learning rate of Adam."""
+
+
+class EntailmentSettings(Settings):
+    """How entailment is judged, beside which baselines and encoders, and what the page shows."""
+
+    split: Literal["dev", "test"] = "test"
+    """The split that is scored; each threshold is always that of dev."""
+    words: int = Field(default=10_000, ge=1)
+    """The baseline that sees the hypothesis only: its features are the most frequent words and pairs of words of the
+    training hypotheses, at most so many."""
+    classifier: NetworkSettings = NetworkSettings()
+    """The classifier on features of each encoder."""
+    encoders: str = "data/raw/encoders"
+    """A folder with saved encoders, each in a folder of its own, whose name is the system's; ``captions.parquet`` in
+    it is the table of its training captions. Each is judged beside the same network with random weights."""
+    seed: int = Field(default=0, ge=0, le=MAX_SEED)
+    """The seed of all classifiers and of random weights."""
+    mistakes: int = Field(default=50, ge=0)
+    """Wrong pairs that are listed, the most certain first."""
+    title: str = "Entailment"
+    """The title of the page."""
+    published: bool = True
+    """Show published rows: beside the scores where the pairs are theirs, else below, labelled as not comparable."""

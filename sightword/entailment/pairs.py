@@ -1,0 +1,96 @@
+"""Labelled sentence pairs of one split, and the folder in which the stages pass them on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightword.errors import FileFormatError, SemanticsError
+from sightword.files import Pathish, read_table, write_json, write_table
+
+SPLITS = ("train", "dev", "test")
+LABELS = ("entailment", "neutral", "contradiction", "undecided")
+TODO = "Run `dvc repro entailment/dvc.yaml:sentence_pairs`."
+
+FILE, COUNTS = "pairs.parquet", "pairs.json"
+
+
+@dataclass(frozen=True)
+class SentencePairs:
+    """N pairs; all columns have the same length."""
+
+    premises: list[str]
+    hypotheses: list[str]
+    labels: list[str]
+    """Each one of :data:`LABELS`."""
+    entailed: NDArray[np.bool_]
+    """(N,) whether the premise entails the hypothesis; undecided pairs are not entailed."""
+    sources: list[str]
+    """The source of each pair, as the parameters name it."""
+
+    def __len__(self) -> int:
+        return len(self.premises)
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[str, str, str, str]]) -> SentencePairs:
+        """Return the pairs of rows (premise, hypothesis, label, source)."""
+        premises, hypotheses, labels, sources = ([row[column] for row in rows] for column in range(4))
+        entailed = np.array([label == "entailment" for label in labels], bool)
+        return cls(premises, hypotheses, labels, entailed, sources)
+
+    def where(self, rows: NDArray[Any]) -> SentencePairs:
+        """Return some pairs, by a mask or by their places, in the order given."""
+        places = np.arange(len(self))[rows].tolist()
+        columns = ([column[place] for place in places] for column in (self.premises, self.hypotheses, self.labels))
+        premises, hypotheses, labels = columns
+        return SentencePairs(
+            premises, hypotheses, labels, self.entailed[places], [self.sources[place] for place in places]
+        )
+
+
+def write_pairs(folder: Pathish, splits: Mapping[str, SentencePairs], counts: Mapping[str, Any]) -> None:
+    """Write ``pairs.parquet``, split after split, and ``pairs.json`` into an existing folder."""
+    import pyarrow as pa
+
+    parts = [splits[name] for name in SPLITS]
+    texts = {
+        "premise": [text for part in parts for text in part.premises],
+        "hypothesis": [text for part in parts for text in part.hypotheses],
+        "label": [label for part in parts for label in part.labels],
+    }
+    table = {
+        **{name: pa.array(column, pa.string()) for name, column in texts.items()},
+        "entailed": np.concatenate([part.entailed for part in parts]),
+        "split": pa.array([name for name in SPLITS for _ in range(len(splits[name]))], pa.string()),
+        "source": pa.array([source for part in parts for source in part.sources], pa.string()),
+    }
+    write_table(Path(folder) / FILE, pa.table(table))
+    write_json(Path(folder) / COUNTS, counts)
+
+
+def read_split(folder: Pathish, split: str) -> SentencePairs:
+    """Read the pairs of one split from the folder that the stage sentence_pairs wrote.
+
+    Raises:
+        FileFormatError: the file is missing, damaged, or lacks a column.
+        SemanticsError: no split has this name, or it has no pairs.
+    """
+    if split not in SPLITS:
+        raise SemanticsError(f"no split is called {split!r}", expected=", ".join(SPLITS))
+    place = Path(folder) / FILE
+    table = read_table(place, ("premise", "hypothesis", "label", "entailed", "split", "source"), todo=TODO)
+    table = table.filter([name == split for name in table["split"].to_pylist()])
+    if not table.num_rows:
+        raise SemanticsError(f"has no pairs of the split {split}", where=place, todo=TODO)
+    premises, hypotheses, labels, sources = (
+        table[name].to_pylist() for name in ("premise", "hypothesis", "label", "source")
+    )
+    if strange := sorted(set(labels).difference(LABELS), key=str):
+        expected = ", ".join(LABELS)
+        raise FileFormatError(f"has the label {strange[0]!r}", where=place, expected=expected, todo=TODO)
+    return SentencePairs(premises, hypotheses, labels, table["entailed"].to_numpy(), sources)

@@ -1,0 +1,160 @@
+"""Readers of labelled sentence pairs: SNLI, MultiNLI, SICK, tables, and the sample's own."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from sightword.corpus.sample.sentences import sick_pair
+from sightword.corpus.sample.world import load_world
+from sightword.entailment.pairs import LABELS
+from sightword.entailment.pairs_settings import Source
+from sightword.errors import SemanticsError
+from sightword.semantics.text_files import SICK_FILES, check_partners, numbered, read_columns, read_lines, read_sick
+
+Row = tuple[str, str, str, str]
+"""The place of a pair for messages, its premise, its hypothesis, and its label as the file spells it."""
+
+COLUMNS = (("premise", "sentence1"), ("hypothesis", "sentence2"), ("label", "gold_label"))
+"""The accepted names of the columns of a table."""
+_UNDECIDED = ("-", "undecided")
+_SNLI_COLUMNS = ("gold_label", "sentence1_binary_parse", "sentence2_binary_parse", "sentence1_parse", "sentence2_parse",
+                 "sentence1", "sentence2")  # fmt: skip
+_MULTINLI = {"train": "train", "matched": "dev_matched", "mismatched": "dev_mismatched"}
+_FETCH = {"snli": "Run `sightword fetch snli`.", "multinli": "Download MultiNLI 1.0 into this folder."}
+
+
+def read_source(source: Source) -> list[tuple[str, str, str]]:
+    """Return the pairs of a source in its order: premise, hypothesis, and one of the labels in :data:`LABELS`.
+
+    Raises:
+        SemanticsError: a file is absent or damaged, files of one part differ in length, a label is unknown, or a
+            sentence is empty (file and line).
+        CorpusError: the sample's description is wrong.
+    """
+    found = []
+    for where, premise, hypothesis, label in _rows(source):
+        known = label.strip().lower()
+        known = "undecided" if known in _UNDECIDED else known
+        if known not in LABELS:
+            expected = f"{', '.join(LABELS[:-1])} or -"
+            raise SemanticsError(f"the label is {label!r}", where=where, expected=expected)
+        sentences = premise.strip(), hypothesis.strip()
+        if not all(sentences):
+            which = "hypothesis" if sentences[0] else "premise"
+            raise SemanticsError(f"the {which} is empty", where=where, todo="Delete the pair, or write the sentence.")
+        if source.premises == "all" or (source.premises == "tenth") == in_tenth(premise):
+            found.append((*sentences, known))
+    if not found:
+        raise SemanticsError(f"has no pairs ({source.name})", where=source.path)
+    return found
+
+
+def in_tenth(premise: str) -> bool:
+    """Return whether the sha256 of a premise, in lower case without white space around it, is divisible by ten."""
+    return int(hashlib.sha256(premise.strip().lower().encode()).hexdigest(), 16) % 10 == 0
+
+
+def _rows(source: Source) -> Iterator[Row]:
+    place = Path(source.path)
+    if source.format == "snli":
+        return _snli(place, source.part)
+    if source.format == "multinli":
+        return _jsonl(_present([place / f"multinli_1.0_{_MULTINLI[source.part]}.jsonl"], source)[0])
+    if source.format == "sick":
+        return _sick(place / SICK_FILES[("train", "dev", "test").index(source.part)])
+    if source.format == "sample":
+        return _sample(place, source.part, source.count or 0)
+    return _table(place)
+
+
+def _snli(folder: Path, part: str) -> Iterator[Row]:
+    """Read the first layout that is there: jsonl, txt, or SentEval's three files."""
+    lines, columns = (folder / f"snli_1.0_{part}.{ending}" for ending in ("jsonl", "txt"))
+    if lines.is_file():
+        return _jsonl(lines)
+    if columns.is_file():
+        return _columns(columns)
+    files = [folder / f"{kind}.{part}" for kind in ("labels", "s1", "s2")]
+    return _senteval(_present(files, Source(format="snli", path=str(folder), part=part)))
+
+
+def _present(files: Sequence[Path], source: Source) -> Sequence[Path]:
+    if absent := [file.name for file in files if not file.is_file()]:
+        what = f"{source.part} of {source.name.rpartition(' ')[0]} is absent ({', '.join(absent)})"
+        raise SemanticsError(what, where=source.path, todo=_FETCH[source.format])
+    return files
+
+
+def _senteval(files: Sequence[Path]) -> Iterator[Row]:
+    labels = list(numbered(files[0]))
+    texts = [read_lines(file) for file in files[1:]]
+    for file, lines in zip(files[1:], texts, strict=True):
+        check_partners(file, len(lines), files[0], len(labels), "one sentence for each label")
+    for (where, label), premise, hypothesis in zip(labels, *texts, strict=True):
+        yield where, premise, hypothesis, label
+
+
+def _columns(file: Path) -> Iterator[Row]:
+    expected = f"{', '.join(_SNLI_COLUMNS)}, .., separated by tabs"
+    for where, row in read_columns(file, len(_SNLI_COLUMNS), expected, header=_SNLI_COLUMNS, or_more=True):
+        yield where, row[5], row[6], row[0]
+
+
+def _jsonl(file: Path) -> Iterator[Row]:
+    for where, line in numbered(file):
+        try:
+            record = json.loads(line)
+        except ValueError:
+            raise SemanticsError("is not JSON", where=where, expected="an object on each line") from None
+        yield _record(record if isinstance(record, dict) else {}, where)
+
+
+def _record(record: dict[str, Any], where: str) -> Row:
+    found = []
+    for names in COLUMNS:
+        value = next((record[name] for name in names if name in record), None)
+        if not isinstance(value, str):
+            raise SemanticsError(f"has no text {' or '.join(names)}", where=where)
+        found.append(value)
+    return where, found[0], found[1], found[2]
+
+
+def _sick(file: Path) -> Iterator[Row]:
+    for where, row in read_sick(file, 5):
+        yield where, row[1], row[2], row[4]
+
+
+def _sample(folder: Path, part: str, count: int) -> Iterator[Row]:
+    """Draw pairs of the sample's grammar by a random stream of their own."""
+    world = load_world(folder)
+    for number in range(count):
+        pair = sick_pair(world, f"entailment {part}", number)
+        yield f"{folder}, pair {number}", pair.first, pair.second, pair.judgment
+
+
+def _table(file: Path) -> Iterator[Row]:
+    if file.suffix == ".jsonl":
+        yield from _jsonl(file)
+        return
+    if file.suffix not in (".csv", ".tsv"):
+        raise SemanticsError(f"ends in {file.suffix or 'nothing'}", where=file, expected=".csv, .tsv or .jsonl")
+    lines = read_lines(file)
+    # Quotation marks have a meaning in commas only: sentences between tabs hold single ones.
+    rows: Iterable[list[str]] = (line.split("\t") for line in lines) if file.suffix == ".tsv" else csv.reader(lines)
+    numbers = enumerate(rows, start=1)
+    _, header = next(numbers, (0, []))
+    names = [next((name for name in accepted if name in header), None) for accepted in COLUMNS]
+    if None in names:
+        missing = " or ".join(COLUMNS[names.index(None)])
+        raise SemanticsError(f"has no column {missing} (it has: {', '.join(header)})", where=f"{file}, line 1")
+    places = [header.index(str(name)) for name in names]
+    for number, row in numbers:
+        where = f"{file}, line {number}"
+        if len(row) != len(header):
+            raise SemanticsError(f"has {len(row)} columns", where=where, expected=str(len(header)))
+        yield where, row[places[0]], row[places[1]], row[places[2]]

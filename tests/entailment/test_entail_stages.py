@@ -1,0 +1,120 @@
+"""The stages sentence_pairs and entail on a small sample: outputs, equal bytes, the saved encoder, and recipes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from ruamel.yaml import YAML
+
+from pipeline.cli import main
+from sightword import SentenceEncoder
+from sightword.entailment.energies import pair_energies
+from sightword.entailment.entail_settings import EntailSettings
+from sightword.entailment.pairs import read_split
+from sightword.entailment.pairs_settings import SentencePairsSettings, Source
+from sightword.errors import FileFormatError, SemanticsError
+from stages import entail, sentence_pairs
+
+ENTAIL = EntailSettings(embedding=12, hidden=16, epochs=2, batch=50, validate_every=4, rate=0.01)
+
+
+def sample_settings(repository, train=200):
+    place = str(repository / "data/raw/sample")
+    counts = {"train": train, "dev": 60, "test": 60}
+    sources = {
+        name: [Source(format="sample", path=place, part=name, count=count)] for name, count in counts.items()
+    }  # fmt: skip
+    return SentencePairsSettings(folder=place, **sources)
+
+
+def files(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory, repository):
+    folder = tmp_path_factory.mktemp("entailment")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        sentence_pairs.work(sample_settings(repository))
+        entail.work(ENTAIL)()
+    return folder
+
+
+@pytest.fixture
+def copy(done, tmp_path, monkeypatch):
+    shutil.copytree(done, tmp_path / "run")
+    monkeypatch.chdir(tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_the_same_inputs_give_the_same_bytes(done, copy, repository):
+    shutil.rmtree(copy / "models")
+    sentence_pairs.work(sample_settings(repository))
+    entail.work(ENTAIL)()
+    assert files(copy) == files(done)
+
+
+@pytest.mark.parametrize("change", [{}, {"normalise": "none"}, {"energy": "symmetric"}, {"unit": "character"}])
+def test_the_saved_encoder_and_threshold_give_the_accuracy_on_dev(copy, change):
+    entail.work(ENTAIL.model_copy(update=change))()
+    decision = json.loads((copy / "models/entailment/entail.json").read_text())
+    metrics = json.loads((copy / "metrics/entailment/entail.json").read_text())
+    encoder = SentenceEncoder.load(copy / "models/entailment/encoder")
+    dev = read_split(copy / "data/entailment/pairs", "dev")
+    premises, hypotheses = encoder.encode(dev.premises), encoder.encode(dev.hypotheses)
+    energies = pair_energies(decision["energy"], premises, hypotheses)
+    accuracy = 100 * ((energies <= decision["threshold"]) == dev.entailed).mean()
+    assert accuracy == pytest.approx(decision["dev"])
+    assert metrics["dev"] == pytest.approx(accuracy, abs=1e-3)
+    assert (metrics["pairs"], metrics["batches"]) == (200, 8)
+    lengths = np.linalg.norm(premises, axis=1)
+    if change.get("normalise") == "none":
+        ids = torch.tensor(encoder.vocabulary.encode(dev.premises[0]))
+        captions = encoder.members[0].captions
+        last = captions.recurrent.onward(captions.embedding(ids)[None])[1][0, 0].abs().detach().numpy()
+        assert np.abs(premises[0] - last).max() < 1e-6
+        assert lengths.std() > 1e-3
+    else:
+        assert lengths == pytest.approx(1, abs=1e-5)
+    assert (premises >= 0).all() == (decision["energy"] == "order")
+
+
+def test_the_vocabulary_is_that_of_training(copy):
+    encoder = SentenceEncoder.load(copy / "models/entailment/encoder")
+    train = read_split(copy / "data/entailment/pairs", "train")
+    words = {word for text in (*train.premises, *train.hypotheses) for word in text.split()}
+    assert set(encoder.vocabulary.tokens) == words
+    assert encoder.notes["training"]["energy"] == "order"
+
+
+def test_a_failure_leaves_the_earlier_outputs(copy, tmp_path):
+    before = files(copy)
+    absent = SentencePairsSettings(
+        folder=str(tmp_path), dev=[], hold_out=5,
+        train=[Source(format="snli", path=str(tmp_path), part="train")],
+        test=[Source(format="snli", path=str(tmp_path), part="test")],
+    )  # fmt: skip
+    with pytest.raises(SemanticsError, match=r"train of .* is absent .* Run `sightword fetch snli`"):
+        sentence_pairs.work(absent)
+    assert files(copy) == before
+    shutil.rmtree(copy / "data")
+    with pytest.raises(FileFormatError, match=r"dvc repro entailment/dvc\.yaml:sentence_pairs"):
+        entail.work(ENTAIL)
+
+
+def test_each_recipe_belongs_to_this_pipeline(repository, tmp_path, capsys):
+    names = []
+    for path in sorted((repository / "recipes").glob("*.yaml")):
+        values = YAML(typ="safe", pure=True).load(path.read_text())
+        if "sentence_pairs" in values:
+            assert main(["recipe", path.stem, "--params", str(tmp_path / f"{path.stem}.yaml")]) == 0
+            names.append(path.stem)
+    assert sorted(names) == ["entailment-sample", "snli-small", "vendrov-snli", "vendrov-snli-symmetric"]
+    assert "Next: dvc repro entailment/dvc.yaml" in capsys.readouterr().out
+    own = (repository / "entailment/params.yaml").read_bytes()
+    assert own == (repository / "recipes/entailment-sample.yaml").read_bytes()

@@ -1,0 +1,147 @@
+"""The training run: its step against torch's own GRU, killed and continued, the threshold, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from sightword.captions.vocabulary import Vocabulary
+from sightword.entailment import training
+from sightword.entailment.batches import EncodedPairs, batches
+from sightword.entailment.energies import pair_energies
+from sightword.entailment.entail_settings import EntailSettings
+from sightword.entailment.pairs import SentencePairs
+from sightword.entailment.pairs_settings import Source
+from sightword.entailment.sources import read_source
+from sightword.errors import TrainingError
+from sightword.model.embedding import embed_captions
+from sightword.training.checkpoint import Checkpoint
+
+CPU = torch.device("cpu")
+SMALL = EntailSettings(embedding=16, hidden=24, epochs=3, batch=50, validate_every=4, rate=0.01)
+
+
+@pytest.fixture(scope="module")
+def sample(repository):
+    """300 training pairs and 100 of dev, each premise of training three times."""
+    place = str(repository / "data/raw/sample")
+    rows = {
+        part: [(*row, "s") for row in read_source(Source(format="sample", path=place, part=part, count=count))]
+        for part, count in (("train", 300), ("dev", 100))
+    }
+    train = rows["train"]
+    train += [(train[place][0], train[place - 1][1], "neutral", "s") for place in range(0, 300, 2)]
+    pairs = {part: SentencePairs.of(found) for part, found in rows.items()}
+    texts = [*pairs["train"].premises, *pairs["train"].hypotheses]
+    vocabulary = Vocabulary.build(texts, unit="word")
+    return EncodedPairs.of(pairs["train"], vocabulary), EncodedPairs.of(pairs["dev"], vocabulary), len(vocabulary)
+
+
+def run(sample, settings=SMALL, **more):
+    return training.train(settings, sample[0], sample[1], tokens=sample[2], device=CPU, **more)
+
+
+def equal(one, other):
+    first, second = (encoders.captions.state_dict() for encoders in (one, other))
+    return all(torch.equal(first[name], second[name]) for name in first)
+
+
+def released_loss(encoders, pairs, rows, settings):
+    """The loss as the released code computes it: each side by itself, pair by pair, in float64."""
+    layer = encoders.captions.recurrent.onward
+    gru = torch.nn.GRU(settings.embedding, settings.hidden, batch_first=True).double()
+    gru.load_state_dict(layer.state_dict())
+    table = encoders.captions.embedding.weight.detach().double()
+
+    def vector(ids):
+        last = gru(table[torch.from_numpy(ids)][None])[1][0, 0]
+        if settings.normalise == "l2" or settings.energy == "symmetric":
+            last = last / last.norm()
+        return last.abs() if settings.energy == "order" else last
+
+    total = torch.zeros((), dtype=torch.float64)
+    for row in rows:
+        premise, hypothesis = (vector(pairs.sentences[side[row]]) for side in (pairs.premises, pairs.hypotheses))
+        energy = (hypothesis - premise).clamp(min=0).square().sum()
+        if settings.energy == "symmetric":
+            energy = 1 - premise @ hypothesis
+        total = total + (energy if pairs.entailed[row] else (settings.margin - energy).clamp(min=0))
+    total.backward()
+    return total.item(), {name: weights.grad for name, weights in gru.named_parameters()}
+
+
+@pytest.mark.parametrize("change", [{}, {"normalise": "none"}, {"energy": "symmetric"}, {"group_premises": True}])
+def test_a_step_has_the_loss_and_the_gradient_of_a_plain_loop(sample, change):
+    settings = SMALL.model_copy(update={"clip": None, **change})
+    own = training.Run(settings, *sample, CPU, None)
+    rows = batches(sample[0], size=50, seed=0, epoch=0, group_premises=settings.group_premises)[0]
+    wanted, gradients = released_loss(own.encoders, sample[0], rows, settings)
+    assert own.step(rows).item() == pytest.approx(wanted, rel=1e-5)
+    for name, weights in own.encoders.captions.recurrent.onward.named_parameters():
+        found = weights.grad.double()
+        assert (found - gradients[name]).abs().max() <= 1e-5 * gradients[name].abs().max(), name
+
+
+def test_the_gradient_is_clipped_over_all_weights(sample):
+    own = training.Run(SMALL.model_copy(update={"clip": 0.01}), *sample, CPU, None)
+    own.step(np.arange(50))
+    assert torch.cat([weights.grad.ravel() for weights in own.weights]).norm().item() == pytest.approx(0.01, rel=1e-3)
+
+
+def test_a_run_learns_and_its_threshold_is_that_of_dev(sample):
+    settings = SMALL.model_copy(update={"epochs": 12, "validate_every": 10})
+    encoders, now = run(sample, settings)
+    assert now.loss[-1][1] < now.loss[0][1] / 2
+    dev = sample[1]
+    assert now.best > 100 * (1 - dev.entailed.mean()) + 3
+    assert [done for done, _ in now.dev] == [*range(10, 109, 10), 108]
+    assert now.best == max(score for _, score in now.dev)
+    assert now.best_batch == next(done for done, score in now.dev if score == now.best)
+    vectors = embed_captions(encoders, dev.sentences)
+    energies = pair_energies("order", vectors[dev.premises], vectors[dev.hypotheses])
+    assert 100 * ((energies <= now.threshold) == dev.entailed).mean() == pytest.approx(now.best)
+    cuts = [100 * ((energies <= cut) == dev.entailed).mean() for cut in [-1.0, *energies]]
+    assert now.best == pytest.approx(max(cuts))
+
+
+@pytest.fixture(scope="module")
+def whole(sample):
+    return run(sample)
+
+
+@pytest.mark.parametrize("killed_at", [1, 13, 25])
+def test_killed_and_continued_it_ends_with_the_same_bytes(sample, whole, tmp_path, monkeypatch, killed_at):
+    wanted, curves = whole
+    monkeypatch.setattr(training, "SECONDS", 0.0)
+    steps = []
+    step = training.Run.step
+
+    def until_killed(self, rows):
+        steps.append(rows)
+        if len(steps) > killed_at:
+            raise KeyboardInterrupt
+        return step(self, rows)
+
+    monkeypatch.setattr(training.Run, "step", until_killed)
+    with pytest.raises(KeyboardInterrupt):
+        run(sample, checkpoint=Checkpoint(tmp_path))
+    monkeypatch.setattr(training.Run, "step", step)
+    found, again = run(sample, checkpoint=Checkpoint(tmp_path))
+    assert equal(found, wanted)
+    assert again == curves
+
+
+def test_a_loss_that_is_not_finite_is_one_message(sample, monkeypatch):
+    monkeypatch.setattr(
+        training, "initialise", lambda encoders, _: encoders.captions.embedding.weight.data.fill_(np.nan)
+    )
+    with pytest.raises(TrainingError, match=r"not a finite number between batch 0 and 4. Lower entail.rate"):
+        run(sample)
+
+
+@pytest.mark.parametrize("change", [{"precision": "bf16"}, {"cell": "lstm", "bidirectional": True, "pooling": "max"}])
+def test_other_networks_and_types_train_too(sample, change):
+    settings = SMALL.model_copy(update=change)
+    _, now = run(sample, settings)
+    assert now.loss[-1][1] < now.loss[0][1]

@@ -1,0 +1,162 @@
+"""Scores of entailment, baselines and the classifier, against hand-made numbers, brute force and closed forms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightword.devices import threads
+from sightword.entailment import baselines
+from sightword.entailment.classifier import classify
+from sightword.entailment.judge_settings import NetworkSettings
+from sightword.entailment.judging import System, judge, parts, significance
+from sightword.entailment.pairs import SentencePairs
+from sightword.semantics.inputs import Inputs
+from sightword.semantics.results import Seen
+from sightword.semantics.text_files import read_lines
+
+E, N, C, U = "entailment", "neutral", "contradiction", "undecided"
+
+
+def pairs_of(*rows, source="here"):
+    return SentencePairs.of([(*row, source) for row in rows])
+
+
+def test_a_confusion_by_hand():
+    pairs = SentencePairs.of(
+        [
+            ("a dog runs", "an animal runs", E, "one"),
+            ("a dog runs in the park with a ball", "a dog runs", E, "one"),
+            ("a dog runs", "a cat sleeps", C, "one"),
+            ("a dog", "a brown dog", N, "two"),
+            ("a dog", "a dog .", U, "two"),
+        ]
+    )
+    energies = np.array([0.1, 0.9, 0.5, 0.2, 0.3])
+    found = judge(energies, pairs.entailed, parts(pairs), 0.4)
+    # Accepted: rows 1, 4 and 5. Right: rows 1 and 3.
+    assert (found["accuracy"], found["pairs"], found["threshold"]) == (40.0, 5, 0.4)
+    assert found["accuracy_ci95"] == pytest.approx(196 * math.sqrt(0.4 * 0.6 / 5), abs=1e-5)
+    assert found["f1"] == pytest.approx(200 * 1 / (3 + 2), abs=1e-5)
+    assert found["auc"] == pytest.approx(3 / 6)  # of six (entailed, other) pairs three are in order
+    assert found["average_precision"] == pytest.approx((1 / 1 + 2 / 5) / 2, abs=1e-6)
+    right = {name: (one["accuracy"], one["pairs"]) for name, one in found["class"].items()}
+    assert right == {E: (50.0, 2), N: (0.0, 1), C: (100.0, 1), U: (0.0, 1)}
+    assert found["class"][E]["accuracy_ci95"] == pytest.approx(196 * 0.5 / math.sqrt(2), abs=1e-5)
+    assert {name: one["pairs"] for name, one in found["premise_words"].items()} == {"0-8": 4, "9-13": 1}
+    assert found["premise_words"]["9-13"]["accuracy"] == 0.0
+    assert {name: one["pairs"] for name, one in found["hypothesis_words"].items()} == {"0-5": 5}
+    assert {name: one["accuracy"] for name, one in found["source"].items()} == {
+        "one": pytest.approx(66.666667),
+        "two": 0.0,
+    }
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=1, max_size=25))
+def test_the_threshold_is_the_best_cut_of_dev(rows):
+    dev, labels = np.array([row[0] / 4 for row in rows]), np.array([row[1] for row in rows])
+    found = System.chosen("x", dev, np.zeros(0), labels)
+    cuts = [dev.min() - 1, *dev]
+    assert ((dev <= found.threshold) == labels).sum() == max(((dev <= cut) == labels).sum() for cut in cuts)
+
+
+def test_systems_are_compared_by_mcnemars_exact_test_with_holms_correction():
+    right = np.ones((3, 40), bool)
+    right[1, :9] = False  # only the first is right
+    right[2, 8] = False
+    found = significance(dict(zip("abc", right, strict=True)))
+    assert list(found) == ["a_vs_b", "a_vs_c", "b_vs_c"]
+    p = {"a_vs_b": 2 / 2**9, "a_vs_c": 1.0, "b_vs_c": 2 / 2**8}
+    assert {key: one["p"] for key, one in found.items()} == pytest.approx(p)
+    assert [found[key]["holm"] for key in p] == pytest.approx([3 * 2 / 2**9, 1.0, 2 * 2 / 2**8])
+    assert (found["b_vs_c"]["only_first"], found["b_vs_c"]["only_second"]) == (0, 8)
+    assert found["b_vs_c"]["difference"] == pytest.approx(-20.0)
+
+
+def test_new_words_are_counted_once_without_case_and_signs():
+    pairs = pairs_of(
+        ("A dog runs.", "The dog , the dog sleeps !", N), ("A dog.", "a DOG", E), ("A dog", ". ,", N), ("", "dog", N)
+    )
+    assert baselines.new_words(pairs).tolist() == pytest.approx([2 / 3, 0.0, 0.0, 1.0])
+
+
+def snli(real_data, part):
+    folder = real_data / "senteval/downstream/SNLI"
+    columns = (read_lines(folder / f"{name}.{part}") for name in ("s1", "s2", "labels"))
+    return pairs_of(*zip(*columns, strict=True), source="SNLI")
+
+
+def test_majority_and_new_words_on_snli(real_data):
+    dev, test = snli(real_data, "dev"), snli(real_data, "test")
+    assert (len(dev), len(test)) == (9842, 9824)
+    for baseline, expected in ((baselines.majority, 65.7), (baselines.new_words, 72.2)):
+        system = System.chosen("x", baseline(dev), baseline(test), dev.entailed)
+        assert 100 * system.right(test.entailed).mean() == pytest.approx(expected, abs=0.1)
+
+
+def test_premises_of_snli_that_are_training_captions_of_flickr8k(real_data):
+    folder = real_data / "flickr8k"
+    train = set(read_lines(folder / "Flickr_8k.trainImages.txt"))
+    rows = (line.split("\t") for line in read_lines(folder / "Flickr8k.token.txt"))
+    seen = Seen([text for place, text in rows if place.partition("#")[0] in train])
+    assert 100 * seen.mask(snli(real_data, "test").premises).mean() == pytest.approx(17.5, abs=0.1)
+
+
+def biased(number, seed):
+    """Pairs whose hypothesis reveals the label in nine of ten cases."""
+    draw = np.random.default_rng(seed)
+    rows = []
+    for _ in range(number):
+        label = draw.choice([E, N, C])
+        word = "outdoors" if (label == E) != (draw.random() < 0.1) else "nobody"
+        rows.append((f"a dog {draw.integers(9)}", f"{word} is {draw.choice(['a', 'b', 'c'])}", label))
+    return pairs_of(*rows)
+
+
+def test_the_hypothesis_alone_reveals_a_bias_and_never_sees_the_premise():
+    train, dev, test = biased(400, 0), biased(100, 1), biased(200, 2)
+    found = baselines.hypothesis_only(train, dev, [dev, test], features=50, seed=0)
+    system = System.chosen("x", *found, dev.entailed)
+    word = np.array(["outdoors" in text for text in test.hypotheses])
+    assert ((test.entailed == word) == system.right(test.entailed)).all()
+    for one in (train, dev, test):
+        one.premises[:] = ["another"] * len(one)
+    again = baselines.hypothesis_only(train, dev, [dev, test], features=50, seed=0)
+    assert [a.tolist() for a in again] == [a.tolist() for a in found]
+
+
+def test_without_a_repeated_word_the_hypothesis_says_nothing():
+    train = pairs_of(("a", "one", E), ("b", "two", N))
+    (found,) = baselines.hypothesis_only(train, train, [train], features=9, seed=0)
+    assert found.tolist() == [0.0, 0.0]
+
+
+def examples(number, seed):
+    """Pairs of vectors that are entailed where both have the same sign in the first dimension."""
+    draw = np.random.default_rng(seed)
+    vectors = draw.standard_normal((2 * number, 4)).astype(np.float32)
+    first, second = np.arange(number), np.arange(number, 2 * number)
+    labels = (vectors[first, 0] * vectors[second, 0] > 0).astype(np.int64)
+    return Inputs(torch.from_numpy(vectors), "compared", first, second, labels)
+
+
+def test_the_classifier_learns_from_features_of_both_sides_with_the_same_bytes():
+    train, dev, test = examples(1201, 0), examples(200, 1), examples(400, 2)
+    settings = NetworkSettings(hidden=40, epochs=8, batch=40, dropout=0.2)
+    found = []
+    for number in (1, 2):
+        with threads(number):
+            torch.manual_seed(number)
+            found.append(classify(train, dev, [dev, test], settings, seed=3, device=torch.device("cpu")))
+            assert torch.initial_seed() == number
+    assert [one.tobytes() for one in found[0]] == [one.tobytes() for one in found[1]]
+    labels = [part.labels.astype(bool) for part in (dev, test)]
+    system = System.chosen("x", *found[0], labels[0])
+    assert system.right(labels[1]).mean() > 0.9
+    other = classify(train, dev, [test], settings, seed=4, device=torch.device("cpu"))
+    assert other[0].tobytes() != found[0][1].tobytes()

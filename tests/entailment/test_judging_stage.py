@@ -1,0 +1,237 @@
+"""The stage entailment on a small run: thresholds from dev, other encoders, the files, the page, and the messages."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.entailment.encoders import energies_by, read_others, untrained
+from sightword.entailment.judge_settings import EntailmentSettings, NetworkSettings
+from sightword.entailment.measuring import TAKEN, measure
+from sightword.entailment.page import render
+from sightword.entailment.pairs import SentencePairs, read_split, write_pairs
+from sightword.entailment.published import differences
+from sightword.errors import EncoderError
+from sightword.files import write_json, write_table, write_tsv
+from sightword.hypernyms.threshold import best_threshold
+from sightword.model.encoders import Encoders
+from sightword.model.shape import Shape
+from stages import entailment
+
+CPU = torch.device("cpu")
+SNLI = {
+    "train": {"entailment": 183_416, "neutral": 182_764, "contradiction": 183_187},
+    "dev": {"entailment": 3_329, "neutral": 3_235, "contradiction": 3_278},
+    "test": {"entailment": 3_368, "neutral": 3_219, "contradiction": 3_237},
+}
+DECISION = {"energy": "order", "threshold": 0.02, "criterion": "accuracy", "dev": 60.0}
+TRAINING = {"energy": "order", "pairs": 240, "best_batch": 2, "batches": 3, "dev": 60.0}
+SETTINGS = {"words": 100, "classifier": NetworkSettings(hidden=8, epochs=1), "mistakes": 5, "encoders": "others"}
+
+
+def drawn_pairs(number, seed):
+    draw = np.random.default_rng(seed)
+    rows = []
+    for _ in range(number):
+        colour, animal, place = draw.choice(["red", "blue"]), draw.choice(["dog", "cat", "cow"]), draw.integers(99)
+        label = draw.choice(["entailment", "neutral", "contradiction"])
+        other = {"entailment": f"a {animal}", "neutral": f"a {animal} sleeps", "contradiction": "nobody"}[label]
+        rows.append((f"a {colour} {animal} near number {place}", other, label, f"part {place % 2}"))
+    return SentencePairs.of(rows)
+
+
+def counts_of(splits):
+    found = {}
+    for name, pairs in splits.items():
+        labels = {label: pairs.labels.count(label) for label in ("entailment", "neutral", "contradiction")}
+        found[name] = {"pairs": len(pairs), "labels": labels, "sources": dict.fromkeys(sorted(set(pairs.sources)), 1)}
+    return found
+
+
+def encoder_of(seed, similarity="order", members=1):
+    vocabulary = Vocabulary.build(["a red dog", "blue cat near number", "cow sleeps nobody"], unit="word")
+    shape = Shape(6, "gru", 5, False, "last", 4, True, "none", similarity)
+    torch.manual_seed(seed)
+    return SentenceEncoder([Encoders(len(vocabulary), 3, shape) for _ in range(members)], vocabulary, shape)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("entailment")
+    splits = {name: drawn_pairs(number, place) for place, (name, number) in enumerate(SIZES.items())}
+    (folder / "data/entailment/pairs").mkdir(parents=True)
+    write_pairs(folder / "data/entailment/pairs", splits, counts_of(splits))
+    encoder_of(0).save(folder / "models/entailment/encoder")
+    write_json(folder / "models/entailment/entail.json", DECISION)
+    write_json(folder / "metrics/entailment/entail.json", TRAINING)
+    for name, column in (("loss", "loss"), ("dev", "accuracy")):
+        write_tsv(folder / f"plots/entailment/entail/{name}.tsv", ("batch", column), [(1, 2.0), (3, 1.0)])
+    encoder_of(1, "cosine", members=2).save(folder / "others/seeing")
+    texts = [*splits["test"].premises[:9], "a dog"]
+    captions = {"image_id": ["x"] * 10, "caption": pa.array(range(10), pa.int32()), "text": texts}
+    captions["split"] = ["train"] * 6 + ["dev"] * 3 + ["train"]
+    write_table(folder / "others/seeing/captions.parquet", pa.table(captions))
+    (folder / "others/README.md").write_text("")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        entailment.work(EntailmentSettings(**SETTINGS))
+    return folder
+
+
+SIZES = {"train": 240, "dev": 80, "test": 90}
+OUTPUTS = ("data/entailment/scores", "plots/entailment/entailment", "report/entailment", "metrics/entailment")
+
+
+def files(folder):
+    paths = [path for name in OUTPUTS for path in sorted((folder / name).rglob("*")) if path.is_file()]
+    return {path.relative_to(folder): path.read_bytes() for path in paths}
+
+
+def metrics_of(folder):
+    return json.loads((folder / "metrics/entailment/entailment.json").read_text())
+
+
+def test_the_same_inputs_give_the_same_bytes(done, monkeypatch):
+    before = files(done)
+    monkeypatch.chdir(done)
+    monkeypatch.setenv("SIGHTWORD_THREADS", "2")
+    entailment.work(EntailmentSettings(**SETTINGS))
+    assert files(done) == before
+
+
+def test_the_metrics_of_all_systems(done):
+    found, scores = metrics_of(done), pq.read_table(done / "data/entailment/scores/scores.parquet").to_pandas()
+    own = [name for base in ("order", "seeing", "seeing_untrained") for name in (base, f"{base}_classifier")]
+    systems = [*own[:2], "majority", "hypothesis_only", "new_words", *own[2:]]
+    assert list(found["test"]) == list(found["dev"]) == systems
+    for name in systems:
+        column = "accepted" if name == "order" else f"accepted_{name}"
+        right = scores[column] == scores["entailed"]
+        assert found["test"][name]["accuracy"] == pytest.approx(100 * right.mean(), abs=1e-4), name
+        for label, one in found["test"][name]["class"].items():
+            assert one["accuracy"] == pytest.approx(100 * right[scores["label"] == label].mean(), abs=1e-4)
+        assert found["test"][name]["threshold"] == found["dev"][name]["threshold"]
+    assert found["test"]["order"]["threshold"] == 0.02
+    assert len(found["significance"]) == 9 * 8 / 2
+    assert set(found["test"]["order"]["source"]) == {"part 0", "part 1"}
+    summary = json.loads((done / "metrics/entailment/summary.json").read_text())
+    assert summary["accuracy"] == found["test"]["order"]["accuracy"]
+    assert summary["seeing_untrained"] == found["test"]["seeing_untrained"]["accuracy"]
+
+
+def test_premises_that_are_training_captions_are_left_out(done):
+    unseen, test = metrics_of(done)["unseen"]["seeing"], read_split(done / "data/entailment/pairs", "test")
+    rest = np.array([premise not in test.premises[:6] for premise in test.premises])
+    assert unseen["pairs"] == rest.sum() < len(test)
+    assert unseen["premises_seen"] == pytest.approx(100 * (1 - rest.mean()), abs=1e-5)
+    scores = pq.read_table(done / "data/entailment/scores/scores.parquet").to_pandas()[rest]
+    right = (scores["accepted_seeing"] == scores["entailed"]).mean()
+    assert unseen["systems"]["seeing"]["accuracy"] == pytest.approx(100 * right, abs=1e-4)
+    assert set(unseen["systems"]) == set(metrics_of(done)["test"]) - {"order_classifier"}
+
+
+def test_no_threshold_depends_on_test(done):
+    splits = {name: read_split(done / "data/entailment/pairs", name) for name in SIZES}
+    order = np.random.default_rng(0).permutation(SIZES["test"])
+    test = splits["test"]
+    other = SentencePairs.of(
+        [(test.hypotheses[i], test.premises[i], test.labels[j], test.sources[i]) for i, j in enumerate(order)]
+    )
+    settings = EntailmentSettings(**{**SETTINGS, "classifier": NetworkSettings(hidden=8, epochs=1)})
+    others = read_others(done / "others", TAKEN, CPU)
+    found = measure({**splits, "test": other}, encoder_of(0), DECISION, others, settings, device=CPU).metrics
+    before = metrics_of(done)
+    assert found["dev"] == before["dev"]
+    assert found["test"] != before["test"]
+    assert all(one["threshold"] == before["test"][name]["threshold"] for name, one in found["test"].items())
+
+
+def test_the_mistakes_are_wrong_and_the_worst_first(done):
+    rows = pq.read_table(done / "data/entailment/scores/mistakes.parquet").to_pylist()
+    assert len(rows) == 5
+    assert all(row["accepted"] != (row["label"] == "entailment") for row in rows)
+    distances = [abs(row["energy"] - 0.02) for row in rows]
+    assert distances == sorted(distances, reverse=True)
+
+
+def test_the_page_needs_nothing_else(done):
+    text = (done / "report/entailment/index.html").read_text()
+    for part in ("Scores", "hypothesis only", "seeing, random weights", "Does looking at pictures teach entailment?",
+                 "not a training caption", "Mistakes", "Not the published protocol", "not comparable",
+                 "training has 240 pairs (part"):  # fmt: skip
+        assert part in text, part
+    assert text.count("<svg") == 5
+    assert not re.findall(r'(?:src|href)="(?!#)', text)
+
+
+def test_published_rows_stand_beside_their_own_protocol_only(done):
+    counts = {name: {"pairs": sum(labels.values()), "labels": labels, "sources": {}} for name, labels in SNLI.items()}
+    assert differences(counts, "test") == []
+    assert differences(counts, "dev") == ["the split is dev, not test"]
+    beside, absent = "published</small>", "not comparable"
+    metrics = metrics_of(done)
+    text = render(metrics, counts, TRAINING, [], [], EntailmentSettings())
+    assert (beside in text, absent in text, "<td>88.6</td>" in text) == (True, False, True)
+    counts["train"] = {**counts["train"], "labels": {**SNLI["train"], "neutral": 9}}
+    text = render(metrics, counts, TRAINING, [], [], EntailmentSettings())
+    assert (beside in text, absent in text) == (False, True)
+    text = render(metrics, counts, TRAINING, [], [], EntailmentSettings(published=False))
+    assert (beside in text, absent in text) == (False, False)
+
+
+@pytest.mark.parametrize("similarity", ["order", "reversed_order", "cosine"])
+def test_an_encoder_is_judged_by_its_own_similarity(similarity):
+    encoder = encoder_of(2, similarity)
+    premises, hypotheses = encoder.encode(["a red dog", "blue"]), encoder.encode(["a dog", "cat sleeps"])
+    # A caption is to its picture as a hypothesis to its premise.
+    similarities = [encoder.similarity(h, p)[0, 0] for p, h in zip(premises, hypotheses, strict=True)]
+    shift = 1.0 if similarity == "cosine" else 0.0
+    assert energies_by(encoder, premises, hypotheses) == pytest.approx(shift - np.array(similarities), abs=1e-6)
+
+
+def test_random_weights_have_the_same_shape_and_depend_on_the_seed_alone():
+    encoder = encoder_of(3, "cosine", members=2)
+    encoder.members[1].captions.scaled = False
+    torch.manual_seed(1)
+    first = untrained(encoder, 5)
+    torch.manual_seed(2)
+    second, other = untrained(encoder, 5), untrained(encoder, 6)
+    words = ["a red dog", "cow"]
+    assert (first.encode(words) == second.encode(words)).all()
+    assert (first.encode(words) != other.encode(words)).any()
+    assert (first.encode(words) != encoder.encode(words)).any()
+    assert [member.captions.scaled for member in first.members] == [True, False]
+    weights = [member.captions.embedding.weight for member in first.members]
+    assert not torch.equal(*weights)
+
+
+def test_a_folder_without_encoders_gives_none_and_a_wrong_one_a_message(tmp_path):
+    (tmp_path / "README.md").write_text("")
+    assert read_others(tmp_path, TAKEN, CPU) == []
+    with pytest.raises(EncoderError, match="is no folder"):
+        read_others(tmp_path / "absent", TAKEN, CPU)
+    (tmp_path / "seeing").mkdir()
+    with pytest.raises(EncoderError, match="seeing: holds no encoder"):
+        read_others(tmp_path, TAKEN, CPU)
+    (tmp_path / "new_words").mkdir()
+    with pytest.raises(EncoderError, match="new_words: has a name that a system cannot have"):
+        read_others(tmp_path, TAKEN, CPU)
+
+
+def test_the_energy_of_another_encoder_has_its_threshold_from_dev(done):
+    dev, seeing = read_split(done / "data/entailment/pairs", "dev"), SentenceEncoder.load(done / "others/seeing")
+    vectors = [seeing.encode(side) for side in (dev.premises, dev.hypotheses)]
+    lengths = [np.linalg.norm(side, axis=1) for side in vectors]
+    energies = 1 - (vectors[0] * vectors[1]).sum(axis=1) / (lengths[0] * lengths[1])
+    found = metrics_of(done)
+    _, accuracy = best_threshold(energies.astype(np.float64), dev.entailed)
+    assert found["dev"]["seeing"]["accuracy"] == pytest.approx(accuracy, abs=1.3)  # float32: one pair may change sides
+    assert found["encoders"] == {"seeing": {"energy": "symmetric"}}

@@ -1,0 +1,124 @@
+"""Splits of sentence pairs: dev held out by premise, undecided pairs, the learning curve's parts, and the counts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightword.entailment.pairs import SentencePairs, read_split, write_pairs
+from sightword.entailment.pairs_settings import SentencePairsSettings, Source
+from sightword.entailment.splitting import hold_out, premise_key, split_pairs
+from sightword.errors import FileFormatError, SemanticsError
+
+HEADER = "premise\thypothesis\tlabel\n"
+NAMES = st.lists(st.sampled_from([f"Sentence {number} ." for number in range(12)]), min_size=2, max_size=40)
+
+
+def of_premises(premises):
+    return SentencePairs.of([(one, f"claim {place}", "neutral", "s") for place, one in enumerate(premises)])
+
+
+@given(NAMES, st.integers(1, 40))
+def test_no_premise_is_on_both_sides(premises, count):
+    pairs = of_premises(premises)
+    keys = [premise_key(premise) for premise in premises]
+    sizes = {key: keys.count(key) for key in keys}
+    try:
+        train, dev = hold_out(pairs, count)
+    except SemanticsError:
+        assert count > len(pairs) - max(sizes.values())
+        return
+    assert sorted(train.hypotheses + dev.hypotheses) == sorted(pairs.hypotheses)
+    assert not set(map(premise_key, train.premises)) & set(map(premise_key, dev.premises))
+    assert count <= len(dev) < count + max(sizes.values())
+    assert len(train)
+
+
+@given(NAMES, st.randoms())
+def test_what_is_held_out_does_not_depend_on_the_order(premises, random):
+    pairs = of_premises([*premises, "One that is left .", "Another that is left ."])
+    shuffled = list(range(len(pairs)))
+    random.shuffle(shuffled)
+    try:
+        held = hold_out(pairs, 2)[1]
+    except SemanticsError:
+        return
+    assert set(held.hypotheses) == set(hold_out(pairs.where(np.array(shuffled)), 2)[1].hypotheses)
+
+
+def test_a_premise_is_the_same_tokenised_and_plain():
+    assert premise_key("A dog's ball.") == premise_key("a dog 's  ball . ")
+    assert premise_key("A dog.") != premise_key("A cat.")
+
+
+@pytest.fixture
+def tables(tmp_path):
+    """Training of 40 pairs of 20 premises, one undecided pair in test, and one premise of test that training has."""
+    labels = ["entailment", "neutral"]
+    rows = [f"Premise {place // 2} .\tClaim {place} .\t{labels[place % 2]}\n" for place in range(40)]
+    (tmp_path / "train.tsv").write_text(HEADER + "".join(rows))
+    test = "New .\tC\tentailment\nNew .\tD\tcontradiction\nNewer .\tE\t-\npremise 3.\tF\tneutral\n"
+    (tmp_path / "test.tsv").write_text(HEADER + test)
+    return tmp_path
+
+
+def settings_of(tables, **more):
+    def source(name):
+        return [Source(format="table", path=str(tables / f"{name}.tsv"))]
+
+    given = {"train": source("train"), "dev": [], "test": source("test"), "hold_out": 6, **more}
+    return SentencePairsSettings(folder=str(tables), **given)
+
+
+def test_undecided_pairs_are_dropped_or_not_entailed(tables):
+    splits, counts = split_pairs(settings_of(tables))
+    assert (len(splits["test"]), counts["test"]["undecided"]) == (3, 1)
+    splits, counts = split_pairs(settings_of(tables, undecided="not_entailed"))
+    assert splits["test"].labels[2] == "undecided"
+    assert splits["test"].entailed.tolist() == [True, False, False, False]
+    assert counts["test"]["entailed"] == 25.0
+
+
+def test_the_counts_name_premises_that_training_has(tables):
+    splits, counts = split_pairs(settings_of(tables))
+    held = {premise_key(premise) for premise in splits["dev"].premises}
+    assert counts["dev"] == {
+        "pairs": 6, "entailed": 50.0, "labels": {"entailment": 3, "neutral": 3}, "undecided": 0, "premises": 3,
+        "sources": {f"{tables.name}/train": 6}, "premises_in_training": 0, "pairs_with_premise_in_training": 0.0,
+    }  # fmt: skip
+    assert "premise 3 ." not in held
+    assert counts["test"]["premises_in_training"] == 1
+    assert counts["test"]["pairs_with_premise_in_training"] == pytest.approx(100 / 3, abs=1e-4)
+
+
+def test_a_smaller_part_of_training_is_in_a_larger_one(tables):
+    sizes = (5, 11, 34)
+    parts = [split_pairs(settings_of(tables, size=size))[0]["train"] for size in sizes]
+    assert [len(part) for part in parts] == list(sizes)
+    small, middle, every = (set(part.hypotheses) for part in parts)
+    assert small < middle < every
+    with pytest.raises(SemanticsError, match="size = 35 is more than the 34 training pairs"):
+        split_pairs(settings_of(tables, size=35))
+
+
+def test_a_split_of_one_class_is_one_message(tables):
+    (tables / "test.tsv").write_text(HEADER + "A\tB\tneutral\nA\tC\tcontradiction\n")
+    with pytest.raises(SemanticsError, match=r"the split test has no pair that is entailed; .* sentence_pairs.test"):
+        split_pairs(settings_of(tables))
+    with pytest.raises(SemanticsError, match="hold_out = 40 takes all 40 training pairs"):
+        split_pairs(settings_of(tables, hold_out=40))
+
+
+def test_pairs_come_back_as_they_were_written(tables, tmp_path):
+    splits, counts = split_pairs(settings_of(tables))
+    write_pairs(tmp_path, splits, counts)
+    for name, wanted in splits.items():
+        found = read_split(tmp_path, name)
+        assert (found.premises, found.hypotheses, found.labels) == (wanted.premises, wanted.hypotheses, wanted.labels)
+        assert (found.sources, found.entailed.tolist()) == (wanted.sources, wanted.entailed.tolist())
+    with pytest.raises(SemanticsError, match="no split is called 'all'; expected train, dev, test"):
+        read_split(tmp_path, "all")
+    with pytest.raises(FileFormatError, match=r"entailment/dvc\.yaml:sentence_pairs"):
+        read_split(tmp_path / "absent", "dev")
