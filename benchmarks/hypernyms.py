@@ -17,6 +17,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from sightword.hypernyms.ball import sums
 from sightword.hypernyms.concepts import Concepts
 from sightword.hypernyms.embed_settings import EmbedSettings
 from sightword.hypernyms.lazy_adam import LazyAdam
@@ -24,7 +25,7 @@ from sightword.hypernyms.pairs import Pairs
 from sightword.hypernyms.reconstruction import reconstruct
 from sightword.hypernyms.scenes import read_scenes
 from sightword.hypernyms.taxonomy import closure
-from sightword.hypernyms.training import Run, _sums, train
+from sightword.hypernyms.training import Run, train
 from sightword.hypernyms.wordnet import read_wordnet
 
 
@@ -79,7 +80,7 @@ def difference(pairs: Pairs, concepts: int, steps: int = 200) -> float:
         optimiser.step()
         dense.data.clamp_(min=0)
         found = energy.gradients(table.rows(low), table.rows(high), {}, mean=True)
-        table.step(*_sums(np.append(low[found.rows], high[found.rows]), np.concatenate([found.low, found.high])))
+        table.step(*sums(np.append(low[found.rows], high[found.rows]), np.concatenate([found.low, found.high])))
     return float(np.abs(dense.detach().numpy() - table.rows(slice(None))).max())
 
 

@@ -34,8 +34,16 @@ class EmbedSettings(Settings):
     """Pairs in a batch: one half true, one half corrupted."""
     epochs: int = Field(40, ge=1)
     """Passes through the true training pairs (30 to 50 in the paper)."""
+    patience: int = Field(0, ge=0)
+    """Training ends after this many validations without a better score on dev; 0 never ends it early."""
     rate: float = Field(0.01, gt=0)
-    """Learning rate of Adam."""
+    """Learning rate of Adam; ``cone`` has Riemannian Adagrad (Becigneul & Ganea 2019), which prefers 0.3 to 0.5."""
+    pretrain: int = Field(100, ge=0)
+    """Epochs of Poincare embeddings (Nickel & Kiela 2017) from which ``cone`` starts, as published; 0 starts at random.
+    Unused by the others."""
+    pretrain_rate: float = Field(0.03, gt=0)
+    """Learning rate of the Poincare embeddings, as in the released code of Ganea et al.; a tenth of it in the first
+    fifth of the epochs."""
     epsilon: float = Field(1e-8, gt=0)
     """What Adam adds to the root of the second moment."""
     init: float = Field(1.0, gt=0)

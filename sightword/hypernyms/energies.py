@@ -222,32 +222,56 @@ class GumbelBox(Box):
 class Cone(Energy):
     """``max(0, angle - aperture)`` of hyperbolic entailment cones (Ganea et al. 2018, equations 28 to 33, K = 0.1).
 
-    A vector is mapped to the Poincare ball without its centre: its length n becomes ``inner + (1 - inner) tanh(n)``,
-    so that plain Adam can train it.
+    A vector is a point of the Poincare ball outside of the ball of radius :attr:`inner`.
     """
 
-    inner = 0.1 * 2 / (1 + math.sqrt(1 + 4 * 0.1 * 0.1))
-    """The radius below which a cone is not defined, ``2K / (1 + sqrt(1 + 4 K^2))``."""
     K = 0.1
+    inner = 2 * K / (1 + math.sqrt(1 + 4 * K * K))
+    """The radius below which a cone is not defined."""
 
     def start(self, concepts: int, init: float, random: np.random.Generator) -> Array:
-        """As :meth:`Energy.start`; lengths of about ``init``."""
-        return super().start(concepts, init / math.sqrt(self.dimension), random)
+        """As :meth:`Energy.start`; lengths from ``inner`` to ``inner + init / 2``, the latter as in the released code
+        if ``init`` is 1.
+        """
+        directions = super().start(concepts, 1.0, random)
+        lengths = self.inner + init / 2 * random.random((concepts, 1), np.float32)
+        found: Array = directions / np.linalg.norm(directions, axis=1, keepdims=True) * lengths
+        return found
 
     def energy(self, low: torch.Tensor, high: torch.Tensor, _: Weights) -> torch.Tensor:
         """As :meth:`Energy.energy`: the hyponym lies in the cone of the hypernym."""
-        x, y = self._ball(high), self._ball(low)
-        xx, yy, xy = (x * x).sum(-1), (y * y).sum(-1), (x * y).sum(-1)
-        apart = (x - y).square().sum(-1).clamp(min=1e-12).sqrt()
-        below = xx.sqrt() * apart * (1 + xx * yy - 2 * xy).clamp(min=1e-12).sqrt()
-        cosine = (xy * (1 + xx) - xx * (1 + yy)) / below.clamp(min=1e-12)
+        xx, yy, xy = (high * high).sum(-1), (low * low).sum(-1), (high * low).sum(-1)
+        apart = (high - low).square().sum(-1)
+        below = (xx * apart * (1 + xx * yy - 2 * xy)).clamp(min=1e-12).sqrt()
+        cosine = (xy * (1 + xx) - xx * (1 + yy)) / below
         angle = torch.acos(cosine.clamp(-1 + 1e-6, 1 - 1e-6))
         aperture = torch.asin((self.K * (1 - xx) / xx.sqrt()).clamp(max=1 - 1e-6))
         return (angle - aperture).clamp(min=0)
 
-    def _ball(self, values: torch.Tensor) -> torch.Tensor:
-        length = values.square().sum(-1, keepdim=True).clamp(min=1e-12).sqrt()
-        return values / length * (self.inner + (1 - 1e-5 - self.inner) * torch.tanh(length))
+    def gradients(self, low: Array, high: Array, _: Mapping[str, Array], *, mean: bool) -> Gradients:
+        """As :meth:`Energy.gradients`, by formula, over the three products of the two points."""
+        xx, yy, xy = (np.einsum("ij,ij->i", a, b) for a, b in ((high, high), (low, low), (high, low)))
+        apart = np.maximum(np.square(high - low).sum(axis=1), 1e-12)
+        beside = np.maximum(1 + xx * yy - 2 * xy, 1e-12)
+        length, below = np.sqrt(xx), np.sqrt(xx * apart * beside)
+        cosine = (xy * (1 + xx) - xx * (1 + yy)) / below
+        bounded, sine = np.clip(cosine, -1 + 1e-6, 1 - 1e-6), np.minimum(self.K * (1 - xx) / length, 1 - 1e-6)
+        energies = np.maximum(np.arccos(bounded) - np.arcsin(sine), 0)
+        half = len(low) // 2
+        short = np.maximum(self.margin - energies[half:], 0)
+        scale = 1 / len(low) if mean else 1.0
+        loss = float((energies[:half].sum(dtype=np.float64) + short.sum(dtype=np.float64)) * scale)
+        sign = np.where(energies > 0, np.float32(scale), np.float32(0))
+        sign[half:] *= np.where(short > 0, -1, 0)
+        slope = np.where(bounded == cosine, -sign, 0) / np.sqrt(1 - bounded**2)
+        by_xx = slope * ((xy - 1 - yy) / below - cosine / 2 * (1 / xx + 1 / apart + yy / beside))
+        by_xx += sign * self.K * (1 + xx) / (2 * xx * length * np.sqrt(1 - sine**2))
+        by_yy = slope * (-xx / below - cosine / 2 * (1 / apart + xx / beside))
+        by_xy = slope * ((1 + xx) / below + cosine * (1 / apart + 1 / beside))
+        rows = np.flatnonzero(sign)
+        near, far = low[rows], high[rows]
+        by_xx, by_yy, by_xy = (one[rows, None].astype(low.dtype) for one in (by_xx, by_yy, by_xy))
+        return Gradients(loss, rows, 2 * by_yy * near + by_xy * far, 2 * by_xx * far + by_xy * near, {})
 
 
 ENERGIES: dict[str, type[Energy]] = {

@@ -20,9 +20,10 @@ from tqdm import tqdm
 from sightword.devices import threads
 from sightword.errors import TrainingError
 from sightword.files import atomic_file
+from sightword.hypernyms.ball import BallAdagrad, poincare, sums
 from sightword.hypernyms.corruption import PairSet, corrupt, corruptible
 from sightword.hypernyms.embed_settings import EmbedSettings
-from sightword.hypernyms.energies import ENERGIES
+from sightword.hypernyms.energies import ENERGIES, Cone
 from sightword.hypernyms.lazy_adam import Adam, LazyAdam
 from sightword.hypernyms.pairs import Pairs
 from sightword.hypernyms.threshold import best_threshold
@@ -32,6 +33,8 @@ log = logging.getLogger(__name__)
 Array = NDArray[Any]
 SECONDS = 60.0
 """From one checkpoint to the next."""
+RESCALE = 0.7
+"""The factor from Poincare embeddings to the initial vectors of cones (``resc_vecs`` in the code of Ganea et al.)."""
 
 
 @dataclass
@@ -115,10 +118,7 @@ class Run:
         self.each = -(-len(self.low) // self.half)  # batches of an epoch
         random = np.random.default_rng([settings.seed, 0])
         self.energy = ENERGIES[settings.energy](settings.dimension, settings.margin, settings.slack)
-        self.table = LazyAdam(
-            self.energy.start(concepts, settings.init, random), settings.rate, settings.epochs * self.each,
-            epsilon=settings.epsilon, nonnegative=self.energy.nonnegative,
-        )  # fmt: skip
+        self.table = self._table(self.energy.start(concepts, settings.init, random))
         first = self.energy.weights(random)
         self.shared = {name: Adam(value, settings.rate, settings.epsilon) for name, value in first.items()}
         self.progress = Progress()
@@ -126,13 +126,14 @@ class Run:
 
     def all(self, *, bar: bool) -> Trained:
         """Train to the end."""
-        self._resume()
+        if not self._resume() and isinstance(self.energy, Cone) and self.settings.pretrain:
+            self._pretrain()
         saved = time.monotonic()
         total = self.settings.epochs * self.each
         with tqdm(
             total=total, initial=self.progress.batches, unit="batch", leave=False, disable=None if bar else True
         ) as shown:
-            while self.progress.batches < total:
+            while self.progress.batches < total and not self._patience_is_over():
                 epoch, start = divmod(self.progress.batches, self.each)
                 self.energy = dataclasses.replace(self.energy, margin=self._margin(epoch))
                 for ids in self._batches(epoch, start):
@@ -141,6 +142,8 @@ class Run:
                     if done % self.settings.validate_every == 0 or done == total:
                         self._validate()
                         shown.update(done - shown.n)
+                        if self._patience_is_over():
+                            break
                     if self.checkpoint is not None and time.monotonic() - saved >= SECONDS:
                         self.save()
                         saved = time.monotonic()
@@ -148,6 +151,30 @@ class Run:
             self.best = self._weights()
         vectors = self.best.pop("vectors")
         return Trained(vectors, self.best, self.progress, self.left_out)
+
+    def _table(self, start: Array) -> LazyAdam | BallAdagrad:
+        """Return the optimiser of the vectors."""
+        settings = self.settings
+        if isinstance(self.energy, Cone):
+            return BallAdagrad(start, settings.rate, self.energy.inner)
+        steps = settings.epochs * self.each
+        return LazyAdam(start, settings.rate, steps, epsilon=settings.epsilon, nonnegative=self.energy.nonnegative)
+
+    def _pretrain(self) -> None:
+        """Replace the initial vectors of cones by Poincare embeddings; a run that is killed here starts afresh."""
+        settings = self.settings
+        log.info("embed: %d epochs of Poincare embeddings", settings.pretrain)
+        points = poincare(
+            (self.low, self.high), self.known, self.concepts, settings.dimension,
+            epochs=settings.pretrain, rate=settings.pretrain_rate, random=np.random.default_rng([settings.seed, 0, 1]),
+        )  # fmt: skip
+        self.table = self._table((RESCALE * points).astype(np.float32))
+        self.best = self._weights()
+
+    def _patience_is_over(self) -> bool:
+        """Return whether dev has not been better for ``embed.patience`` validations."""
+        wait = self.settings.patience * self.settings.validate_every
+        return self.dev is not None and 0 < wait <= self.progress.batches - self.progress.best_batch
 
     def _margin(self, epoch: int) -> float:
         """Return the margin of an epoch, counted from 0."""
@@ -176,7 +203,7 @@ class Run:
         weights = {name: one.values for name, one in self.shared.items()}
         found = self.energy.gradients(values[:half], values[half:], weights, mean=self.settings.reduction == "mean")
         rows = np.append(ids[0][found.rows], ids[1][found.rows])
-        self.table.step(*_sums(rows, np.concatenate([found.low, found.high])))
+        self.table.step(*sums(rows, np.concatenate([found.low, found.high])))
         for name, gradient in found.weights.items():
             self.shared[name].step(gradient, self.table.done)
         self.progress.batches += 1
@@ -222,17 +249,17 @@ class Run:
         with atomic_file(self.checkpoint) as path:
             safetensors.numpy.save_file(tensors, path, {"progress": json.dumps(asdict(self.progress))})
 
-    def _resume(self) -> None:
-        """Go on where an earlier process was killed."""
+    def _resume(self) -> bool:
+        """Go on where an earlier process was killed; return whether there was one."""
         if self.checkpoint is None or not self.checkpoint.is_file():
-            return
+            return False
         try:
             with safetensors.safe_open(self.checkpoint, "numpy") as file:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
                 progress = Progress(**json.loads(file.metadata()["progress"]))
         except (safetensors.SafetensorError, KeyError, TypeError, ValueError) as error:
             log.warning("embed: the checkpoint is damaged (%s): training starts afresh", error)
-            return
+            return False
         for curve in (progress.loss, progress.dev):
             curve[:] = [(int(batches), value) for batches, value in curve]
         self.progress = progress
@@ -241,17 +268,8 @@ class Run:
         for name, one in self.shared.items():
             one.restore(_below(tensors, f"shared.{name}."))
         log.info("embed: goes on after batch %d of an earlier run", progress.batches)
+        return True
 
 
 def _below(tensors: dict[str, Array], prefix: str) -> dict[str, Array]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-
-
-def _sums(rows: Array, gradients: Array) -> tuple[Array, Array]:
-    """Return the distinct rows in order, and the sum of the gradients of each."""
-    if not len(rows):
-        return rows, gradients
-    order = np.argsort(rows, kind="stable")
-    ordered = rows[order]
-    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-    return ordered[first], np.add.reduceat(gradients[order], first, axis=0)

@@ -110,7 +110,8 @@ def test_published_rows_stand_beside_their_own_protocol_only(done):
             "metrics/hypernyms/embed.json",
         )
     )
-    for protocol, shown in (("released", "92.3"), ("ganea2018", "92.8"), ("clean", None), ("", None)):
+    ganea = ("ganea2018-50", "92.8"), ("ganea2018-10", "85.9"), ("ganea2018-90", None)
+    for protocol, shown in (("released", "92.3"), *ganea, ("clean", None), ("", None)):
         text = render(metrics, {**counts, "protocol": protocol}, embedding, [], [], HypernymsSettings())
         assert ("published</small>" in text) == (shown is not None)
         assert shown is None or f"<td>{shown}</td>" in text

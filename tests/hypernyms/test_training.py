@@ -145,7 +145,7 @@ def test_a_box_and_a_cone_hold_what_lies_within():
         )
         assert inside.item() < 0.1 < 5 < outside.item()
     cone = ENERGIES["cone"](2)
-    up, far, aside = np.array([[0.3, 0.0]]), np.array([[1.5, 0.0]]), np.array([[0.0, 1.5]])
+    up, far, aside = np.array([[0.3, 0.0]]), np.array([[0.9, 0.0]]), np.array([[0.0, 0.9]])
     assert cone.scores(far, up, {}).item() == 0
     assert cone.scores(aside, up, {}).item() > 0.3
     assert cone.scores(up, far, {}).item() > 2
@@ -202,7 +202,7 @@ def test_a_run_learns_and_gives_the_same_bytes_whatever_the_threads(prepared):
 
 @pytest.mark.parametrize("name", [name for name in ENERGIES if name != "order"])
 def test_each_energy_learns(prepared, name):
-    settings = SMALL.model_copy(update={"energy": name, "batch": 400})
+    settings = SMALL.model_copy(update={"energy": name, "batch": 400, "pretrain": 1})
     found = small_run(prepared, settings)
     assert np.isfinite(found.vectors).all()
     assert found.progress.best > 51
@@ -298,3 +298,10 @@ def test_the_margin_grows_over_the_first_half(prepared):
     assert [run._margin(epoch) for epoch in range(8)] == [1, 2, 3, 4, 5, 5, 5, 5]
     plain = training.Run(SMALL, pairs["train"], pairs["dev"], len(taxonomy.names), None)
     assert [plain._margin(epoch) for epoch in range(2)] == [1, 1]
+
+
+def test_training_ends_when_patience_is_over(prepared):
+    patient = SMALL.model_copy(update={"rate": 1e-30, "patience": 3})  # the first validation stays the best
+    done = small_run(prepared, patient).progress
+    assert (done.best_batch, done.batches, len(done.dev)) == (50, 200, 4)
+    assert small_run(prepared, patient.model_copy(update={"patience": 0, "epochs": 1})).progress.batches == 673

@@ -1,0 +1,86 @@
+"""The optimisers of the Poincare ball against automatic differentiation, and Poincare embeddings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightword.hypernyms.ball import EDGE, BallAdagrad, nearness, poincare, project, sums
+from sightword.hypernyms.corruption import PairSet
+from sightword.hypernyms.energies import Cone
+
+
+def points(count, width=3, length=0.7, seed=0):
+    values = np.random.default_rng(seed).standard_normal((count, width))
+    return project(
+        values * length / np.linalg.norm(values, axis=1, keepdims=True) * np.linspace(0.3, 1, count)[:, None]
+    )
+
+
+def distance(first, second):
+    """The distance in the ball, as the length of -first + second by Moebius addition (Ungar)."""
+    xx, yy, xy = (first * first).sum(-1), (second * second).sum(-1), -(first * second).sum(-1)
+    above = (1 + 2 * xy + yy)[..., None] * -first + (1 - xx)[..., None] * second
+    return 2 * torch.atanh((above / (1 + 2 * xy + xx * yy)[..., None]).norm(dim=-1))
+
+
+def test_the_gradients_of_poincare_embeddings():
+    high, others = points(4), points(24, seed=1).reshape(4, 6, 3)
+    first, second = (torch.from_numpy(side).requires_grad_() for side in (high, others))
+    distances = distance(first[:, None].expand(4, 6, 3), second)
+    loss = (distances[:, 0] + torch.logsumexp(-distances[:, 1:], dim=1)).sum()
+    loss.backward()
+    found = nearness(high, others)
+    assert found[0] == pytest.approx(loss.item())
+    np.testing.assert_allclose(found[1], first.grad.numpy(), atol=1e-10)
+    np.testing.assert_allclose(found[2], second.grad.numpy(), atol=1e-10)
+    assert all(np.isfinite(part).all() for part in nearness(high, np.stack([high, high], axis=1))[1:])
+
+
+def test_the_steps_are_riemannian_adagrad():
+    """Each point by itself, with the metric of the ball as a matrix, and the energy's gradient by torch."""
+    cone, start = Cone(3), points(6)
+    table = BallAdagrad(start, 0.1, cone.inner)
+    plain, squares = [row.copy() for row in project(start, cone.inner)], np.zeros(6)
+    for step in range(20):
+        low, high = np.random.default_rng(step).choice(6, 2, replace=False)
+        pair = [torch.from_numpy(plain[row].copy()).requires_grad_() for row in (low, high)]
+        gradients = torch.autograd.grad(1 - cone.energy(pair[0][None], pair[1][None], {}).sum(), pair)
+        ids, total = sums(np.array([low, high]), np.stack([one.numpy() for one in gradients]))
+        for row, gradient in zip(ids, total, strict=True):
+            metric = np.eye(3) * (2 / (1 - plain[row] @ plain[row])) ** 2
+            steepest = np.linalg.solve(metric, gradient)
+            squares[row] += steepest @ metric @ steepest
+            if squares[row] > 0:
+                plain[row] = plain[row] - 0.1 * steepest / np.sqrt(squares[row])
+            length = np.linalg.norm(plain[row])
+            plain[row] *= min(max(length, cone.inner + EDGE), 1 - EDGE) / length
+        table.step(ids, total)
+    np.testing.assert_allclose(table.rows(slice(None)), plain, atol=1e-12)
+    assert np.abs(table.rows(slice(None)) - start).max() > 0.05
+
+
+@given(st.integers(0, 99), st.floats(0.01, 1e6), st.sampled_from((np.float32, np.float64)))
+def test_points_stay_in_the_ball(seed, size, kind):
+    random = np.random.default_rng(seed)
+    table = BallAdagrad((size * random.standard_normal((5, 4))).astype(kind), 10.0, Cone.inner)
+    for _ in range(3):
+        table.step(np.array([0, 2, 3]), (size * random.standard_normal((3, 4))).astype(kind))
+        lengths = np.linalg.norm(table.rows(slice(None)).astype(np.float64), axis=1)
+        assert ((lengths > Cone.inner) & (lengths < 1)).all()
+
+
+def test_poincare_embeddings_bring_a_tree_in_order():
+    """A tree of 1 + 4 + 16 concepts: a concept lies farther out than its hypernym, and nearer to it than to others."""
+    low = np.arange(1, 21, dtype=np.int32)
+    high = ((low - 1) // 4).astype(np.int32)
+    known = PairSet(low, high, 21)
+    for drawn in (known, None):
+        found = poincare((low, high), drawn, 21, 2, epochs=300, rate=0.1, random=np.random.default_rng(0))
+        assert (np.linalg.norm(found, axis=1) < 1).all()
+        every = torch.from_numpy(found)
+        between = distance(every[5:, None].expand(16, 4, 2), every[None, 1:5].expand(16, 4, 2)).numpy()
+        assert (between.argmin(axis=1) + 1 == high[4:]).all()
