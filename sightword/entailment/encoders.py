@@ -37,14 +37,17 @@ def read_others(folder: Pathish, taken: frozenset[str], device: torch.device) ->
     No two systems may have one name, so an encoder cannot have a name that the systems of another one have.
 
     Raises:
-        EncoderError: the folder is missing, one in it holds no encoder or a damaged one, or has a name in ``taken``,
-            or one with a part of :data:`PARTS`.
+        EncoderError: the folder is missing or an encoder itself; one in it holds no encoder or a damaged one, or has a
+            name in ``taken`` or with one of :data:`PARTS`.
         CaptionsError: a table of captions has another type.
         FileFormatError: a table of captions is damaged.
     """
     place = Path(folder)
     if not place.is_dir():
         raise EncoderError("is no folder", where=place, expected="a folder with saved encoders, or without any")
+    if (place / "encoder.json").exists():
+        todo = "Move its files into a folder there, whose name is the system's."
+        raise EncoderError("holds the files of an encoder, not folders with encoders", where=place, todo=todo)
     found = []
     for path in sorted(path for path in place.iterdir() if path.is_dir() and not path.name.startswith(".")):
         if path.name in taken or any(part in path.name for part in PARTS):

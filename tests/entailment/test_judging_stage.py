@@ -237,6 +237,9 @@ def test_a_folder_without_encoders_gives_none_and_a_wrong_one_a_message(tmp_path
     assert read_others(tmp_path, TAKEN, CPU) == []
     with pytest.raises(EncoderError, match="is no folder"):
         read_others(tmp_path / "absent", TAKEN, CPU)
+    encoder_of(1).save(tmp_path / "own")
+    with pytest.raises(EncoderError, match=r"own: holds the files of an encoder, .* Move its files into a folder"):
+        read_others(tmp_path / "own", TAKEN, CPU)
     (tmp_path / "seeing").mkdir()
     with pytest.raises(EncoderError, match="seeing: holds no encoder"):
         read_others(tmp_path, TAKEN, CPU)
