@@ -18,6 +18,8 @@ from sightword.semantics.results import Seen
 
 CAPTIONS = "captions.parquet"
 """The table of an encoder's training captions, beside its files."""
+PARTS = (".", "_vs_", "_untrained", "_classifier")
+"""Parts of the keys of the metrics, which no name of an encoder can have."""
 
 
 @dataclass(frozen=True)
@@ -32,19 +34,25 @@ class Other:
 def read_others(folder: Pathish, taken: frozenset[str], device: torch.device) -> list[Other]:
     """Read each encoder in a folder of encoders, by name; files beside the folders are passed over.
 
+    No two systems may have one name, so an encoder cannot have a name that the systems of another one have.
+
     Raises:
-        EncoderError: the folder is missing, one in it holds no encoder or a damaged one, or has a name in ``taken``.
+        EncoderError: the folder is missing or an encoder itself; one in it holds no encoder or a damaged one, or has a
+            name in ``taken`` or with one of :data:`PARTS`.
         CaptionsError: a table of captions has another type.
         FileFormatError: a table of captions is damaged.
     """
     place = Path(folder)
     if not place.is_dir():
         raise EncoderError("is no folder", where=place, expected="a folder with saved encoders, or without any")
+    if (place / "encoder.json").exists():
+        todo = "Move its files into a folder there, whose name is the system's."
+        raise EncoderError("holds the files of an encoder, not folders with encoders", where=place, todo=todo)
     found = []
     for path in sorted(path for path in place.iterdir() if path.is_dir() and not path.name.startswith(".")):
-        if path.name in taken or "." in path.name:
-            known = ", ".join(sorted(taken))
-            raise EncoderError("has a name that a system cannot have", where=path, expected=f"no dot, none of {known}")
+        if path.name in taken or any(part in path.name for part in PARTS):
+            expected = f"a name without {', '.join(PARTS)}, and none of {', '.join(sorted(taken))}"
+            raise EncoderError("has a name that a system cannot have", where=path, expected=expected)
         captions = path / CAPTIONS
         seen = Seen(read_texts(captions).split("train").texts) if captions.exists() else None
         found.append(Other(path.name, SentenceEncoder.load(path, device=device), seen))

@@ -18,7 +18,7 @@ from sightword.entailment.encoders import Other, energies_by, energy_of, untrain
 from sightword.entailment.energies import ENERGIES, pair_energies
 from sightword.entailment.judge_settings import EntailmentSettings
 from sightword.entailment.judging import Array, System, judge, parts, significance
-from sightword.entailment.pairs import SentencePairs
+from sightword.entailment.pairs import LABELS, SentencePairs, in_training
 from sightword.hypernyms.drawings import histogram
 from sightword.hypernyms.judging import score
 from sightword.semantics.encoding import Embeddings, embed
@@ -29,8 +29,9 @@ log = logging.getLogger(__name__)
 BASELINES = ("majority", "hypothesis_only", "new_words")
 IN_PARTS = ("hypothesis_only", "new_words")
 """The baselines whose scores by length and source are kept, as those of the trained encoder."""
-TAKEN = frozenset((*ENERGIES, *BASELINES, *(f"{energy}_classifier" for energy in ENERGIES)))
-"""Names that no other encoder can have."""
+_SUMMED = ("accuracy", "f1", "auc")
+TAKEN = frozenset((*ENERGIES, *BASELINES, "energy", "split", "dev", *_SUMMED, *(f"{label}_right" for label in LABELS)))
+"""Names that no other encoder can have: the systems' and the keys of the summary."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def measure(
         one.name: judge(one.energies, pairs.entailed, every if one.name in (energy, *IN_PARTS) else few, one.threshold)
         for one in systems
     }
-    metrics["leak"] = {"premises_in_training": _percent(np.isin(pairs.premises, list(set(splits["train"].premises))))}
+    metrics["leak"] = {"premises_in_training": _percent(in_training(pairs, splits["train"]))}
     metrics["significance"] = significance({one.name: one.right(pairs.entailed) for one in systems})
     if others:
         metrics["encoders"] = {one.name: {"energy": energy_of(one.encoder)[0]} for one in others}
@@ -92,7 +93,7 @@ def measure(
         }
     found = metrics[settings.split]
     summary = {"energy": energy, "split": settings.split, "dev": metrics["dev"][energy]["accuracy"]}
-    summary |= {key: found[energy][key] for key in ("accuracy", "f1", "auc")}
+    summary |= {key: found[energy][key] for key in _SUMMED}
     summary |= {f"{name}_right": value["accuracy"] for name, value in found[energy]["class"].items()}
     summary |= {one.name: found[one.name]["accuracy"] for one in systems[1:]}
     return Measured(

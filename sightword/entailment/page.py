@@ -124,9 +124,10 @@ def _notes(
             text += " So few training pairs test the machinery, not the method."
         found.append(("Not the published protocol", text))
     alone, ours = scores["hypothesis_only"]["accuracy"], scores[energy]["accuracy"]
-    if alone >= ours:
-        text = f"A classifier that does not see the premise has {alone:.1f} %; {energy} has {ours:.1f} %."
-        found.append(("The premise does not help", text))
+    difference, p = _between(energy, "hypothesis_only", metrics["significance"])
+    if p is not None and (difference <= 0 or p >= LEVEL):
+        text = f"{energy} has {ours:.1f} %, a classifier that does not see the premise {alone:.1f} %: "
+        found.append(("No gain from the premise is shown", f"{text}a difference {_meaning(p)}."))
     if share := metrics["leak"]["premises_in_training"]:
         found.append(("Leak", f"{share:.2f} % of the pairs have a premise that stands in training as well."))
     return found

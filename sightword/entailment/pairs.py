@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sightword.captions.units import split as tokens_of
 from sightword.errors import FileFormatError, SemanticsError
 from sightword.files import Pathish, read_table, write_json, write_table
 
@@ -51,6 +52,17 @@ class SentencePairs:
         return SentencePairs(
             premises, hypotheses, labels, self.entailed[places], [self.sources[place] for place in places]
         )
+
+
+def premise_key(premise: str) -> str:
+    """Return the words and signs of a premise in lower case: the same for tokenised and plain text."""
+    return " ".join(tokens_of(premise.lower(), "word"))
+
+
+def in_training(pairs: SentencePairs, train: SentencePairs) -> NDArray[np.bool_]:
+    """Return (N,) whether the premise of each pair is one of training, by :func:`premise_key`."""
+    known = set(map(premise_key, train.premises))
+    return np.array([premise_key(premise) in known for premise in pairs.premises], bool)
 
 
 def write_pairs(folder: Pathish, splits: Mapping[str, SentencePairs], counts: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +43,18 @@ def read_source(source: Source) -> list[tuple[str, str, str]]:
         if known not in LABELS:
             expected = f"{', '.join(LABELS[:-1])} or -"
             raise SemanticsError(f"the label is {label!r}", where=where, expected=expected)
-        sentences = premise.strip(), hypothesis.strip()
-        if not all(sentences):
-            which = "hypothesis" if sentences[0] else "premise"
-            raise SemanticsError(f"the {which} is empty", where=where, todo="Delete the pair, or write the sentence.")
+        sentences = _filled(premise, "premise", where), _filled(hypothesis, "hypothesis", where)
         if source.premises == "all" or (source.premises == "tenth") == in_tenth(premise):
             found.append((*sentences, known))
     if not found:
         raise SemanticsError(f"has no pairs ({source.name})", where=source.path)
+    return found
+
+
+def _filled(text: str, which: str, where: str) -> str:
+    """Return a sentence without white space around it; SemanticsError if nothing is left."""
+    if not (found := text.strip()):
+        raise SemanticsError(f"the {which} is empty", where=where, todo="Delete the pair, or write the sentence.")
     return found
 
 
@@ -92,11 +96,11 @@ def _present(files: Sequence[Path], source: Source) -> Sequence[Path]:
 
 def _senteval(files: Sequence[Path]) -> Iterator[Row]:
     labels = list(numbered(files[0]))
-    texts = [read_lines(file) for file in files[1:]]
+    texts = [list(numbered(file)) for file in files[1:]]
     for file, lines in zip(files[1:], texts, strict=True):
         check_partners(file, len(lines), files[0], len(labels), "one sentence for each label")
-    for (where, label), premise, hypothesis in zip(labels, *texts, strict=True):
-        yield where, premise, hypothesis, label
+    for (where, label), (of_premise, premise), (of_hypothesis, hypothesis) in zip(labels, *texts, strict=True):
+        yield where, _filled(premise, "premise", of_premise), _filled(hypothesis, "hypothesis", of_hypothesis), label
 
 
 def _columns(file: Path) -> Iterator[Row]:
@@ -109,7 +113,7 @@ def _jsonl(file: Path) -> Iterator[Row]:
     for where, line in numbered(file):
         try:
             record = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise SemanticsError("is not JSON", where=where, expected="an object on each line") from None
         yield _record(record if isinstance(record, dict) else {}, where)
 
@@ -120,6 +124,9 @@ def _record(record: dict[str, Any], where: str) -> Row:
         value = next((record[name] for name in names if name in record), None)
         if not isinstance(value, str):
             raise SemanticsError(f"has no text {' or '.join(names)}", where=where)
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            todo = "Write the whole character, or delete the half."
+            raise SemanticsError(f"has half a character in {names[0]} (\\ud800 to \\udfff)", where=where, todo=todo)
         found.append(value)
     return where, found[0], found[1], found[2]
 
@@ -143,18 +150,31 @@ def _table(file: Path) -> Iterator[Row]:
         return
     if file.suffix not in (".csv", ".tsv"):
         raise SemanticsError(f"ends in {file.suffix or 'nothing'}", where=file, expected=".csv, .tsv or .jsonl")
-    lines = read_lines(file)
-    # Quotation marks have a meaning in commas only: sentences between tabs hold single ones.
-    rows: Iterable[list[str]] = (line.split("\t") for line in lines) if file.suffix == ".tsv" else csv.reader(lines)
-    numbers = enumerate(rows, start=1)
-    _, header = next(numbers, (0, []))
+    rows = (_tabs if file.suffix == ".tsv" else _commas)(file)
+    _, header = next(rows, ("", []))
     names = [next((name for name in accepted if name in header), None) for accepted in COLUMNS]
     if None in names:
         missing = " or ".join(COLUMNS[names.index(None)])
         raise SemanticsError(f"has no column {missing} (it has: {', '.join(header)})", where=f"{file}, line 1")
     places = [header.index(str(name)) for name in names]
-    for number, row in numbers:
-        where = f"{file}, line {number}"
+    for where, row in rows:
         if len(row) != len(header):
             raise SemanticsError(f"has {len(row)} columns", where=where, expected=str(len(header)))
         yield where, row[places[0]], row[places[1]], row[places[2]]
+
+
+def _tabs(file: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the place and the cells of each line; quotation marks are signs of the sentences."""
+    for where, line in numbered(file):
+        yield where, line.split("\t")
+
+
+def _commas(file: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the place and the cells of each row; a cell in quotation marks can have several lines."""
+    reader = csv.reader((f"{line}\n" for line in read_lines(file)), strict=True)
+    try:
+        for row in reader:
+            yield f"{file}, line {reader.line_num}", row
+    except csv.Error as error:
+        what, todo = f"is not valid CSV ({error})", "Look for a quotation mark without its partner."
+        raise SemanticsError(what, where=f"{file}, line {reader.line_num}", todo=todo) from None

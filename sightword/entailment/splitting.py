@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightword.captions.units import split as tokens_of
-from sightword.entailment.pairs import LABELS, SPLITS, SentencePairs
+from sightword.entailment.pairs import LABELS, SPLITS, SentencePairs, in_training, premise_key
 from sightword.entailment.pairs_settings import SentencePairsSettings, Source
 from sightword.entailment.sources import read_source
 from sightword.errors import SemanticsError
@@ -34,12 +33,9 @@ def split_pairs(settings: SentencePairsSettings) -> tuple[dict[str, SentencePair
             which = "not entailed" if pairs.entailed.any() else "entailed"
             todo = f"Look at sentence_pairs.{'train' if name == 'dev' and settings.hold_out else name}."
             raise SemanticsError(f"the split {name} has no pair that is {which}", expected="both classes", todo=todo)
+    if settings.undecided != "drop":  # hold_out and size have moved or left out some of those that were read
+        undecided = Counter({name: pairs.labels.count("undecided") for name, pairs in splits.items()})
     return splits, {name: _counts(splits, name, undecided[name]) for name in SPLITS}
-
-
-def premise_key(premise: str) -> str:
-    """Return the words and signs of a premise in lower case: the same for tokenised and plain text."""
-    return " ".join(tokens_of(premise.lower(), "word"))
 
 
 def hold_out(pairs: SentencePairs, count: int) -> tuple[SentencePairs, SentencePairs]:
@@ -105,9 +101,8 @@ def _counts(splits: Mapping[str, SentencePairs], name: str, undecided: int) -> d
         "sources": dict(sources),
     }
     if name != "train":
-        known = set(map(premise_key, splits["train"].premises))
-        seen = np.array([key in known for key in keys], bool)
-        found["premises_in_training"] = len(known.intersection(keys))
+        seen = in_training(pairs, splits["train"])
+        found["premises_in_training"] = len({key for key, one in zip(keys, seen, strict=True) if one})
         found["pairs_with_premise_in_training"] = _percent(seen)
     return found
 

@@ -154,6 +154,25 @@ def test_no_threshold_depends_on_test(done):
     assert all(one["threshold"] == before["test"][name]["threshold"] for name, one in found["test"].items())
 
 
+def test_a_premise_of_training_is_known_by_its_words(done):
+    train = SentencePairs.of([("A dog runs .", "b", "neutral", "s")] * 2)
+    test = [("a dog  runs.", "c", "entailment", "s"), ("A cat.", "c", "neutral", "s")]
+    splits = {"train": train, "dev": read_split(done / "data/entailment/pairs", "dev"), "test": SentencePairs.of(test)}
+    settings = EntailmentSettings(classifier=NetworkSettings(epochs=0))
+    assert measure(splits, encoder_of(0), DECISION, [], settings, device=CPU).metrics["leak"] == {
+        "premises_in_training": 50.0
+    }
+
+
+def test_a_gain_over_the_hypothesis_alone_counts_beyond_chance_only(done):
+    counts = {name: {"pairs": 9, "labels": labels, "sources": {}} for name, labels in SNLI.items()}
+    for difference, p, wanted in ((2.0, 0.2, True), (-2.0, 0.001, True), (2.0, 0.001, False)):
+        metrics = metrics_of(done)
+        metrics["significance"]["order_vs_hypothesis_only"] |= {"difference": difference, "holm": p}
+        text = render(metrics, counts, TRAINING, [], [], EntailmentSettings())
+        assert ("No gain from the premise is shown" in text) == wanted
+
+
 def test_the_mistakes_are_wrong_and_the_worst_first(done):
     rows = pq.read_table(done / "data/entailment/scores/mistakes.parquet").to_pylist()
     assert len(rows) == 5
@@ -218,11 +237,18 @@ def test_a_folder_without_encoders_gives_none_and_a_wrong_one_a_message(tmp_path
     assert read_others(tmp_path, TAKEN, CPU) == []
     with pytest.raises(EncoderError, match="is no folder"):
         read_others(tmp_path / "absent", TAKEN, CPU)
+    encoder_of(1).save(tmp_path / "own")
+    with pytest.raises(EncoderError, match=r"own: holds the files of an encoder, .* Move its files into a folder"):
+        read_others(tmp_path / "own", TAKEN, CPU)
     (tmp_path / "seeing").mkdir()
     with pytest.raises(EncoderError, match="seeing: holds no encoder"):
         read_others(tmp_path, TAKEN, CPU)
-    (tmp_path / "new_words").mkdir()
-    with pytest.raises(EncoderError, match="new_words: has a name that a system cannot have"):
+
+
+@pytest.mark.parametrize("name", ["new_words", "a.b", "order_vs_cosine", "a_untrained", "a_classifier", "dev", "f1"])
+def test_a_name_that_would_hide_another_number_is_refused(tmp_path, name):
+    encoder_of(1).save(tmp_path / name)
+    with pytest.raises(EncoderError, match=f"{name}: has a name that a system cannot have"):
         read_others(tmp_path, TAKEN, CPU)
 
 

@@ -120,7 +120,7 @@ def wrong_label(folder):
 
 def empty_sentence(folder):
     write_senteval(folder, rows=[*ROWS, ("A", " ", "neutral")])
-    return r"labels.test, line 5: the hypothesis is empty"
+    return r"s2.test, line 5: the hypothesis is empty"
 
 
 def unequal(folder):
@@ -144,7 +144,20 @@ def without_key(folder):
     return r"snli_1.0_test.jsonl, line 1: has no text hypothesis or sentence2"
 
 
-@pytest.mark.parametrize("fault", [wrong_label, empty_sentence, unequal, absent, not_json, without_key])
+def half_a_character(folder):
+    lines = [record(ROWS[0]), record(("A dog \ud83d", "B", "neutral"))]
+    (folder / "snli_1.0_test.jsonl").write_text("\n".join(lines))
+    return r"snli_1.0_test.jsonl, line 2: has half a character in premise"
+
+
+def too_deep(folder):
+    (folder / "snli_1.0_test.jsonl").write_text("[" * 100_000)
+    return r"snli_1.0_test.jsonl, line 1: is not JSON"
+
+
+@pytest.mark.parametrize(
+    "fault", [wrong_label, empty_sentence, unequal, absent, not_json, without_key, half_a_character, too_deep]
+)
 def test_a_wrong_file_is_one_message(tmp_path, fault):
     folder = tmp_path / "SNLI"
     folder.mkdir()
@@ -159,6 +172,9 @@ def test_a_wrong_file_is_one_message(tmp_path, fault):
         ("a.tsv", "premise\thypothesis\nA\tB\n", r"a.tsv, line 1: has no column label or gold_label"),
         ("a.tsv", "premise\thypothesis\tlabel\nA\tB\n", r"a.tsv, line 2: has 2 columns; expected 3"),
         ("a.csv", "premise,hypothesis,label\n", r"has no pairs"),
+        ("a.csv", 'premise,hypothesis,label\nA,B,neutral\n"A,B,neutral\nA,B\n', r"a.csv, line 4: is not valid CSV"),
+        ("a.csv", f'premise,hypothesis,label\n"{200_000 * "A"}",B,neutral\n', r"a.csv, line 2: is not valid CSV"),
+        ("a.csv", 'premise,hypothesis,label\n"A\nB",B,neutral\nA,B,no\n', r"a.csv, line 4: the label is 'no'"),
         ("a.txt", "x\n", r"a.txt: ends in .txt; expected .csv, .tsv or .jsonl"),
     ],
 )
@@ -166,6 +182,12 @@ def test_a_wrong_table_is_one_message(tmp_path, name, text, message):
     (tmp_path / name).write_text(text)
     with pytest.raises(SemanticsError, match=message):
         read_source(Source(format="table", path=str(tmp_path / name)))
+
+
+def test_words_on_two_lines_of_a_cell_stay_two_words(tmp_path):
+    (tmp_path / "a.csv").write_text('premise,hypothesis,label\n"A dog\nruns",A dog,entailment\n')
+    ((premise, *_),) = read_source(Source(format="table", path=str(tmp_path / "a.csv")))
+    assert premise.split() == ["A", "dog", "runs"]
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightword.entailment.pairs import SentencePairs, read_split, write_pairs
+from sightword.entailment.pairs import SentencePairs, premise_key, read_split, write_pairs
 from sightword.entailment.pairs_settings import SentencePairsSettings, Source
-from sightword.entailment.splitting import hold_out, premise_key, split_pairs
+from sightword.entailment.splitting import hold_out, split_pairs
 from sightword.errors import FileFormatError, SemanticsError
 
 HEADER = "premise\thypothesis\tlabel\n"
@@ -79,6 +79,13 @@ def test_undecided_pairs_are_dropped_or_not_entailed(tables):
     assert splits["test"].labels[2] == "undecided"
     assert splits["test"].entailed.tolist() == [True, False, False, False]
     assert counts["test"]["entailed"] == 25.0
+
+
+def test_undecided_pairs_that_are_held_out_are_counted_in_dev(tables):
+    rows = [f"Premise {place // 2} .\tClaim {place} .\t{('entailment', '-')[place % 2]}\n" for place in range(40)]
+    (tables / "train.tsv").write_text(HEADER + "".join(rows))
+    counts = split_pairs(settings_of(tables, undecided="not_entailed"))[1]
+    assert [counts[name]["undecided"] for name in ("train", "dev", "test")] == [17, 3, 1]
 
 
 def test_the_counts_name_premises_that_training_has(tables):
