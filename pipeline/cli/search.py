@@ -49,6 +49,8 @@ _HOW_ELSE = {
     ("reversed_order", "min"): "The order of this encoder is reversed: the elementwise maximum abstracts.",
 }
 """Where another operation than the option's name is used."""
+_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+"""What ends so is the name of a picture and no sentence, even where there is no such picture."""
 
 
 def add(commands: Commands) -> None:
@@ -214,17 +216,18 @@ def _combined(arguments: argparse.Namespace, searcher: Searcher, device: torch.d
     things = arguments.max or arguments.min
     operands = [
         _picture(thing, searcher, uploads)
-        if thing in searcher.catalogue.rows or _is_file(thing)
+        if thing in searcher.catalogue.rows or _is_file(thing) or thing.lower().endswith(_SUFFIXES)
         else check_query(thing, vocabulary)
         for thing in things
     ]
     hits = searcher.combined(operands, arguments.top or _TOP, how=how)
     sentences = [one for one in operands if isinstance(one, Query)]
     unknown = list(dict.fromkeys(token for one in sentences for token in one.unknown))
+    _print_notes([_HOW_ELSE.get((similarity, how), "")])
     if arguments.json:
         _print_json(searcher, {how: things, "unknown": unknown}, _as_json(searcher, hits))
         return 0
-    _print_notes([*(one.note for one in sentences), _HOW_ELSE.get((similarity, how), "")])
+    _print_notes([one.note for one in sentences])
     _print_hits(searcher, hits)
     return 0
 

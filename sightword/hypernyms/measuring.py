@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sightword import devices
 from sightword.files import Pathish, read_text
 from sightword.hypernyms.baselines import above_known, frequency, inferable
 from sightword.hypernyms.concepts import Concepts
@@ -43,6 +44,7 @@ class Measured:
     """The energy of each pair of the split, and whether it is accepted."""
 
 
+@devices.threads(1)  # how torch shares an array among threads changes the last bits of some energies
 def measure(
     prepared: Prepared,
     concepts: Concepts,

@@ -161,13 +161,22 @@ class Run:
         return LazyAdam(start, settings.rate, steps, epsilon=settings.epsilon, nonnegative=self.energy.nonnegative)
 
     def _pretrain(self) -> None:
-        """Replace the initial vectors of cones by Poincare embeddings; a run that is killed here starts afresh."""
+        """Replace the initial vectors of cones by Poincare embeddings; a run that is killed here starts afresh.
+
+        Raises:
+            TrainingError: an embedding is zero or not finite.
+        """
         settings = self.settings
         log.info("embed: %d epochs of Poincare embeddings", settings.pretrain)
         points = poincare(
             (self.low, self.high), self.known, self.concepts, settings.dimension,
             epochs=settings.pretrain, rate=settings.pretrain_rate, random=np.random.default_rng([settings.seed, 0, 1]),
         )  # fmt: skip
+        usable = np.isfinite(points).all(axis=1) & points.any(axis=1)  # a step that overflows ends at zero
+        if not usable.all():
+            raise TrainingError(
+                f"{(~usable).sum()} Poincare embeddings are zero or not finite", todo="Lower embed.pretrain_rate."
+            )
         self.table = self._table((RESCALE * points).astype(np.float32))
         self.best = self._weights()
 

@@ -8,10 +8,11 @@ import shutil
 
 import pyarrow.parquet as pq
 import pytest
+import torch
 from ruamel.yaml import YAML
 
 from pipeline.cli import main
-from sightword import Concepts
+from sightword import Concepts, devices
 from sightword.errors import CorpusError
 from sightword.hypernyms.embed_settings import EmbedSettings, PlaneSettings
 from sightword.hypernyms.judge_settings import HypernymsSettings
@@ -48,6 +49,23 @@ def test_the_same_inputs_give_the_same_bytes(done, tmp_path, monkeypatch, reposi
     monkeypatch.setenv("SIGHTWORD_THREADS", "2")
     run_all(tmp_path, monkeypatch, repository)
     assert files(tmp_path) == files(done)
+
+
+def test_one_thread_computes_each_energy(done, tmp_path, monkeypatch):
+    """Several threads would share the energies of boxes at other places, with other last bits."""
+    shutil.copytree(done, tmp_path / "run")
+    monkeypatch.chdir(tmp_path / "run")
+    seen, scores = set(), Concepts.scores
+
+    def watched(concepts, low, high):
+        seen.add(torch.get_num_threads())
+        return scores(concepts, low, high)
+
+    monkeypatch.setattr(Concepts, "scores", watched)
+    with devices.threads(3):
+        hypernyms.work(HypernymsSettings(reconstruct=20, mistakes=5))
+        assert torch.get_num_threads() == 3
+    assert seen == {1}
 
 
 def test_the_metrics(done):

@@ -261,6 +261,9 @@ def test_a_loss_that_is_not_finite_and_a_batch_that_is_too_large(prepared):
     huge, message = SMALL.model_copy(update={"init": 1e30}), "the loss is not a finite number between batch 0 and 50"
     with pytest.raises(TrainingError, match=message), np.errstate(all="ignore"):
         small_run(prepared, huge)
+    far = SMALL.model_copy(update={"energy": "cone", "pretrain": 1, "pretrain_rate": 1e300})
+    with pytest.raises(TrainingError, match=r"Lower embed\.pretrain_rate"), np.errstate(all="ignore"):
+        small_run(prepared, far)
     with pytest.raises(TrainingError, match=r"embed.batch = 100000 takes 50000 true pairs, and 33605"):
         small_run(prepared, SMALL.model_copy(update={"batch": 100_000}))
 

@@ -70,7 +70,8 @@ def test_pictures_are_found_by_a_combination_of_sentences_and_pictures(world, or
 
 
 def test_products_are_composed_by_sums_and_have_no_abstraction(world, searcher, capsys):
-    found, _ = answers(capsys, "models/encoder", "--max", "a red circle", "a blue çquare")
+    found, error = answers(capsys, "models/encoder", "--max", "a red circle", "a blue çquare")
+    assert "the sum of the embeddings, at length 1, stands for the maximum" in error
     assert found["unknown"] == ["ç"]
     vectors = searcher.encoder.encode(["a red circle", "a blue çquare"])
     query = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).sum(0)
@@ -104,3 +105,11 @@ def test_a_sentence_that_is_too_long_for_a_path_is_a_sentence(order, capsys):
     assert len(found["pictures"]) == 2
     assert main(["search", order, "--picture", "a red circle " * 30]) == 1
     assert "no picture has the id" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("missing", ["holiday.jpg", "no/folder/scene.PNG"])
+def test_a_missing_picture_is_no_sentence(order, missing, capsys):
+    assert main(["search", order, "--max", "a red circle", missing]) == 1
+    captured = capsys.readouterr()
+    assert f"no picture has the id '{missing}'" in captured.err
+    assert not captured.out
