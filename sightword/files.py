@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightword.errors import FileFormatError, SetupError
-from sightword.text import first_line
+from sightword.messages import first_line
 
 if TYPE_CHECKING:
     import pyarrow as pa

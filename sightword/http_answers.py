@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
-from sightword.text import first_line
+from sightword.messages import first_line
 
 OLD = 60.0
 """Seconds since the last change after which a date identifies a file."""

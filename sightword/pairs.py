@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sightword.captions.table import CaptionTable
 from sightword.errors import CaptionsError
 from sightword.features.table import FeatureTable
-from sightword.text import and_more
+from sightword.messages import and_more
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from sightword.errors import FileFormatError
-from sightword.text import first_line
+from sightword.messages import first_line
 
 MOST_COPIES = 100_000
 """The most values that all aliases of a file together may stand for; a parameter file has about a hundred values."""

@@ -13,9 +13,9 @@ from ruamel.yaml import YAML
 from pipeline.params import reference
 from pipeline.pipelines import pipelines
 from sightword.errors import ParamsError
+from sightword.messages import flat
 from sightword.selection.epochs_settings import EpochsSettings
 from sightword.selection.settings import SelectSettings
-from sightword.text import flat
 from sightword.training.settings import TrainSettings
 
 

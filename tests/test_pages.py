@@ -19,7 +19,7 @@ from readers_files import BEFORE, write_senteval
 from ruamel.yaml import YAML
 
 from pipeline import cli
-from sightword.text import flat
+from sightword.messages import flat
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 ALL = [one for page in pages(REPOSITORY) for one in blocks(page)]

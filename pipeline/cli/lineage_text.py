@@ -7,7 +7,7 @@ from typing import Any
 
 from pipeline.lineage.locks import WORKSPACE
 from pipeline.lineage.records import SHOWN, name_of, record_line, run_line, sheet, spelt
-from sightword.text import and_more
+from sightword.messages import and_more
 
 Values = Mapping[str, Any]
 

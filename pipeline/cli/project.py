@@ -91,7 +91,7 @@ def _recipe(arguments: argparse.Namespace) -> int:
 
 def _params(arguments: argparse.Namespace) -> int:
     from pipeline.params import params_file, recipes
-    from sightword.text import flat
+    from sightword.messages import flat
 
     if arguments.explain:
         return _explain(arguments.explain)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.cli.command import Commands, add_command
 from sightword.errors import StoreError
-from sightword.text import size
+from sightword.messages import size
 
 if TYPE_CHECKING:
     from sightword.features.maintenance import Kind

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.cli.command import Commands, add_command, add_layout, laid_out
-from sightword.text import and_more
+from sightword.messages import and_more
 
 if TYPE_CHECKING:
     from pipeline.experiments.runner import Event

@@ -20,8 +20,8 @@ from pipeline.lineage.locks import lock_here
 from pipeline.params import params_file
 from pipeline.pipelines import PARAMS
 from sightword.errors import SightwordError
+from sightword.messages import last_line
 from sightword.settings import Settings
-from sightword.text import last_line
 
 DVC_SECONDS = 15.0
 """Time limit of DVC and the remote."""

@@ -13,7 +13,7 @@ from pipeline.doctor.findings import Finding, good, problem, warning
 from sightword import machine
 from sightword.corpus.listing import PICTURE_SUFFIXES, list_pictures
 from sightword.errors import SetupError, SightwordError
-from sightword.text import size
+from sightword.messages import size
 
 FULL = 100e6
 """Free bytes below which a disk counts as full."""

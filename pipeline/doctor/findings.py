@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from pipeline.doctor.context import Context
 from sightword.errors import SightwordError
-from sightword.text import first_line
+from sightword.messages import first_line
 
 State = Literal["ok", "warning", "problem"]
 

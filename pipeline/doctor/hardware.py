@@ -11,7 +11,7 @@ from pipeline.doctor.context import Context
 from pipeline.doctor.findings import Finding, failure, good, problem, warning
 from sightword import machine
 from sightword.errors import SetupError
-from sightword.text import did_you_mean, size
+from sightword.messages import did_you_mean, size
 
 DRIVERS = (Path("/proc/driver/nvidia/version"), Path("/dev/nvidiactl"), Path("/dev/dxg"))
 """Files of NVIDIA's driver; the last one under WSL."""

@@ -14,7 +14,7 @@ from sightword.corpus.listing import list_pictures
 from sightword.errors import CorpusError, SemanticsError
 from sightword.features.settings import RANDOM, is_weights_file
 from sightword.files import sha256_file
-from sightword.text import and_more, size
+from sightword.messages import and_more, size
 
 _README = "data/raw/README.md describes where it belongs; `sightword fetch --help` lists what can be downloaded."
 

@@ -25,7 +25,7 @@ from pipeline.pipelines import PARAMS, by_stage, pipelines
 from sightword import yaml_reader
 from sightword.errors import SightwordError
 from sightword.files import read_text
-from sightword.text import flat
+from sightword.messages import flat
 
 Values = Mapping[str, Any]
 _too_much = partial(warning, todo="Nothing runs again for it; remove it from dvc.lock, or let the next run do so.")

@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 
 from pipeline.doctor.context import Context
 from pipeline.doctor.findings import Finding, good, problem, warning
-from sightword.text import and_more
+from sightword.messages import and_more
 
 OLDEST = (3, 11, 4)
 

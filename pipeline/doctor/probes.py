@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from sightword.text import first_line, flat
+from sightword.messages import first_line, flat
 
 RUNS = 50
 """Number of the newest entries of the run-cache that are looked for in the remote."""

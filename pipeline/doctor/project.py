@@ -16,7 +16,7 @@ from pipeline.pipelines import DVC_YAML, LOCK, PARAMS, Pipeline, by_stage, pipel
 from sightword import yaml_reader
 from sightword.errors import LineageError, SightwordError
 from sightword.files import read_text
-from sightword.text import and_more
+from sightword.messages import and_more
 
 _FILES = (PARAMS, DVC_YAML, LOCK)
 TRACED = (

@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline.doctor.context import DVC_SECONDS, Context
 from pipeline.doctor.findings import Finding, good, problem, warning
-from sightword.text import and_more
+from sightword.messages import and_more
 
 _HINTS = {
     "MissingDeps": "Install the package for that kind of remote, such as `pip install 'dvc[ssh]'` or `'dvc[s3]'`.",

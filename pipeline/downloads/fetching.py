@@ -25,7 +25,7 @@ from pipeline.downloads.sources import Source
 from pipeline.downloads.unpacking import unpack
 from sightword.errors import DownloadError
 from sightword.files import sha256_file, write_text
-from sightword.text import and_more
+from sightword.messages import and_more
 from sightword.transfer import Patience, Resuming, UnreachableError, writing
 
 log = logging.getLogger(__name__)

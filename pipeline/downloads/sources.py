@@ -12,8 +12,8 @@ from pydantic import Field, model_validator
 
 from sightword import yaml_reader
 from sightword.errors import DownloadError
+from sightword.messages import guess
 from sightword.settings import Settings
-from sightword.text import guess
 
 TABLE = Path(__file__).with_name("sources.yaml")
 WEIGHTS = "weights"

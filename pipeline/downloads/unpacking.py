@@ -24,7 +24,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from sightword.errors import DownloadError
-from sightword.text import first_line
+from sightword.messages import first_line
 from sightword.transfer import need_room, writing
 
 RATIO = 100

@@ -17,7 +17,7 @@ from pipeline.lineage import documents, repository
 from pipeline.lineage.facts import params_files, stage_paths
 from pipeline.pipelines import DVC_YAML, Pipeline, pipelines
 from sightword.errors import LineageError, ParamsError, SweepError
-from sightword.text import and_more, flat
+from sightword.messages import and_more, flat
 
 SHOWN = 20
 """Changed files that a message names."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from pipeline.experiments.baseline import Baseline, git
 from sightword.errors import LineageError, SetupError
 from sightword.files import write_text
-from sightword.text import last_line
+from sightword.messages import last_line
 
 DVC = [sys.executable, "-m", "dvc"]
 """The command that is DVC."""

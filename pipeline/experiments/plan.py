@@ -19,7 +19,7 @@ from pipeline.lineage import documents
 from pipeline.params import params_file
 from sightword.errors import ParamsError, SweepError
 from sightword.files import canonical_json
-from sightword.text import and_more, flat, guess
+from sightword.messages import and_more, flat, guess
 
 MOST = 100_000
 """Number of experiments of one sweep at most."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sightword.errors import FileFormatError, ParamsError
+from sightword.messages import and_more, flat
 from sightword.report.number_formats import is_number
-from sightword.text import and_more, flat
 
 if TYPE_CHECKING:
     from pipeline.experiments.figure import Points

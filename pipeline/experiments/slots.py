@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sightword.errors import SetupError
 from sightword.machine import cores, current
-from sightword.text import last_line
+from sightword.messages import last_line
 
 CORES = 2
 """Default number of cores of a slot on a CPU."""

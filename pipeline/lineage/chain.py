@@ -20,7 +20,7 @@ from pipeline.lineage.target import Subject, in_history, resolve
 from pipeline.lineage.workspace import State, Workspace
 from pipeline.pipelines import LOCK, LOCKS
 from sightword.errors import LineageError
-from sightword.text import did_you_mean
+from sightword.messages import did_you_mean
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pipeline.lineage.locks import Snapshot, snapshot
 from pipeline.lineage.repository import Repository
 from pipeline.lineage.target import resolve
 from sightword.errors import LineageError
-from sightword.text import flat
+from sightword.messages import flat
 
 _MACHINE = ("host", "platform", "processor", "device", "threads", "python")
 

@@ -21,7 +21,7 @@ from pipeline.lineage.facts import facts_of, started, unlike
 from pipeline.lineage.lock import Artefact, Entry, build_entry, changes, hashes
 from sightword.errors import LineageError, SightwordError
 from sightword.files import read_text
-from sightword.text import and_more
+from sightword.messages import and_more
 
 Verdict = Literal["vouched for", "contradicted", "never seen to run"]
 FETCH = "`dvc fetch --run-cache` brings the records that were pushed"

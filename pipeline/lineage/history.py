@@ -16,7 +16,7 @@ from pipeline.lineage.locks import Snapshot, lock_of
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.pipelines import LOCK, LOCKS
 from sightword.errors import LineageError
-from sightword.text import did_you_mean, flat
+from sightword.messages import did_you_mean, flat
 
 _Chain = dict[str, Entry]
 SHALLOW = "this clone is shallow: earlier commits are not known (`git fetch --unshallow`)"

@@ -14,7 +14,7 @@ from typing import Any
 from pipeline.lineage import documents
 from pipeline.pipelines import LOCK
 from sightword.errors import LineageError
-from sightword.text import flat
+from sightword.messages import flat
 
 _STAGE = re.compile(r"^  (\S.*):$")
 _CONFLICT = re.compile(r"^(<<<<<<<|=======|>>>>>>>)( |$)")

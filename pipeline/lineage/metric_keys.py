@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sightword.errors import LineageError
-from sightword.text import did_you_mean, flat
+from sightword.messages import did_you_mean, flat
 
 
 def find(values: Any, key: str, where: object) -> Any:

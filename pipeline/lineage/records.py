@@ -13,7 +13,7 @@ from pipeline.lineage.facts import started
 from pipeline.lineage.history import History
 from pipeline.lineage.repository import Commit
 from pipeline.lineage.verification import Verification
-from sightword.text import and_more
+from sightword.messages import and_more
 
 PACKAGES = ("torch", "torchvision", "numpy", "scipy", "scikit-learn", "pyarrow", "h5py", "pillow", "dvc")
 """The packages whose versions a line about a run names; the values have all."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pipeline.pipelines import LOCKS
 from sightword.errors import LineageError
-from sightword.text import last_line
+from sightword.messages import last_line
 
 _EXPERIMENT = re.compile(r"refs/exps/([0-9a-f]{2})/([0-9a-f]{38})/(.+)")
 _OBJECT = re.compile(rb"[0-9a-f]+ ([a-z]+) ([0-9]+)\n")  # git's line before an object

@@ -15,7 +15,7 @@ from pipeline.lineage.locks import Snapshot, lock_of
 from pipeline.lineage.repository import Repository
 from pipeline.pipelines import LOCKS, pipelines
 from sightword.errors import FileFormatError, LineageError
-from sightword.text import did_you_mean
+from sightword.messages import did_you_mean
 
 _HASH = re.compile(r"[0-9a-f]{6,32}(\.dir)?")
 

@@ -29,7 +29,7 @@ from pipeline.lineage.revision import put
 from pipeline.lineage.workspace import State, Workspace
 from pipeline.pipelines import DVC_YAML
 from sightword.errors import LineageError
-from sightword.text import and_more, did_you_mean
+from sightword.messages import and_more, did_you_mean
 
 
 @dataclass(frozen=True)

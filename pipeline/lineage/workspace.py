@@ -14,7 +14,7 @@ from pipeline.lineage.lock import Artefact, Entry, changes
 from pipeline.pipelines import pipelines
 from sightword.errors import SightwordError
 from sightword.files import read_text
-from sightword.text import flat
+from sightword.messages import flat
 
 State = Literal["ok", "changed since", "missing", "not known"]
 

@@ -19,8 +19,8 @@ from pipeline import pipelines
 from sightword import yaml_reader
 from sightword.errors import FileFormatError, ParamsError
 from sightword.files import Pathish, read_text
+from sightword.messages import guess
 from sightword.settings import Settings
-from sightword.text import guess
 from sightword.yaml_reader import shown
 
 

@@ -13,7 +13,7 @@ from pipeline.params import params_file
 from sightword import yaml_reader
 from sightword.errors import FileFormatError, LineageError, ParamsError
 from sightword.files import atomic_file, read_text
-from sightword.text import and_more, flat, guess
+from sightword.messages import and_more, flat, guess
 
 SHOWN = 20
 """Hand-edited entries that a message names."""

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pipeline import pipelines
 from pipeline.params.params_file import settings_class
 from sightword.errors import ParamsError
-from sightword.text import did_you_mean
+from sightword.messages import did_you_mean
 
 INTRODUCTION = """\
 # Parameters

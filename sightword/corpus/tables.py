@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sightword.corpus.records import Corpus
 from sightword.files import Pathish, write_table
-from sightword.text import and_more
+from sightword.messages import and_more
 
 log = logging.getLogger(__name__)
 

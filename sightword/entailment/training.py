@@ -22,10 +22,10 @@ from sightword.entailment.losses import margin_loss, torch_energies
 from sightword.entailment.prefixes import embed, fits
 from sightword.errors import TrainingError
 from sightword.hypernyms.threshold import best_threshold
+from sightword.messages import flat
 from sightword.model.embedding import embed_captions
 from sightword.model.encoders import Encoders
 from sightword.model.shape import Shape
-from sightword.text import flat
 from sightword.training.checkpoint import SECONDS, Checkpoint
 from sightword.training.checkpoint import Progress as Saved
 from sightword.training.initialisation import initialise

@@ -20,7 +20,7 @@ from sightword.images.encoding import Pixels
 from sightword.images.resized import read_rejects
 from sightword.images.shards import Group, Listed, Selection, list_pictures, read_arrays, read_transform
 from sightword.images.workers import ordered_map
-from sightword.text import and_more
+from sightword.messages import and_more
 
 GROUPS_A_WORKER = 8
 """Row groups that are worth the start of another reading process."""

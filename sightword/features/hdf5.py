@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from sightword.errors import FileFormatError
 from sightword.files import Pathish, reading, require_regular
-from sightword.text import first_line
+from sightword.messages import first_line
 
 HEAD = 512
 """Bytes before HDF5's own: the least that HDF5 allows."""

@@ -14,7 +14,7 @@ from sightword.errors import FeaturesError, FileFormatError
 from sightword.features.settings import HDF5_FILES, FeaturesSettings
 from sightword.features.table import Array, FeatureTable, Origin, Rows, read_features, write_features
 from sightword.files import Pathish, read_text, sha256_file
-from sightword.text import and_more
+from sightword.messages import and_more
 
 log = logging.getLogger(__name__)
 

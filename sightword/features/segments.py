@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from sightword import group_files
 from sightword.files import require_regular
-from sightword.text import first_line
+from sightword.messages import first_line
 
 SUFFIX = ".parquet"
 SEGMENT_NAME = re.compile(r"[0-9a-f]{32}\.parquet")

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from sightword.errors import FeaturesError, FileFormatError
 from sightword.features.hdf5 import AGAIN, created, read_hdf5
 from sightword.files import Pathish, atomic_file
-from sightword.text import and_more
+from sightword.messages import and_more
 
 SCHEMA = 2
 SHA256_LENGTH = 64

@@ -16,7 +16,7 @@ from sightword.features.backbones import Backbone, FeatureNetwork, build, cut
 from sightword.features.crops import CROPS
 from sightword.features.identity import Transform
 from sightword.features.settings import Precision
-from sightword.text import first_line
+from sightword.messages import first_line
 
 SIDE = 2000
 """Rows and columns of the multiplied matrices."""

@@ -23,7 +23,7 @@ from sightword.features import vision
 from sightword.features.backbones import Backbone, build
 from sightword.features.settings import RANDOM, is_weights_file
 from sightword.files import Pathish, sha256_file
-from sightword.text import and_more, first_line
+from sightword.messages import and_more, first_line
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sightword.errors import EncoderError, FileFormatError
 from sightword.files import Pathish, atomic_file, read_json, sha256_file, write_json
 from sightword.hypernyms.energies import ENERGIES, Energy
-from sightword.text import guess
+from sightword.messages import guess
 
 SCHEMA = 1
 TODO = "Take the folder whole: run `dvc checkout models/hypernyms/concepts`, or copy it again."

@@ -10,7 +10,7 @@ from sightword.hypernyms.embed_settings import EmbedSettings, PlaneSettings
 from sightword.hypernyms.pairs import Pairs
 from sightword.hypernyms.taxonomy import Taxonomy, closure
 from sightword.hypernyms.training import train
-from sightword.text import guess
+from sightword.messages import guess
 
 Points = dict[str, tuple[float, float]]
 

@@ -12,7 +12,7 @@ import numpy as np
 from sightword.errors import CorpusError
 from sightword.files import Pathish
 from sightword.hypernyms.taxonomy import Ids, Taxonomy, build
-from sightword.text import guess
+from sightword.messages import guess
 
 OWN, LI, GANEA = "table", "li2019", "ganea2018"
 

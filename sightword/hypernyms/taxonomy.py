@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightword.errors import CorpusError
-from sightword.text import and_more, guess
+from sightword.messages import and_more, guess
 
 Ids = NDArray[np.int32]
 

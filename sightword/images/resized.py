@@ -22,7 +22,7 @@ from sightword.images.resize import resize
 from sightword.images.settings import ResizeSettings
 from sightword.images.shards import ResizedPicture, shard_of, shard_path, write_shard
 from sightword.images.workers import ordered_map
-from sightword.text import and_more
+from sightword.messages import and_more
 
 log = logging.getLogger(__name__)
 

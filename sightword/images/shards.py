@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from sightword.errors import FileFormatError
 from sightword.files import Pathish, atomic_file, canonical_json, reading
 from sightword.images.encoding import Pixels, decode_pixels
-from sightword.text import first_line
+from sightword.messages import first_line
 
 GROUP = 32
 """Pictures in a row group, the unit that a reader holds in memory."""

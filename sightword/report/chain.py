@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sightword.files import canonical_json, sha256_file
+from sightword.messages import flat
 from sightword.report import retrieval_table
 from sightword.report.inputs import Run, RunFiles
 from sightword.report.number_formats import is_number, plain
-from sightword.text import flat
 
 ORDER = ("features", "captions", "training", "encoder")
 """The sources of tables; each depends on the ones before it."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
-from sightword import text
+from sightword import messages
 
 NONE = "–"
 
@@ -67,4 +67,4 @@ def plain(value: object) -> str:
 def flat(values: Mapping[str, Any]) -> dict[str, str]:
     """Flatten nested values to ``a.b`` -> text, in order and without hashes, which do not help a reader."""
     hashes = ("sha256", "md5", "checksum")
-    return {name: plain(value) for name, value in text.flat(values).items() if not name.endswith(hashes)}
+    return {name: plain(value) for name, value in messages.flat(values).items() if not name.endswith(hashes)}

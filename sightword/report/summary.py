@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from itertools import product
 
+from sightword.messages import flat
 from sightword.report.inputs import Run
 from sightword.report.number_formats import is_number
 from sightword.report.semantics_table import headline
-from sightword.text import flat
 
 DIRECTIONS = (("image", "caption_to_image"), ("caption", "image_to_caption"))
 """The direction of each kind of answer."""

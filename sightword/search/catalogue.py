@@ -9,7 +9,7 @@ from functools import cached_property
 
 from sightword.captions.table import SPLITS, CaptionTable
 from sightword.errors import SearchError
-from sightword.text import did_you_mean
+from sightword.messages import did_you_mean
 
 _NEAR = 200
 """Number of ids that are compared closely with one that does not exist."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sightword.captions.units import split
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import SearchError
-from sightword.text import and_more
+from sightword.messages import and_more
 
 LONGEST = 1000
 """Characters of a query. Captions have about 50; a recurrent network reads one after another."""

@@ -15,10 +15,10 @@ from tqdm import tqdm
 
 from sightword.devices import move
 from sightword.errors import TrainingError
+from sightword.messages import flat
 from sightword.model.encoders import Encoders
 from sightword.model.similarity import scores
 from sightword.pairs import Pairs
-from sightword.text import flat
 from sightword.training.averaging import Averaging
 from sightword.training.batches import batches
 from sightword.training.checkpoint import SECONDS, Checkpoint, Progress

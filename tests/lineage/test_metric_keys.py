@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pipeline.lineage.metric_keys import find
 from sightword.errors import LineageError
-from sightword.text import flat
+from sightword.messages import flat
 
 NAMES = st.text("ab.", min_size=1, max_size=4)
 TREES = st.recursive(st.integers(), lambda inner: st.dictionaries(NAMES, inner, min_size=1, max_size=3), max_leaves=8)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightword.text import and_more, did_you_mean, first_line, flat, guess, last_line
+from sightword.messages import and_more, did_you_mean, first_line, flat, guess, last_line
 
 
 def test_nested_values_have_full_names():
