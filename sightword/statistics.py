@@ -30,6 +30,43 @@ def wald_half_width(percent: float, queries: int) -> float:
     return 100.0 * Z95 * math.sqrt(share * (1.0 - share) / queries)
 
 
+def clustered_half_width(right: ArrayLike, clusters: ArrayLike) -> float:
+    """Return half the width of the 95 % interval of a share, whose (N,) cases come in clusters of cases that are alike.
+
+    The variance is that of a ratio of totals of C clusters (Cochran 1977, section 11.8),
+    ``C / (C - 1) sum_c (sum_(i in c) (x_i - mean))^2 / N^2``: with a case in each cluster that of Wald, times
+    ``N / (N - 1)``. The width is 0 with one cluster. ValueError without cases.
+    """
+    values = _series(right)
+    if not len(values):
+        raise ValueError("a share of no cases")
+    totals = _totals(values - values.mean(), clusters)
+    many = len(totals)
+    return Z95 * math.sqrt(many / max(1, many - 1) * float(totals @ totals)) / len(values) if many > 1 else 0.0
+
+
+def clustered_mcnemar(first: ArrayLike, second: ArrayLike, clusters: ArrayLike) -> tuple[int, int, float]:
+    """Compare two classifiers of the same (N,) cases, which come in clusters of cases that are alike.
+
+    The statistic is that of Durkalski et al. (2003), ``(sum_c d_c)^2 / sum_c d_c^2`` with d_c the cases of a cluster
+    that only the first classifies correctly minus those that only the second does: chi-squared with one degree of
+    freedom, and McNemar's test (without a correction for continuity) with a case in each cluster.
+
+    Args:
+        first: whether the first classifier is right.
+        second: whether the second one is right.
+        clusters: the cluster of each case.
+
+    Returns:
+        The cases that only the first, and only the second classifies correctly, and the two-sided p-value.
+    """
+    ours, theirs = _series(first), _series(second)
+    one, other = int((ours > theirs).sum()), int((theirs > ours).sum())
+    totals = _totals(ours - theirs, clusters)
+    spread = float(totals @ totals)
+    return one, other, math.erfc(math.sqrt((one - other) ** 2 / spread / 2.0)) if spread else 1.0
+
+
 def fisher_interval(r: float, pairs: int, variance: float = 1.0) -> tuple[float, float] | None:
     """Return the 95 % interval of a Pearson correlation by Fisher's z, ``tanh(atanh(r) -+ 1.96 / sqrt(n - 3))``.
 
@@ -94,6 +131,11 @@ def holm(p: Sequence[float]) -> list[float]:
         largest = max(largest, (len(p) - k) * p[place])
         corrected[place] = min(1.0, largest)
     return corrected
+
+
+def _totals(values: NDArray[np.float64], clusters: ArrayLike) -> NDArray[np.float64]:
+    """Return the sum of (N,) values in each of C clusters, (C,)."""
+    return np.bincount(np.unique(np.asarray(clusters), return_inverse=True)[1], values).astype(np.float64)
 
 
 def _series(x: ArrayLike) -> NDArray[np.float64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,8 +49,8 @@ _HOW_ELSE = {
     ("reversed_order", "min"): "The order of this encoder is reversed: the elementwise maximum abstracts.",
 }
 """Where another operation than the option's name is used."""
-_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
-"""What ends so is the name of a picture and no sentence, even where there is no such picture."""
+_OPERATIONS = {"order": {"max": "maximum", "min": "minimum"}, "reversed_order": {"max": "minimum", "min": "maximum"}}
+"""The elementwise operation of an option by the similarity; other encoders compose by the sum."""
 
 
 def add(commands: Commands) -> None:
@@ -111,8 +111,8 @@ def _search(arguments: argparse.Namespace) -> int:
         ),
         (not 0 <= (arguments.port or 0) <= 65535, "--port N must be from 0 to 65535"),
     )
-    for text in [arguments.query] if with_query else [thing for things in combined for thing in things]:
-        check_text(text)  # before the encoder is loaded
+    for text, name in [(arguments.query, "the query")] if with_query else _named(*combined):
+        check_text(text, name)  # before the encoder is loaded
     if arguments.serve:
         return _serve(arguments)
     device = devices.use(machine.current(), deterministic=False)
@@ -195,8 +195,7 @@ def _print_hits(searcher: Searcher, hits: list[PictureHit]) -> None:
     own = searcher.catalogue.captions_of
     width = max((len(_plain(hit.picture)) for hit in hits), default=0)
     for place, hit in enumerate(hits, start=1):
-        first = _plain(own.get(hit.picture, [""])[0])
-        shown = first if len(first) <= _WIDE else f"{first[: _WIDE - 1]}…"
+        shown = _short(_plain(own.get(hit.picture, [""])[0]))
         print(f"{place:4}  {hit.score:8.4f}  {_plain(hit.picture):{width}}  {shown}".rstrip())
 
 
@@ -209,6 +208,7 @@ def _as_json(searcher: Searcher, hits: list[PictureHit]) -> dict[str, Any]:
 def _combined(arguments: argparse.Namespace, searcher: Searcher, device: torch.device) -> int:
     """Print the pictures that several sentences or pictures find together."""
     from sightword.search.query import Query, check_query
+    from sightword.search.thumbnails import SUFFIXES
 
     how: How = "min" if arguments.max is None else "max"
     similarity, vocabulary = searcher.encoder.similarity_name, searcher.encoder.vocabulary
@@ -216,20 +216,27 @@ def _combined(arguments: argparse.Namespace, searcher: Searcher, device: torch.d
     things = arguments.max or arguments.min
     operands = [
         _picture(thing, searcher, uploads)
-        if thing in searcher.catalogue.rows or _is_file(thing) or thing.lower().endswith(_SUFFIXES)
-        else check_query(thing, vocabulary)
-        for thing in things
+        # A name of a picture file is no sentence, even where there is no such file.
+        if thing in searcher.catalogue.rows or _is_file(thing) or thing.lower().endswith(SUFFIXES)
+        else check_query(thing, vocabulary, name)
+        for thing, name in _named(things)
     ]
     hits = searcher.combined(operands, arguments.top or _TOP, how=how)
     sentences = [one for one in operands if isinstance(one, Query)]
     unknown = list(dict.fromkeys(token for one in sentences for token in one.unknown))
     _print_notes([_HOW_ELSE.get((similarity, how), "")])
     if arguments.json:
-        _print_json(searcher, {how: things, "unknown": unknown}, _as_json(searcher, hits))
+        used = _OPERATIONS.get(similarity, {"max": "sum"})[how]
+        _print_json(searcher, {how: things, "operation": used, "unknown": unknown}, _as_json(searcher, hits))
         return 0
     _print_notes([one.note for one in sentences])
     _print_hits(searcher, hits)
     return 0
+
+
+def _named(things: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """Return the THINGs of an option, each with its name in messages."""
+    return [(thing, f"THING {place} ({_short(thing)!r})") for place, thing in enumerate(things, start=1)]
 
 
 def _picture(name: str, searcher: Searcher, uploads: UploadedPictures) -> int | Floats:
@@ -335,6 +342,10 @@ def _print_notes(notes: list[str]) -> None:
 
 def _print_json(searcher: Searcher, first: dict[str, Any], last: dict[str, Any]) -> None:
     print(json.dumps({**first, "similarity": searcher.encoder.similarity_name, **last}, ensure_ascii=False))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _WIDE else f"{text[: _WIDE - 1]}…"
 
 
 def _plain(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Two runs that classify the same pairs, of concepts or of sentences, compared by McNemar's exact test."""
+"""Two runs that classify the same pairs, of concepts or of sentences, compared by McNemar's test."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.comparison.systems import Better, who_is_better
-from sightword.entailment.pairs import LABELS
+from sightword.entailment.pairs import LABELS, premise_numbers
 from sightword.errors import ScoringError
 from sightword.files import read_table
 from sightword.hypernyms.judging import mcnemar
-from sightword.statistics import holm
+from sightword.statistics import clustered_mcnemar, holm
 
 Columns = dict[str, NDArray[Any]]
 
@@ -32,7 +32,7 @@ class Part:
     """The number of pairs that only A classifies correctly."""
     only_b: int
     p: float
-    """Two-sided, by McNemar's exact test."""
+    """Two-sided: McNemar's exact test for concepts, the test over premises for sentences."""
     holm: float
     """``p``, corrected over all parts."""
 
@@ -64,7 +64,8 @@ def compare_sentences(a: Path, b: Path) -> list[Part]:
     """
     ours, theirs = _read(a, b, "entailment", ("premise", "hypothesis", "label", "entailed"), ("accepted",), "sentences")
     first, second = (one["accepted"] == one["entailed"] for one in (ours, theirs))
-    return _parts(first, second, {label: ours["label"] == label for label in LABELS})
+    masks = {label: ours["label"] == label for label in LABELS}
+    return _parts(first, second, masks, premise_numbers(ours["premise"].tolist()))
 
 
 def _read(
@@ -79,11 +80,19 @@ def _read(
     return ours, theirs
 
 
-def _parts(first: NDArray[Any], second: NDArray[Any], masks: Mapping[str, NDArray[Any]]) -> list[Part]:
-    """Compare which pairs each side classifies correctly: all of them, and those of each mask with any."""
+def _parts(
+    first: NDArray[Any], second: NDArray[Any], masks: Mapping[str, NDArray[Any]], clusters: NDArray[Any] | None = None
+) -> list[Part]:
+    """Compare which pairs each side classifies correctly: all of them, and those of each mask with any.
+
+    With ``clusters``, the pairs of one premise are taken together.
+    """
     parts = {"all pairs": np.ones_like(first), **{name: mask for name, mask in masks.items() if mask.any()}}
     rights = [(first[mask], second[mask]) for mask in parts.values()]
-    tests = [mcnemar(*right) for right in rights]
+    tests = [
+        mcnemar(*right) if clusters is None else clustered_mcnemar(*right, clusters[mask])
+        for right, mask in zip(rights, parts.values(), strict=True)
+    ]
     corrected = holm([p for _, _, p in tests])
     return [
         Part(name, len(ours), 100.0 * float(ours.mean()), 100.0 * float(theirs.mean()), *test, p)

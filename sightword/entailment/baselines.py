@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from sightword.entailment.pairs import SentencePairs
+from sightword.errors import SemanticsError
 from sightword.semantics.classifier import AdamRegression
 from sightword.semantics.inputs import Inputs
 from sightword.semantics.results import bare
@@ -52,12 +53,16 @@ def hypothesis_only(
     training hypotheses, the ``features`` most frequent of them. Accuracy on dev selects the weight decay and the epoch
     (:class:`sightword.semantics.classifier.AdamRegression`). The energy is the logit of 'not entailed' minus that of
     'entailed'.
+
+    Raises:
+        SemanticsError: no word stands in two training hypotheses.
     """
     often = Counter(item for text in train.hypotheses for item in _items(text))
     ranked = sorted((item for item, count in often.items() if count > 1), key=lambda item: (-often[item], item))
     places = {item: place for place, item in enumerate(ranked[:features])}
     if not places:
-        return [majority(pairs) for pairs in asked]
+        what = f"no word stands in two of the {len(train)} training hypotheses"
+        raise SemanticsError(what, todo="Add training pairs: the baseline without the premise learns from their words.")
     regression = AdamRegression(classes=2, seed=seed)
     fits = regression.scan(_Bags.of(train, places), _Bags.of(dev, places), regression.grid)
     _, layer = max(fits, key=lambda fit: fit[0])

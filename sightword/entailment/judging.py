@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from sightword.entailment.baselines import words
 from sightword.entailment.pairs import LABELS, SentencePairs
-from sightword.hypernyms.judging import mcnemar, score
+from sightword.hypernyms.judging import score
 from sightword.hypernyms.threshold import best_threshold
-from sightword.statistics import holm, wald_half_width
+from sightword.statistics import clustered_half_width, clustered_mcnemar, holm
 
 Array = NDArray[Any]
 Masks = dict[str, dict[str, Array]]
@@ -64,7 +64,7 @@ def _names(bounds: Sequence[int]) -> list[str]:
     return [*(f"{low}-{high - 1}" for low, high in zip(starts, ends, strict=False)), f"{starts[-1]}+"]
 
 
-def judge(energies: Array, entailed: Array, masks: Masks, threshold: float) -> dict[str, Any]:
+def judge(energies: Array, entailed: Array, masks: Masks, threshold: float, clusters: Array) -> dict[str, Any]:
     """Return the scores of pairs.
 
     Args:
@@ -72,38 +72,39 @@ def judge(energies: Array, entailed: Array, masks: Masks, threshold: float) -> d
         entailed: (N,) labels.
         masks: from :func:`parts`.
         threshold: a pair counts as entailed up to this energy.
+        clusters: (N,) the premise of each pair, intervals take the pairs of one premise as one.
 
     Returns:
         ``accuracy`` with half the width of its 95 % interval, ``f1``, ``auc`` and the like
         (:func:`sightword.hypernyms.judging.score`); and by each property and value ``accuracy``, ``accuracy_ci95`` and
         ``pairs``, such as ``found["class"]["neutral"]["accuracy"]``.
     """
-    found = score(energies, entailed, threshold)
     right = (energies <= threshold) == entailed
+    found = score(energies, entailed, threshold) | share(right, clusters)
     for by, values in masks.items():
-        found[by] = {name: share(right[mask]) for name, mask in values.items()}
+        found[by] = {name: share(right[mask], clusters[mask]) for name, mask in values.items()}
     return found
 
 
-def share(right: Array) -> dict[str, Any]:
-    """Return the accuracy in percent of (N,) judgments that are right or wrong, with its interval."""
-    accuracy = 100.0 * float(right.mean())
-    half = wald_half_width(accuracy, len(right))
-    return {"accuracy": round(accuracy, 6), "accuracy_ci95": round(half, 6), "pairs": len(right)}
+def share(right: Array, clusters: Array) -> dict[str, Any]:
+    """Return the accuracy in percent of (N,) judgments that are right or wrong, with its interval over clusters."""
+    half = 100.0 * clustered_half_width(right, clusters)
+    return {"accuracy": round(100.0 * float(right.mean()), 6), "accuracy_ci95": round(half, 6), "pairs": len(right)}
 
 
-def significance(rights: Mapping[str, Array]) -> dict[str, dict[str, Any]]:
-    """Compare all systems by twos by McNemar's exact test, with Holm's correction over all comparisons.
+def significance(rights: Mapping[str, Array], clusters: Array) -> dict[str, dict[str, Any]]:
+    """Compare all systems by twos by McNemar's test over clusters, with Holm's correction over all comparisons.
 
     Args:
         rights: by system, which (N,) pairs it judges as labelled.
+        clusters: (N,) the premise of each pair.
 
     Returns:
         By ``one_vs_other``: the ``difference`` of their accuracies in percent, the numbers of pairs that only one
         judges as labelled (``only_first``, ``only_second``), ``p`` and ``holm``.
     """
     twos = list(combinations(rights, 2))
-    tests = [mcnemar(rights[one], rights[other]) for one, other in twos]
+    tests = [clustered_mcnemar(rights[one], rights[other], clusters) for one, other in twos]
     corrected = holm([p for _, _, p in tests])
     return {
         f"{one}_vs_{other}": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,14 +12,14 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.encoder.sentence_encoder import LONGEST, SentenceEncoder
 from sightword.entailment import baselines
 from sightword.entailment.classifier import classify
 from sightword.entailment.encoders import Other, energies_by, energy_of, untrained
 from sightword.entailment.energies import ENERGIES, pair_energies
 from sightword.entailment.judge_settings import EntailmentSettings
 from sightword.entailment.judging import Array, System, judge, parts, significance
-from sightword.entailment.pairs import LABELS, SentencePairs, in_training
+from sightword.entailment.pairs import LABELS, SentencePairs, in_training, premise_numbers
 from sightword.hypernyms.drawings import histogram
 from sightword.hypernyms.judging import score
 from sightword.semantics.encoding import Embeddings, embed
@@ -78,14 +79,16 @@ def measure(
         systems += judges.of_encoder(other.name, other.encoder)
         systems += judges.of_encoder(f"{other.name}_untrained", untrained(other.encoder, settings.seed))
     every = parts(pairs)
-    few = {"class": every["class"]}
+    few, clusters = {"class": every["class"]}, premise_numbers(pairs.premises)
     metrics: dict[str, Any] = {"dev": {one.name: score(one.dev, dev.entailed, one.threshold) for one in systems}}
     metrics[settings.split] = {
-        one.name: judge(one.energies, pairs.entailed, every if one.name in (energy, *IN_PARTS) else few, one.threshold)
+        one.name: judge(
+            *(one.energies, pairs.entailed, every if one.name in (energy, *IN_PARTS) else few, one.threshold, clusters)
+        )
         for one in systems
     }
     metrics["leak"] = {"premises_in_training": _percent(in_training(pairs, splits["train"]))}
-    metrics["significance"] = significance({one.name: one.right(pairs.entailed) for one in systems})
+    metrics["significance"] = significance({one.name: one.right(pairs.entailed) for one in systems}, clusters)
     if others:
         metrics["encoders"] = {one.name: {"energy": energy_of(one.encoder)[0]} for one in others}
         metrics["unseen"] = {
@@ -143,7 +146,8 @@ class _Judges:
         """Return the vectors of all sentences; those of training only for the classifier."""
         names = ("train", "dev") if self.settings.classifier.epochs else ("dev",)
         parts = [self.splits[name] for name in dict.fromkeys((*names, self.settings.split))]
-        return embed(encoder.encode, [text for part in parts for text in (*part.premises, *part.hypotheses)])
+        encode = functools.partial(encoder.encode, max_length=LONGEST)
+        return embed(encode, [text for part in parts for text in (*part.premises, *part.hypotheses)])
 
     def of_encoder(self, name: str, encoder: SentenceEncoder) -> list[System]:
         """Judge an encoder by the energy of its similarity, and by the classifier on its vectors."""
@@ -178,8 +182,10 @@ def _unseen(other: Other, pairs: SentencePairs, systems: Sequence[System]) -> di
     found: dict[str, Any] = {"premises_seen": _percent(~rest), "pairs": int(rest.sum())}
     labels = pairs.entailed[rest]
     if labels.any() and not labels.all():
-        found["systems"] = {one.name: score(one.energies[rest], labels, one.threshold) for one in systems}
-        found["significance"] = significance({one.name: one.right(pairs.entailed)[rest] for one in systems})
+        clusters = premise_numbers(pairs.premises)[rest]
+        found["systems"] = {one.name: judge(one.energies[rest], labels, {}, one.threshold, clusters) for one in systems}
+        rights = {one.name: one.right(pairs.entailed)[rest] for one in systems}
+        found["significance"] = significance(rights, clusters)
     return found
 
 

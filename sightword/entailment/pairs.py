@@ -59,6 +59,15 @@ def premise_key(premise: str) -> str:
     return " ".join(tokens_of(premise.lower(), "word"))
 
 
+def premise_numbers(premises: Sequence[str]) -> NDArray[np.int64]:
+    """Return a number (N,) for each of N premises, the same for equal ones by :func:`premise_key`.
+
+    Most premises of SNLI have three pairs, which are alike: intervals and tests take them together.
+    """
+    keys = {text: premise_key(text) for text in set(premises)}
+    return np.unique([keys[text] for text in premises], return_inverse=True)[1].astype(np.int64)
+
+
 def in_training(pairs: SentencePairs, train: SentencePairs) -> NDArray[np.bool_]:
     """Return (N,) whether the premise of each pair is one of training, by :func:`premise_key`."""
     known = set(map(premise_key, train.premises))

@@ -25,7 +25,11 @@ _UNDECIDED = ("-", "undecided")
 _SNLI_COLUMNS = ("gold_label", "sentence1_binary_parse", "sentence2_binary_parse", "sentence1_parse", "sentence2_parse",
                  "sentence1", "sentence2")  # fmt: skip
 _MULTINLI = {"train": "train", "matched": "dev_matched", "mismatched": "dev_mismatched"}
-_FETCH = {"snli": "Run `sightword fetch snli`.", "multinli": "Download MultiNLI 1.0 into this folder."}
+_FETCH = {
+    "snli": "Run `sightword fetch snli`.",
+    "multinli": "Download MultiNLI 1.0 into this folder.",
+    "sick": "Run `sightword fetch senteval`.",
+}
 
 
 def read_source(source: Source) -> list[tuple[str, str, str]]:
@@ -70,7 +74,7 @@ def _rows(source: Source) -> Iterator[Row]:
     if source.format == "multinli":
         return _jsonl(_present([place / f"multinli_1.0_{_MULTINLI[source.part]}.jsonl"], source)[0])
     if source.format == "sick":
-        return _sick(place / SICK_FILES[("train", "dev", "test").index(source.part)])
+        return _sick(_present([place / SICK_FILES[("train", "dev", "test").index(source.part)]], source)[0])
     if source.format == "sample":
         return _sample(place, source.part, source.count or 0)
     return _table(place)
@@ -145,6 +149,9 @@ def _sample(folder: Path, part: str, count: int) -> Iterator[Row]:
 
 
 def _table(file: Path) -> Iterator[Row]:
+    if not file.is_file():
+        todo = "Put the table there (data/raw/entailment/README.md has its columns), or correct the path."
+        raise SemanticsError("does not exist", where=file, todo=todo)
     if file.suffix == ".jsonl":
         yield from _jsonl(file)
         return

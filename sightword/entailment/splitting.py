@@ -71,6 +71,9 @@ def _join(sources: list[Source], settings: SentencePairsSettings, undecided: Cou
                 if settings.undecided == "drop":
                     continue
             rows.append((premise, hypothesis, label, source.name))
+    if sources and not rows:
+        todo = f"Look at sentence_pairs.{split}, or set sentence_pairs.undecided to not_entailed."
+        raise SemanticsError(f"all pairs of the split {split} are undecided, and are left out", todo=todo)
     return SentencePairs.of(rows)
 
 

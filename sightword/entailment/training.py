@@ -117,6 +117,13 @@ def train(
     while run.progress.epoch < settings.epochs:
         run.epoch(bar=progress)
     run.encoders.captions.load_state_dict(run.best)
+    always = 100.0 * max(float(dev.entailed.mean()), 1.0 - float(dev.entailed.mean()))
+    if run.progress.best <= always:
+        log.warning(
+            "entail: the best accuracy on dev (%.2f %%) is that of one answer for all pairs, so the encoder learned "
+            "nothing. Look at entail.rate, entail.margin and entail.epochs.",
+            run.progress.best,
+        )
     return run.encoders, run.progress
 
 

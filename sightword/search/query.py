@@ -31,26 +31,26 @@ class Query:
         return f"The {kind} {_listed(self.unknown)} {verb} unknown to this encoder."
 
 
-def check_query(text: str, vocabulary: Vocabulary) -> Query:
-    """Return a typed sentence as a query for an encoder with this vocabulary.
+def check_query(text: str, vocabulary: Vocabulary, name: str = "the query") -> Query:
+    """Return a typed sentence as a query for an encoder with this vocabulary; messages call the sentence ``name``.
 
     Raises:
         SearchError: the text is empty, too long, not UTF-8, or all its characters (or words) are unknown.
     """
-    text = check_text(text)
+    text = check_text(text, name)
     known = set(vocabulary.tokens)
     tokens = dict.fromkeys(token for token in split(_normalised(text, vocabulary), vocabulary.unit) if token.strip())
     unknown = tuple(token for token in tokens if token not in known)
     if len(unknown) == len(tokens):
         raise SearchError(
-            f"none of the query's {vocabulary.unit}s is known to this encoder: {_listed(unknown)}",
+            f"no {vocabulary.unit} of {name} is known to this encoder: {_listed(unknown)}",
             expected=f"some of the {len(known)} {vocabulary.unit}s of its training captions",
         )
     return Query(text, unknown, vocabulary.unit)
 
 
-def check_text(text: str) -> str:
-    """Return a typed text without white space at its ends.
+def check_text(text: str, name: str = "the query") -> str:
+    """Return a typed text without white space at its ends; messages call the text ``name``.
 
     Raises:
         SearchError: the text is empty, too long, or not UTF-8.
@@ -58,13 +58,13 @@ def check_text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:  # Python keeps undecodable bytes as lone surrogates
-        what = f"the query is not valid UTF-8 (character {error.start + 1})"
+        what = f"{name} is not valid UTF-8 (character {error.start + 1})"
         raise SearchError(what, expected="text in UTF-8") from None
     text = text.strip()
     if not text:
-        raise SearchError("the query is empty", expected='a sentence, such as "a dog runs"')
+        raise SearchError(f"{name} is empty", expected='a sentence, such as "a dog runs"')
     if len(text) > LONGEST:
-        raise SearchError(f"the query has {len(text):,} characters", expected=f"a sentence of at most {LONGEST:,}")
+        raise SearchError(f"{name} has {len(text):,} characters", expected=f"a sentence of at most {LONGEST:,}")
     return text
 
 

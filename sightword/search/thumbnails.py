@@ -22,7 +22,8 @@ SIDE = 448
 _QUALITY = 82
 _KEPT = 1000
 """Thumbnails in memory, of about 20 kB each."""
-_SUFFIXES = ("", ".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+"""Endings of the names of picture files."""
 _MAX_PIXELS = ResizeSettings().max_pixels
 
 
@@ -111,7 +112,7 @@ class FileThumbnails(Thumbnails):
         inside = PurePosixPath(picture)
         if inside.is_absolute() or ".." in inside.parts or not inside.name or "\0" in picture:
             return None
-        places = (self._folder / f"{picture}{suffix}" for suffix in _SUFFIXES)
+        places = (self._folder / f"{picture}{suffix}" for suffix in ("", *SUFFIXES))
         try:
             return next((path for path in places if path.is_file()), None)
         except OSError:  # a name that is too long for the file system

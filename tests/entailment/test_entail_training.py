@@ -135,6 +135,11 @@ def test_killed_and_continued_it_ends_with_the_same_bytes(sample, whole, tmp_pat
     assert again == curves
 
 
+def test_a_run_that_learns_nothing_is_reported(sample, caplog):
+    run(sample, SMALL.model_copy(update={"rate": 1e30, "epochs": 1}))
+    assert "the encoder learned nothing. Look at entail.rate" in caplog.text
+
+
 def test_a_loss_that_is_not_finite_is_one_message(sample, monkeypatch):
     monkeypatch.setattr(
         training, "initialise", lambda encoders, _: encoders.captions.embedding.weight.data.fill_(np.nan)

@@ -9,13 +9,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import chi2
 
 from sightword.devices import threads
 from sightword.entailment import baselines
 from sightword.entailment.classifier import classify
 from sightword.entailment.judge_settings import NetworkSettings
 from sightword.entailment.judging import System, judge, parts, significance
-from sightword.entailment.pairs import SentencePairs
+from sightword.entailment.pairs import SentencePairs, premise_numbers
+from sightword.errors import SemanticsError
 from sightword.semantics.inputs import Inputs
 from sightword.semantics.results import Seen
 from sightword.semantics.text_files import read_lines
@@ -38,16 +40,17 @@ def test_a_confusion_by_hand():
         ]
     )
     energies = np.array([0.1, 0.9, 0.5, 0.2, 0.3])
-    found = judge(energies, pairs.entailed, parts(pairs), 0.4)
+    found = judge(energies, pairs.entailed, parts(pairs), 0.4, premise_numbers(pairs.premises))
     # Accepted: rows 1, 4 and 5. Right: rows 1 and 3.
     assert (found["accuracy"], found["pairs"], found["threshold"]) == (40.0, 5, 0.4)
-    assert found["accuracy_ci95"] == pytest.approx(196 * math.sqrt(0.4 * 0.6 / 5), abs=1e-5)
+    # Three premises: rows 1 and 3, row 2, rows 4 and 5. Their sums of (right - 0.4) are 1.2, -0.4 and -0.8.
+    assert found["accuracy_ci95"] == pytest.approx(196 * math.sqrt(3 / 2 * (1.2**2 + 0.4**2 + 0.8**2)) / 5, abs=1e-5)
     assert found["f1"] == pytest.approx(200 * 1 / (3 + 2), abs=1e-5)
     assert found["auc"] == pytest.approx(3 / 6)  # of six (entailed, other) pairs three are in order
     assert found["average_precision"] == pytest.approx((1 / 1 + 2 / 5) / 2, abs=1e-6)
     right = {name: (one["accuracy"], one["pairs"]) for name, one in found["class"].items()}
     assert right == {E: (50.0, 2), N: (0.0, 1), C: (100.0, 1), U: (0.0, 1)}
-    assert found["class"][E]["accuracy_ci95"] == pytest.approx(196 * 0.5 / math.sqrt(2), abs=1e-5)
+    assert found["class"][E]["accuracy_ci95"] == pytest.approx(196 * math.sqrt(2 * (0.25 + 0.25)) / 2, abs=1e-5)
     assert {name: one["pairs"] for name, one in found["premise_words"].items()} == {"0-8": 4, "9-13": 1}
     assert found["premise_words"]["9-13"]["accuracy"] == 0.0
     assert {name: one["pairs"] for name, one in found["hypothesis_words"].items()} == {"0-5": 5}
@@ -65,15 +68,17 @@ def test_the_threshold_is_the_best_cut_of_dev(rows):
     assert ((dev <= found.threshold) == labels).sum() == max(((dev <= cut) == labels).sum() for cut in cuts)
 
 
-def test_systems_are_compared_by_mcnemars_exact_test_with_holms_correction():
+def test_systems_are_compared_by_mcnemars_test_over_premises_with_holms_correction():
     right = np.ones((3, 40), bool)
     right[1, :9] = False  # only the first is right
     right[2, 8] = False
-    found = significance(dict(zip("abc", right, strict=True)))
+    # The eight pairs that only one classifies correctly have two premises: a statistic of 8^2 / (2 * 4^2), and of
+    # (8 + 1)^2 / (2 * 4^2 + 1) with the ninth.
+    found = significance(dict(zip("abc", right, strict=True)), np.array([0] * 4 + [1] * 4 + [*range(2, 34)]))
     assert list(found) == ["a_vs_b", "a_vs_c", "b_vs_c"]
-    p = {"a_vs_b": 2 / 2**9, "a_vs_c": 1.0, "b_vs_c": 2 / 2**8}
+    p = {"a_vs_b": chi2.sf(81 / 33, 1), "a_vs_c": chi2.sf(1, 1), "b_vs_c": chi2.sf(2, 1)}
     assert {key: one["p"] for key, one in found.items()} == pytest.approx(p)
-    assert [found[key]["holm"] for key in p] == pytest.approx([3 * 2 / 2**9, 1.0, 2 * 2 / 2**8])
+    assert [found[key]["holm"] for key in p] == pytest.approx([3 * p["a_vs_b"]] * 3)  # the others are not below
     assert (found["b_vs_c"]["only_first"], found["b_vs_c"]["only_second"]) == (0, 8)
     assert found["b_vs_c"]["difference"] == pytest.approx(-20.0)
 
@@ -132,8 +137,8 @@ def test_the_hypothesis_alone_reveals_a_bias_and_never_sees_the_premise():
 
 def test_without_a_repeated_word_the_hypothesis_says_nothing():
     train = pairs_of(("a", "one", E), ("b", "two", N))
-    (found,) = baselines.hypothesis_only(train, train, [train], features=9, seed=0)
-    assert found.tolist() == [0.0, 0.0]
+    with pytest.raises(SemanticsError, match="no word stands in two of the 2 training hypotheses"):
+        baselines.hypothesis_only(train, train, [train], features=9, seed=0)
 
 
 def examples(number, seed):

@@ -184,6 +184,18 @@ def test_a_wrong_table_is_one_message(tmp_path, name, text, message):
         read_source(Source(format="table", path=str(tmp_path / name)))
 
 
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ({"format": "sick", "part": "dev"}, r"SICK_trial.txt.*sightword fetch senteval"),
+        ({"format": "table"}, r"does not exist\. Put the table there"),
+    ],
+)
+def test_what_is_absent_is_one_message_with_a_remedy(tmp_path, source, message):
+    with pytest.raises(SemanticsError, match=message):
+        read_source(Source(**source, path=str(tmp_path / "absent")))
+
+
 def test_words_on_two_lines_of_a_cell_stay_two_words(tmp_path):
     (tmp_path / "a.csv").write_text('premise,hypothesis,label\n"A dog\nruns",A dog,entailment\n')
     ((premise, *_),) = read_source(Source(format="table", path=str(tmp_path / "a.csv")))

@@ -110,6 +110,12 @@ def test_a_smaller_part_of_training_is_in_a_larger_one(tables):
         split_pairs(settings_of(tables, size=35))
 
 
+def test_a_split_of_undecided_pairs_is_one_message(tables):
+    (tables / "train.tsv").write_text(HEADER + "A\tB\t-\nA\tC\t-\n")
+    with pytest.raises(SemanticsError, match=r"all pairs of the split train are undecided.*sentence_pairs.undecided"):
+        split_pairs(settings_of(tables))
+
+
 def test_a_split_of_one_class_is_one_message(tables):
     (tables / "test.tsv").write_text(HEADER + "A\tB\tneutral\nA\tC\tcontradiction\n")
     with pytest.raises(SemanticsError, match=r"the split test has no pair that is entailed; .* sentence_pairs.test"):

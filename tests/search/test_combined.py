@@ -60,6 +60,7 @@ def test_pictures_are_found_by_a_combination_of_sentences_and_pictures(world, or
 
     found, _ = answers(capsys, order, f"--{how}", PICTURE, "a red circle", str(tmp_path / "copy.png"), "--top", "4")
     assert found[how] == [PICTURE, "a red circle", str(tmp_path / "copy.png")]
+    assert found["operation"] == ("maximum" if (how == "max") == (sign > 0) else "minimum")
     assert [hit["id"] for hit in found["pictures"]] == [table.image_ids[row] for row in expected]
     assert [hit["score"] for hit in found["pictures"]] == pytest.approx(scores[expected].tolist(), rel=1e-5)
     assert main(["search", order, f"--{how}", PICTURE, "a red circle", OTHER, "--top", "4"]) == 0
@@ -72,7 +73,7 @@ def test_pictures_are_found_by_a_combination_of_sentences_and_pictures(world, or
 def test_products_are_composed_by_sums_and_have_no_abstraction(world, searcher, capsys):
     found, error = answers(capsys, "models/encoder", "--max", "a red circle", "a blue çquare")
     assert "the sum of the embeddings, at length 1, stands for the maximum" in error
-    assert found["unknown"] == ["ç"]
+    assert (found["unknown"], found["operation"]) == (["ç"], "sum")
     vectors = searcher.encoder.encode(["a red circle", "a blue çquare"])
     query = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).sum(0)
     scores = searcher.encoder.encode_images(world.table().features) @ query  # this encoder compares by the dot product
@@ -90,9 +91,9 @@ def test_products_are_composed_by_sums_and_have_no_abstraction(world, searcher, 
 @pytest.mark.parametrize(
     ("things", "message"),
     [
-        (["a red circle", ""], "the query is empty"),
-        (["a red circle", "дом"], "none of the query's characters is known to this encoder"),
-        (["a", "a " * 600], "the query has 1,199 characters"),
+        (["a red circle", ""], "THING 2 ('') is empty"),
+        (["a red circle", "дом"], "no character of THING 2 ('дом') is known to this encoder"),
+        (["a " * 600, "a"], f"THING 1 ('{'a ' * 29}a…') has 1,199 characters"),
     ],
 )
 def test_what_is_wrong_with_a_thing_is_one_message(order, things, message, capsys):

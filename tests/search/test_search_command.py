@@ -91,7 +91,7 @@ def test_what_is_wrong_is_one_message(world, tmp_path, capsys):
     for arguments, message in (
         (["models/encoder", ""], "the query is empty"),
         (["models/encoder", "a" * 100_000], "the query has 100,000 characters; expected a sentence of at most 1,000"),
-        (["models/encoder", "дом"], "none of the query's characters is known to this encoder: “д”, “о”, “м”"),
+        (["models/encoder", "дом"], "no character of the query is known to this encoder: “д”, “о”, “м”"),
         ([str(tmp_path / "newer"), "a"], f"{tmp_path}/newer/encoder.json: has the format 2"),
         (["none", "a"], "none: "),
         (["models/encoder", "a", "--features", "none.h5"], "none.h5: does not exist. Run the stage features first"),
@@ -166,7 +166,7 @@ def test_lines_of_standard_input_are_answered_one_by_one(searcher):
     assert found[1]["pictures"][0]["id"] == searcher.pictures("a blue square", 1).hits[0].picture
     said = done.stderr.decode()
     assert "the query is not valid UTF-8 (byte 1)" in said
-    assert "none of the query's characters is known" in said
+    assert "no character of the query is known" in said
     assert "Traceback" not in said
 
 
@@ -179,7 +179,7 @@ def test_on_a_terminal_it_asks_until_an_empty_line():
     assert b"Type a sentence; an empty line ends." in said
     for typed, answer in (
         (b"a red circle\n", b"   1  "),
-        ("дом\n".encode(), b"none of the query's characters is known"),
+        ("дом\n".encode(), b"no character of the query is known"),
         (b"\xff\n", b"not valid UTF-8"),
     ):
         os.write(terminal, typed)

@@ -48,7 +48,7 @@ def test_a_sentence_finds_what_the_searcher_finds(client, searcher):
         ("", "The query is empty"),
         ("a" * 100_000, "The query has 100,000 characters"),
         ("%D0%B4%D0%BE%D0%BC", "“д”"),
-        ("%FF%FE", "None of the query's characters is known"),
+        ("%FF%FE", "No character of the query is known"),
     ],
 )
 def test_a_query_that_cannot_be_answered_is_told(client, query, said):

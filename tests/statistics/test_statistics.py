@@ -11,7 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sightword.statistics import fisher_interval, holm, mean_ranks, pearson, spearman, wald_half_width
+from sightword.statistics import (
+    clustered_half_width,
+    clustered_mcnemar,
+    fisher_interval,
+    holm,
+    mean_ranks,
+    pearson,
+    spearman,
+    wald_half_width,
+)
 
 numbers = st.lists(st.integers(-5, 5), min_size=3, max_size=40)
 
@@ -29,6 +38,49 @@ def test_a_recall_of_all_or_none_has_no_width():
 def test_invalid_recalls_are_refused(percent, queries):
     with pytest.raises(ValueError, match="not a recall"):
         wald_half_width(percent, queries)
+
+
+@given(st.lists(st.booleans(), min_size=2, max_size=40))
+def test_with_a_case_in_each_cluster_the_interval_is_walds(right):
+    wald = wald_half_width(100 * np.mean(right), len(right)) / 100
+    found = clustered_half_width(right, range(len(right)))
+    assert found == pytest.approx(wald * math.sqrt(len(right) / (len(right) - 1)), abs=1e-12)
+
+
+def test_repeated_cases_make_no_interval_narrower():
+    right = np.random.default_rng(0).random(200) < 0.7
+    three = clustered_half_width(right.repeat(3), np.arange(200).repeat(3))
+    assert three == pytest.approx(clustered_half_width(right, range(200)))
+    assert clustered_half_width(right, np.zeros(200)) == 0
+
+
+def test_intervals_over_clusters_have_the_size_of_a_bootstrap_over_clusters():
+    random = np.random.default_rng(1)
+    share = random.beta(2, 1, 400)
+    clusters = np.arange(400).repeat(3)
+    right = random.random(1200) < share[clusters]
+    draws = random.integers(0, 400, (2000, 400))
+    means = right.reshape(400, 3)[draws].mean(axis=(1, 2))
+    assert clustered_half_width(right, clusters) == pytest.approx(1.96 * means.std(), rel=0.05)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40))
+def test_with_a_case_in_each_cluster_the_test_is_mcnemars(rows):
+    first, second = np.array(rows, bool).T
+    one, other, p = clustered_mcnemar(first, second, range(len(rows)))
+    assert (one, other) == ((first & ~second).sum(), (second & ~first).sum())
+    assert p == pytest.approx(stats.chi2.sf((one - other) ** 2 / (one + other), 1) if one + other else 1.0)
+
+
+def test_the_test_over_clusters_keeps_its_level_where_mcnemars_does_not():
+    random = np.random.default_rng(2)
+    clusters, found = np.arange(100).repeat(3), []
+    for _ in range(600):
+        better = random.random(100).repeat(3) < 0.5  # the pairs of a cluster are alike
+        found.append([clustered_mcnemar(better, ~better, groups)[2] < 0.05 for groups in (clusters, np.arange(300))])
+    clustered, single = np.mean(found, axis=0)
+    assert clustered < 0.08
+    assert single > 0.15
 
 
 def test_fisher_intervals_reproduce_the_26_published_rows(real_data: Path):
