@@ -27,7 +27,7 @@ DVC_YAML, PARAMS, LOCK = "dvc.yaml", "params.yaml", "dvc.lock"
 LOCKS = (LOCK, f":(glob)*/{LOCK}")
 """The locks of all pipelines, as git's pathspecs."""
 MATRIX, ITEM = "matrix", "@"
-"""The key of a stage that runs once for each item, and the sign between its name and an item in the name of an entry."""
+"""The key of a stage that runs once for each item; the sign between stage and item in the name of an entry."""
 _VALUE = re.compile(r"\$\{([^}]+)\}")
 _OF_ITEM = re.compile(r"\$\{item\.([^}]+)\}")
 
@@ -109,7 +109,7 @@ def parameter(values: Any, name: str, *default: Any) -> Any:
 
 
 def expanded(stages: Mapping[str, Mapping[str, Any]], params: Any, where: str) -> dict[str, Mapping[str, Any]]:
-    """Return stages with one entry for each item of a matrix, named as DVC names it, with the item's values in its texts.
+    """Return stages with one entry for each item of a matrix, named as DVC names it; its texts have the item's values.
 
     Args:
         stages: the stages of a ``dvc.yaml``.

@@ -94,7 +94,7 @@ def _arguments() -> tuple[str, Any, argparse.Namespace]:
 
 
 def _entry(name: str) -> str:
-    """Return the name of a stage's entry in ``dvc.lock``, which under DVC has the item of a matrix, such as ``@cg-0``."""
+    """Return the name of a stage's entry in ``dvc.lock``: under DVC with the item of a matrix, such as ``@cg-0``."""
     entry = os.environ.get("DVC_STAGE", "").rpartition(":")[2]
     return entry if stage_of(entry) == name else name
 
@@ -133,7 +133,7 @@ def _fail(name: str, message: str, *, debug: bool) -> None:
 
 
 def _outputs(name: str) -> dict[str, list[str]]:
-    """Return the outputs of an entry of ``dvc.lock`` by the command that restores them, from DVC's cache or from git."""
+    """Return the outputs of a ``dvc.lock`` entry by the command that restores them, from DVC's cache or from git."""
     stage = by_entry(Path.cwd())[name]
     found: dict[str, list[str]] = {"dvc checkout": [], "git checkout --": []}
     for out in [*stage.get("outs", []), *stage.get("metrics", [])]:

@@ -178,9 +178,8 @@ def _own_entry(stage: str, project: Path) -> tuple[dict[str, Any], dict[str, Any
         described = pipeline.runs()[stage]
         read = params_files(described, pipeline)
         params = {file: documents.parse(read_text(project / file), file) for file in read}
-        sections = {
-            file: {name: parameter(params[file], name) for name in names} for file, names in read.items() if names
-        }
+        used = ((file, names) for file, names in read.items() if names)
+        sections = {file: {name: parameter(params[file], name) for name in names} for file, names in used}
         command, (deps, outs) = described["cmd"], stage_paths(described, params[pipeline.params])
         in_git = {path for path, options in _listed(described, OUTS) if not options.get("cache", True)}
     except (KeyError, TypeError, AttributeError, FileFormatError) as error:
