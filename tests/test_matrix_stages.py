@@ -9,6 +9,7 @@ import pytest
 from tiny_project import TinyProject
 
 from pipeline import pipelines
+from pipeline.doctor.project import check_leftovers
 from pipeline.experiments.baseline import find_baseline
 from pipeline.experiments.jobs import plan
 from pipeline.lineage.lock import read_lock
@@ -92,6 +93,13 @@ def test_the_doctor_finds_items_without_an_entry_and_entries_without_an_item(cha
     assert "each@big-one-2: dvc.lock has no entry" in said
     assert "each@plain-1: this stage stands in dvc.lock, but not in dvc.yaml" in said
     assert "all: parameters: each.run is" in said
+
+
+def test_the_doctor_names_folders_of_items_that_are_gone(changed):
+    assert list(check_leftovers(changed.folder)) == []
+    changed.edit("many/params.yaml", "run: [plain, big-one]", "run: [big-one]")
+    (found,) = check_leftovers(changed.folder)
+    assert (found.state, found.todo) == ("warning", "`rm -r data/each/plain-0 data/each/plain-1`")
 
 
 def test_one_item_is_verified(changed):

@@ -181,7 +181,7 @@ def _own_entry(stage: str, project: Path) -> tuple[dict[str, Any], dict[str, Any
         used = ((file, names) for file, names in read.items() if names)
         sections = {file: {name: parameter(params[file], name) for name in names} for file, names in used}
         command, (deps, outs) = described["cmd"], stage_paths(described, params[pipeline.params])
-        in_git = {path for path, options in _listed(described, OUTS) if not options.get("cache", True)}
+        in_git = {path for path, options in listed(described, OUTS) if not options.get("cache", True)}
     except (KeyError, TypeError, AttributeError, FileFormatError) as error:
         raise LineageError(f"does not describe the stage {stage} plainly ({error})", where="dvc.yaml") from None
     ignored, known = Ignored(project), _known(project)
@@ -211,7 +211,7 @@ def params_files(described: Mapping[str, Any], pipeline: Pipeline) -> dict[str, 
     return found
 
 
-def _listed(described: Mapping[str, Any], kinds: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def listed(described: Mapping[str, Any], kinds: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the paths of a stage in ``dvc.yaml``, each with its options."""
     for item in (item for kind in kinds for item in described.get(kind, [])):
         yield from item.items() if isinstance(item, Mapping) else [(item, {})]
@@ -223,7 +223,7 @@ def stage_paths(described: Mapping[str, Any], params: Mapping[str, Any]) -> tupl
     def value(match: re.Match[str]) -> str:
         return str(parameter(params, match[1]))
 
-    deps, outs = ([_VARIABLE.sub(value, path) for path, _ in _listed(described, kinds)] for kinds in (("deps",), OUTS))
+    deps, outs = ([_VARIABLE.sub(value, path) for path, _ in listed(described, kinds)] for kinds in (("deps",), OUTS))
     return deps, outs
 
 
