@@ -99,14 +99,14 @@ class Text:
         A triple has three consecutive sentences of one passage and of this split, each with 1 to ``max_tokens`` - 1
         tokens.
         """
-        return np.concatenate([found + 1 for found in self._runs(split, 3)])
+        return np.concatenate([found + 1 for found in self.runs(split, 3)])
 
     def pairs(self, split: int) -> Ids:
         """Return the first sentences of all pairs of a split, int64 (n,) rising; as :meth:`triples` with two."""
-        return np.concatenate(list(self._runs(split, 2)))
+        return np.concatenate(list(self.runs(split, 2)))
 
-    def _runs(self, split: int, length: int) -> Iterator[Ids]:
-        """Yield the first sentences of runs of fitting sentences, chunk by chunk."""
+    def runs(self, split: int, length: int) -> Iterator[Ids]:
+        """Yield the first sentences of runs of `length` sentences as in :meth:`triples`, int64, in parts."""
         yield np.empty(0, np.int64)
         for start in range(0, len(self), CHUNK):
             end = min(start + CHUNK + length - 1, len(self))
