@@ -77,7 +77,7 @@ class Batch:
     second: Rows
     """(B,) another caption of each picture; -1 for a picture with one caption only."""
     draws: npt.NDArray[np.float32]
-    """(2, B) random numbers below 1, for the choice of mismatches."""
+    """(2, B, B) random numbers from 0 to 1, for the choice of mismatches."""
 
 
 def check(split: Described, scenario: Scenario) -> None:
@@ -131,7 +131,7 @@ def batch(split: Described, scenario: Scenario, seed: int, number: int) -> Batch
     one = random.integers(counts)
     step = random.integers(1, np.maximum(counts, 2))
     other = np.where(counts > 1, captions[starts[pictures] + (one + step) % counts], -1)
-    draws = random.random((2, len(pictures)), dtype=np.float32)
+    draws = random.random((2, len(pictures), len(pictures)), dtype=np.float32)
     return Batch(pictures, captions[starts[pictures] + one], other, draws)
 
 

@@ -27,13 +27,12 @@ def mismatches(same: torch.Tensor, negatives: NegativesName, draws: torch.Tensor
     Args:
         same: bool (B, B), see above.
         negatives: the rule.
-        draws: float (B,) from 0 to 1, below 1: the place of the mismatch of ``one`` among the mismatches of a row.
+        draws: float (B, B), random and not negative: ``one`` takes the largest of a row's mismatches.
     """
     others = ~same
     if negatives == "one":
-        count = others.sum(dim=1)
-        place = (draws * count).long()  # of the mismatch among the row's mismatches
-        return (others & (others.cumsum(dim=1) == place[:, None] + 1)).to(torch.float32)
+        chosen = draws.masked_fill(same, -1.0).argmax(dim=1, keepdim=True)
+        return (others & (torch.arange(len(same), device=same.device) == chosen)).to(torch.float32)
     if negatives == "last_ten":
         others = others.clone()
         others[:, :-TEN] = False
@@ -54,7 +53,7 @@ def ranked(
     Args:
         scores: float (B, B), similarity of the left side of row i and the right side of row j.
         same: bool (B, B), see above.
-        draws: float (B,), see :func:`mismatches`.
+        draws: float (B, B), see :func:`mismatches`.
         margin: gamma.
         negatives: the rule.
     """
@@ -83,7 +82,7 @@ def cluster(
         left: float (B, D), a caption of each picture in the grounded space.
         right: float (B, D), another caption of each picture.
         same: bool (B, B), see above.
-        draws: float (B,), see :func:`mismatches`.
+        draws: float (B, B), see :func:`mismatches`.
         margin: gamma.
         negatives: see :func:`ranked`.
         temperature: None for equation 2; else the divisor of the cosines in InfoNCE over the batch.

@@ -22,7 +22,7 @@ class Seen(NamedTuple):
     pictures: torch.Tensor  # (B, F)
     same: torch.Tensor  # bool (B, B), rows with the same picture or copies of it
     shown: torch.Tensor  # bool (B, B), rows with the same features
-    draws: torch.Tensor  # float (2, B)
+    draws: torch.Tensor  # float (2, B, B)
 
 
 class Network(nn.Module):
@@ -52,7 +52,7 @@ class Network(nn.Module):
                 self.grounded(seen.first[paired]),
                 self.grounded(seen.second),
                 seen.same[paired][:, paired],
-                seen.draws[0, paired],
+                seen.draws[0][paired][:, paired],
                 margin=scenario.margin,
                 negatives=scenario.negatives,
                 temperature=scenario.temperature if scenario.cluster_loss == "infonce" else None,
