@@ -26,6 +26,7 @@ _SUFFIX = re.compile(r"(?<=\w)(n't|'(?:s|m|d|ll|re|ve))(?!\w)", re.IGNORECASE)
 _TREEBANK = re.compile(
     r"""
     n't(?!\w) | '(?:s|m|d|ll|re|ve)(?!\w)              # do n't, dog 's
+    | can(?=not(?!\w))                                 # can not
     | (?:mrs?|ms|dr|st|messrs|mme|mlle|prof|jr|sr)\.   # Mr.
     | (?:[^\W\d_]\.){2,}(?!\w)                         # U.S., a.m.
     | \d+(?:[.,:/]\d+)+(?!\w)                          # 1,000.5, 12:30, 1/2
