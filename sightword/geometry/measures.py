@@ -128,13 +128,15 @@ def mnno_of_sample(found: Space, k: int, *, sample: int, seed: int) -> float:
     return float(overlap(found.sentences[rows], found.pictures[owner[rows]], k).mean())
 
 
-def with_intervals(found: Space, k: int, *, resamples: int, seed: int) -> tuple[dict[str, Any], Resampled | None]:
+def with_intervals(
+    found: Space, k: int, *, resamples: int, seed: int, numbers: int | None = None
+) -> tuple[dict[str, Any], Resampled | None]:
     """Return the measures with intervals by resampling pictures, and the measures of each resample.
 
     The measures are those of :func:`structure`, with ``NAME_ci95`` (None if undefined), ``pictures``, ``captions`` and
-    ``k``; without resamples there is no interval. Raises as :func:`structure`.
+    ``k``; without resamples there is no interval. ``numbers`` is that of :func:`shares`. Raises as :func:`structure`.
     """
-    listed = shares(found, k)
+    listed = shares(found, k, numbers=numbers)
     values: dict[str, Any] = {"mnno": mnno(listed), **cosines(found)}
     drawn = resampled(found, listed, resamples=resamples, seed=seed) if resamples else None
     if drawn is not None:

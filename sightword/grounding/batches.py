@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import TrainingError
 from sightword.grounding.settings import TEN, Scenario
+from sightword.pairs import Pairs
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +36,8 @@ class Described:
     """(N,) the first picture with the same features: a picture and its copies have one number."""
     shown: Rows
     """(N,) the picture whose features each picture has, by ``copy_of``: another one if pictures are shuffled."""
+    left_out: int = 0
+    """Number of captions that were too long."""
 
     @classmethod
     def of(cls, ids: Sequence[npt.NDArray[np.int64]], picture_of: Rows, features: npt.NDArray[np.float32]) -> Described:
@@ -51,7 +55,7 @@ class Described:
         if scenario.pictures == "shuffled":
             order = _random(seed, _PICTURES).permutation(len(features))
             features, shown = features[order], shown[order]
-        return Described(self.ids, picture_of, features, self.copy_of, shown)
+        return replace(self, picture_of=picture_of, features=features, shown=shown)
 
     @cached_property
     def captions_of(self) -> tuple[Rows, Rows]:
@@ -59,6 +63,11 @@ class Described:
         counts = np.bincount(self.picture_of, minlength=len(self.features))
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         return np.argsort(self.picture_of, kind="stable").astype(np.int64), starts
+
+    @property
+    def copies(self) -> int:
+        """Number of pictures with the features of an earlier picture."""
+        return len(self.features) - len(np.unique(self.copy_of))
 
     @property
     def single(self) -> int:
@@ -78,6 +87,30 @@ class Batch:
     """(B,) another caption of each picture; -1 for a picture with one caption only."""
     draws: npt.NDArray[np.float32]
     """(2, B, B) random numbers from 0 to 1, for the choice of mismatches."""
+
+
+def described(pairs: Pairs, most: int, vocabulary: Vocabulary | None = None) -> Described:
+    """Return captions with their pictures, without captions of ``most`` tokens or more (released code).
+
+    Args:
+        pairs: the split; its ids are those of the text's vocabulary.
+        most: the limit, in tokens of the text's vocabulary.
+        vocabulary: the vocabulary of another start, which gives the ids; None for the ids of the split.
+
+    Raises:
+        TrainingError: all captions are too long.
+    """
+    kept = [row for row, ids in enumerate(pairs.ids) if len(ids) < most]
+    if not kept:
+        what = f"all {len(pairs.ids)} captions have {most} tokens or more"
+        raise TrainingError(what, todo="Raise text.max_tokens.")
+    pictures, picture_of = np.unique(pairs.image_of_caption[kept], return_inverse=True)
+    if vocabulary is None:
+        ids = [pairs.ids[row] for row in kept]
+    else:
+        ids = [np.asarray(vocabulary.encode(pairs.texts[row]), np.int64) for row in kept]
+    found = Described.of(ids, picture_of.astype(np.int64), pairs.features[pictures])
+    return replace(found, left_out=len(pairs.ids) - len(kept))
 
 
 def check(split: Described, scenario: Scenario) -> None:

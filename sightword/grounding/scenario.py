@@ -19,6 +19,7 @@ from sightword.encoder.folder import is_grounded
 from sightword.encoder.grounded import GroundedEncoder, Part
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError, TrainingError
+from sightword.files import Pathish
 from sightword.grounding import assembly
 from sightword.grounding.batches import Batch, Described, Rows, check
 from sightword.grounding.network import Network
@@ -55,6 +56,21 @@ class Grounded:
     encoder: GroundedEncoder
     progress: Progress
     facts: dict[str, Any]
+
+
+def read_textual(folder: Pathish, text: Text) -> Textual:
+    """Read the folder that the stage skipthought wrote.
+
+    Raises:
+        EncoderError: the encoder is missing or damaged, or reads another vocabulary than the text's.
+    """
+    place = Path(folder)
+    part = GroundedEncoder.load(place / "encoder").parts[0]
+    if part.vocabulary != text.vocabulary:
+        todo = "Run the stage skipthought again (`dvc repro grounded/dvc.yaml:skipthought`)."
+        raise EncoderError("reads another vocabulary than the text has", where=place / "encoder", todo=todo)
+    network = load(place)
+    return Textual(part, network.settings, network, text)
 
 
 def read_start(folder: str, name: str) -> Part:
