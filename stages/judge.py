@@ -21,6 +21,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 MODELS = Path("models/grounded")
 CAPTIONS = Path("data/corpus/captions.parquet")
 FEATURES = Path("data/features/features.h5")
+RATINGS = Path("data/raw/ratings")
 
 
 def work(settings: JudgeSettings, *, scenario: str, seed: int) -> None:
@@ -35,6 +36,8 @@ def work(settings: JudgeSettings, *, scenario: str, seed: int) -> None:
     from sightword.semantics.pair_table import write_pairs
 
     run = f"{scenario}-{seed}"
+    if settings.ratings:
+        settings = settings.model_copy(update={"ratings": str(RATINGS / settings.ratings)})
     device = devices.use(machine.current())
     captions, features = read_texts(CAPTIONS), read_features(FEATURES)
     splits: dict[str, Pairs] = {split: pair(features, captions, split) for split in settings.splits}
@@ -44,11 +47,13 @@ def work(settings: JudgeSettings, *, scenario: str, seed: int) -> None:
         log.warning("%s left out: %s", task, reason)
     encoder = GroundedEncoder.load(MODELS / run, device=device)
     found = judge(encoder, material, settings)
+    metrics = {"scenario": scenario, "seed": seed} | found.metrics
     with atomic_folder(Path("data/grounded") / run) as folder:
+        write_json(folder / "judge.json", metrics)  # for the stage grounded, which reads data/grounded whole
         write_pairs(folder / "pairs.parquet", found.judged)
         for name, table in found.tables.items():
             write_table(folder / f"{name}.parquet", table)
-    write_json(Path("metrics/grounded") / run / "judge.json", {"scenario": scenario, "seed": seed} | found.metrics)
+    write_json(Path("metrics/grounded") / run / "judge.json", metrics)
     own = found.metrics["spaces"][encoder.default]["structure"][settings.splits[0]]
     log.info(
         "judge %s, space %s: mNNO %.1f, rho_vis %.1f, C_inter %.1f %% on %s",

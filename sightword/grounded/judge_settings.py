@@ -45,7 +45,7 @@ class JudgeSettings(Settings):
     kfold: int = Field(default=5, ge=2)
     """Folds of the cross-validation in MR, CR, SUBJ, MPQA and MRPC."""
     ratings: str = ""
-    """A file of concreteness ratings (Brysbaert et al. 2014), plain or .gz; empty for none."""
+    """A file of concreteness ratings (Brysbaert et al. 2014) below ``data/raw/ratings``; empty for none."""
     neighbours: list[str] = Field(default=[])
     """Sentences whose nearest captions are listed."""
     listed: int = Field(default=5, ge=1)
