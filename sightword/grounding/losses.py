@@ -88,7 +88,9 @@ def cluster(
         temperature: None for equation 2; else the divisor of the cosines in InfoNCE over the batch.
     """
     scores = cosines(left, right)
-    if temperature is not None and len(scores):
+    if not len(scores):
+        return scores.sum()
+    if temperature is not None:
         return infonce(scores, same, temperature=scores.new_tensor(temperature), reduction="mean")
     return ranked(scores, same, draws, margin=margin, negatives=negatives)
 

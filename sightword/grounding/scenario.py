@@ -28,6 +28,7 @@ from sightword.grounding.training import Extra, Progress, Run
 from sightword.semantics.word_vectors import read_vectors
 from sightword.skipthought.batches import batches, examples
 from sightword.skipthought.network import Neighbours, SkipThought, build, shape_of
+from sightword.skipthought.saved import load
 from sightword.skipthought.settings import SkipthoughtSettings
 from sightword.text.storage import Text
 from sightword.training.checkpoint import Checkpoint
@@ -207,8 +208,8 @@ def _extra(
             found[name] = Extra(weight, _TextLoss(network, captions, seed, 0).loss)
         others["text"] = network
     if scenario.cap2cap:
-        changes = {"objective": "skipthought", "decode": ["next"], "precision": scenario.precision}
-        changes["hidden"] = own.shape.width
+        changes: dict[str, Any] = {"objective": "skipthought", "decode": ["next"], "hidden": own.shape.width}
+        changes["precision"] = scenario.precision
         decoder = build(textual.settings.model_copy(update=changes), len(own.vocabulary))
         assert isinstance(decoder, SkipThought)
         decoder.captions = own.captions
