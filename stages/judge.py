@@ -30,7 +30,7 @@ def work(settings: JudgeSettings, *, scenario: str, seed: int) -> None:
     from sightword.encoder.grounded import GroundedEncoder
     from sightword.features.table import read_features
     from sightword.files import atomic_folder, write_json, write_table
-    from sightword.grounded.judging import judge, read
+    from sightword.grounded.judging import METRICS, judge, read
     from sightword.pairs import Pairs, pair
     from sightword.semantics.pair_table import write_pairs
 
@@ -44,11 +44,13 @@ def work(settings: JudgeSettings, *, scenario: str, seed: int) -> None:
         log.warning("%s left out: %s", task, reason)
     encoder = GroundedEncoder.load(MODELS / run, device=device)
     found = judge(encoder, material, settings)
+    metrics = {"scenario": scenario, "seed": seed} | found.metrics
     with atomic_folder(Path("data/grounded") / run) as folder:
+        write_json(folder / METRICS, metrics)  # the stage grounded reads one folder
         write_pairs(folder / "pairs.parquet", found.judged)
         for name, table in found.tables.items():
             write_table(folder / f"{name}.parquet", table)
-    write_json(Path("metrics/grounded") / run / "judge.json", {"scenario": scenario, "seed": seed} | found.metrics)
+    write_json(Path("metrics/grounded") / run / METRICS, metrics)
     own = found.metrics["spaces"][encoder.default]["structure"][settings.splits[0]]
     log.info(
         "judge %s, space %s: mNNO %.1f, rho_vis %.1f, C_inter %.1f %% on %s",
