@@ -31,7 +31,7 @@ def work(settings: JudgeSettings, *, scenario: str, seed: int) -> None:
     from sightword.encoder.grounded import GroundedEncoder
     from sightword.features.table import read_features
     from sightword.files import atomic_folder, write_json, write_table
-    from sightword.grounded.judging import judge, read
+    from sightword.grounded.judging import METRICS, judge, read
     from sightword.pairs import Pairs, pair
     from sightword.semantics.pair_table import write_pairs
 
@@ -49,11 +49,11 @@ def work(settings: JudgeSettings, *, scenario: str, seed: int) -> None:
     found = judge(encoder, material, settings)
     metrics = {"scenario": scenario, "seed": seed} | found.metrics
     with atomic_folder(Path("data/grounded") / run) as folder:
-        write_json(folder / "judge.json", metrics)  # for the stage grounded, which reads data/grounded whole
+        write_json(folder / METRICS, metrics)  # the stage grounded reads one folder
         write_pairs(folder / "pairs.parquet", found.judged)
         for name, table in found.tables.items():
             write_table(folder / f"{name}.parquet", table)
-    write_json(Path("metrics/grounded") / run / "judge.json", metrics)
+    write_json(Path("metrics/grounded") / run / METRICS, metrics)
     own = found.metrics["spaces"][encoder.default]["structure"][settings.splits[0]]
     log.info(
         "judge %s, space %s: mNNO %.1f, rho_vis %.1f, C_inter %.1f %% on %s",

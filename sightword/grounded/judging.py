@@ -25,6 +25,8 @@ from sightword.semantics.classification_data import ClassificationTask
 from sightword.semantics.encoding import Embeddings
 from sightword.semantics.results import Judged, Seen
 
+METRICS = "judge.json"
+"""The file of the metrics."""
 SAMPLE = 1000
 """Captions of the released code's mNNO."""
 
