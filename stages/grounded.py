@@ -13,23 +13,21 @@ from sightword.grounded.grounded_settings import GroundedSettings
 log = logging.getLogger(__name__)
 
 SETTINGS = GroundedSettings
+ALSO = ("ground.run", "ground.seeds")
 
-PARAMS = Path("grounded/params.yaml")
 RESULTS = Path("data/grounded")
 
 
-def work(settings: GroundedSettings) -> None:
-    """Compare the scenarios, and write the page."""
-    from sightword.files import atomic_folder, read_text, write_json, write_tsv
+def work(settings: GroundedSettings, *, run: list[str], seeds: list[int]) -> None:
+    """Compare the scenarios that run, in the order of the tables, and write the page."""
+    from sightword.files import atomic_folder, write_json, write_tsv
     from sightword.grounded.comparing import compare, gains
     from sightword.grounded.plots import PLOTS
     from sightword.grounded.results import read_runs
     from sightword.grounded.summary import summary
     from sightword.grounded.tables import structure_table, transfer_table
-    from sightword.yaml_reader import parse
 
-    ground = parse(read_text(PARAMS), PARAMS)["ground"]  # which scenarios and seeds run, in the order of the tables
-    scenarios = read_runs(RESULTS, ground["run"], ground["seeds"])
+    scenarios = read_runs(RESULTS, run, seeds)
     baseline = settings.baseline if settings.baseline in scenarios else next(iter(scenarios))
     if baseline != settings.baseline:
         log.warning("the scenario %s does not run: the baseline is %s", settings.baseline, baseline)
@@ -50,5 +48,5 @@ def work(settings: GroundedSettings) -> None:
     write_json("metrics/grounded/summary.json", found)
     log.info(
         "grounded: %d scenarios, %d seeds, %d tests against %s, %d with p < 0.05 after Holm's correction",
-        *(len(scenarios), len(ground["seeds"]), len(tests), baseline, sum(test.holm < 0.05 for test in tests)),
+        *(len(scenarios), len(seeds), len(tests), baseline, sum(test.holm < 0.05 for test in tests)),
     )
