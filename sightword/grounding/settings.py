@@ -132,10 +132,11 @@ class Scenario(Common):
             raise ValueError("concatenate joins T with itself: give a weight above zero, or another start")
         if self.sequential and (self.trains or self.concatenate or self.start != "skipthought"):
             raise ValueError("sequential trains nothing and starts from skipthought: no weights, no concatenate")
-        if self.trains and self.text and self.start not in OWN_STARTS:
-            raise ValueError(
-                f"text {self.text:g} with start {self.start!r}: only T's own shape reads text; set text: 0"
-            )
+        for name in ("text", "captions_as_text", "cap2cap"):
+            if self.trains and getattr(self, name) and self.start not in OWN_STARTS:
+                raise ValueError(
+                    f"{name} has a weight with start {self.start!r}: decoders are for T's own shape; set 0"
+                )
         spaces = {"sentence": True, "grounded": self.has_grounded, "visual": bool(self.projection) or self.sequential}
         if not spaces[self.judged]:
             needs = {"grounded": "space: mlp and cluster or perceptual", "visual": "projection, or sequential"}

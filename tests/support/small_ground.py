@@ -44,7 +44,7 @@ def described(texts=TEXTS, each=2, features=None, seed=0):
 
 
 def scenario(**changes):
-    small = {"batch": 4, "steps": 6, "hidden": 5, "width": 4, "rate": 0.01, "validate_every": 3, "text": 0.0}
+    small = {"batch": 4, "steps": 6, "hidden": 16, "width": 4, "rate": 0.01, "validate_every": 3, "text": 0.0}
     return Scenario(**small | changes)
 
 
