@@ -21,7 +21,8 @@ def summary(scenarios: Mapping[str, Sequence[Run]]) -> dict[str, float]:
     """Return the content of ``metrics/grounded/summary.json``.
 
     The keys are ``SCENARIO.MEASURE`` with the measures of :data:`KEYS`, in the space in which the scenario is judged,
-    and with several seeds ``SCENARIO.MEASURE_sd``. Structure and correlations are fractions, accuracies percent. A measure that is undefined or was not judged has no key.
+    and with several seeds ``SCENARIO.MEASURE_sd``. Structure and correlations are fractions, accuracies percent. A
+    measure that is undefined or was not judged has no key.
     """
     found = {}
     for name, runs in scenarios.items():
