@@ -11,7 +11,7 @@ from small_ground import SETTINGS, TEXTS, VOCABULARY, described, saved_start, sc
 
 import sightword.grounding.training as module
 from sightword.encoder.grounded import Part
-from sightword.errors import EncoderError, TrainingError
+from sightword.errors import EncoderError, SemanticsError, TrainingError
 from sightword.grounding.scenario import ground, read_start
 from sightword.grounding.sequential import sequential
 from sightword.training.checkpoint import Checkpoint
@@ -217,3 +217,12 @@ def test_words_of_a_file_are_added(tmp_path):
     assert (found.facts["expansion_shared"], found.facts["expansion_added"]) == (len(VOCABULARY.tokens), 1)
     np.testing.assert_array_equal(found.encoder.encode(TEXTS), textual_encoder().encode(TEXTS))
     assert found.encoder.known("a purple ball") == 1.0
+
+
+def test_a_file_of_word_vectors_that_does_not_suit_is_reported_before_training(tmp_path, monkeypatch):
+    monkeypatch.setattr(module.Run, "train", lambda self, bar: pytest.fail("it trained"))
+    (tmp_path / "few.txt").write_text("ball 1 2\nzebra 3 4\n")
+    with pytest.raises(EncoderError, match="shares 1 words with the vocabulary"):
+        run(cluster=1, expansion=str(tmp_path / "few.txt"))
+    with pytest.raises(SemanticsError, match="cannot be read"):
+        run(cluster=1, expansion=str(tmp_path / "none.txt"))
