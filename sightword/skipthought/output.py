@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from sightword.model.cells import single_product
 
-BYTES = 50_000_000
+BYTES = 32_000_000
 """Bytes of the logits of a block of lines."""
 COLUMNS = 1024
 """Words whose weights are multiplied together."""
