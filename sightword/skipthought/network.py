@@ -196,7 +196,8 @@ class Neighbours(_Reader):
         """Return the sum of the cross-entropies of B pairs in both directions, and their number, 2 B."""
         rows = text.rows(np.concatenate([firsts, firsts + 1]))
         table, (words,) = self.words([rows])
-        one, other = F.normalize(self.vectors(table, words).to(table.dtype), dim=1).split(len(firsts))
+        both = F.normalize(self.vectors(table, words).to(table.dtype), dim=1)
+        one, other = both[: len(firsts)], both[len(firsts) :]
         logits = one @ other.t() / self.settings.temperature
         right = torch.arange(len(firsts), device=logits.device)
         first, second = (_copies(each, logits.device) for each in (rows[: len(firsts)], rows[len(firsts) :]))

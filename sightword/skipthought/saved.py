@@ -1,5 +1,7 @@
-"""The folder of a trained network: ``encoder/`` (an encoder of the one space ``sentence``), ``decoders.safetensors`` and
-``skipthought.json`` (settings and result).
+"""The folder of a trained network.
+
+``encoder/`` has one space, ``sentence``; ``decoders.safetensors`` has the other weights, and ``skipthought.json``
+settings and result.
 """
 
 from __future__ import annotations
