@@ -30,7 +30,7 @@ def build_text(
 ) -> dict[str, Any]:
     """Write the text, its vocabulary and the captions' ids into an existing folder, and return their counts.
 
-    The memory does not grow with the text but for 20 bytes a sentence and the different words.
+    The memory grows by about 10 bytes a sentence, and with the different words.
 
     Args:
         settings: the text, and how it is read.
@@ -42,6 +42,18 @@ def build_text(
         CorpusError: the text cannot be read, is empty, or has no three consecutive sentences in one of its parts.
         CaptionsError: a caption is empty after normalisation.
     """
+    vocabulary, counts = _write_sentences(settings, captions, folder, progress=progress)
+    known = with_ids(captions, vocabulary)
+    write_captions(folder / CAPTIONS, known)
+    text = Text.open(folder)
+    parts = {name: _part(text, number) for name, number in (("training", TRAINING), ("held_out", HELD_OUT))}
+    _check(parts, settings)
+    return {**counts, **parts, "captions": _captions(known)}
+
+
+def _write_sentences(
+    settings: TextSettings, captions: CaptionTable, folder: Path, *, progress: bool
+) -> tuple[Vocabulary, dict[str, Any]]:
     sentences = Sentences(settings)
     normalise = Normalisation(settings.unicode, settings.case)
     collected = collect(sentences, folder / "tokens.tmp", normalise, settings.unit, progress=progress)
@@ -49,40 +61,33 @@ def build_text(
         raise CorpusError("has no sentence", where=settings.path, expected="one sentence a line")
     vocabulary = _vocabulary(settings, normalise, collected, captions)
     numbers = _numbers(collected, vocabulary)
-    held = _held_out(settings, collected)
-    total = len(collected.lengths)
     passages = np.frombuffer(collected.passages, np.int64)
+    lengths = np.frombuffer(collected.lengths, np.uint32)
+    total = len(lengths)
     write_text(
         folder,
         vocabulary,
         (numbers[part] for part in collected.tokens()),
-        np.frombuffer(collected.lengths, np.uint32),
+        lengths,
         np.repeat(np.arange(len(passages), dtype=np.int32), np.diff(passages, append=total)),
-        held,
+        _held_out(settings, collected),
         max_tokens=settings.max_tokens,
         settings=settings.model_dump(),
     )
     collected.file.unlink()
-    known = with_ids(captions, vocabulary)
-    write_captions(folder / CAPTIONS, known)
-    text = Text.open(folder)
-    parts = {name: _part(text, number) for name, number in (("training", TRAINING), ("held_out", HELD_OUT))}
-    _check(parts, settings)
-    unknown = int(collected.counts[numbers == UNKNOWN].sum())
-    return {
+    tokens = int(collected.counts.sum())
+    return vocabulary, {
         "format": settings.format,
         "files": len(sentences.files),
         "sentences": total,
         "passages": len(passages),
         "books": len(collected.books),
-        "tokens": len(text.tokens),
+        "tokens": tokens,
         "types": len(collected.types),
         "vocabulary": len(vocabulary.tokens),
-        "unknown": _percent(unknown, len(text.tokens)),
-        "long": _percent(int((np.frombuffer(collected.lengths, np.uint32) >= settings.max_tokens).sum()), total),
+        "unknown": _percent(int(collected.counts[numbers == UNKNOWN].sum()), tokens),
+        "long": _percent(int((lengths >= settings.max_tokens).sum()), total),
         "lines_with_markup": sentences.marked,
-        **parts,
-        "captions": _captions(known),
     }
 
 

@@ -97,7 +97,7 @@ def _chain(places: int) -> NDArray[np.float64]:
 def _entropies_of_words(world: World) -> NDArray[np.float64]:
     """Return the entropy of the choice of words in a sentence of each state, (states,)."""
     groups = [shape.one if count == 1 else shape.many for count in world.counts for shape in world.shapes.values()]
-    common = _mean(groups) + _mean([background.words for background in world.backgrounds.values()])
+    common = _mean(groups) + _mean(list(_backgrounds(world).values()))
     chosen = math.log(len(world.size_words) * len(world.colours))
     chosen += _mean([size.words for size in world.size_words.values()])
     chosen += _mean([colour.words for colour in world.colours.values()])
@@ -120,12 +120,10 @@ def _entropy(law: NDArray[np.float64]) -> float:
 
 
 def _story(world: World, rng: random.Random) -> list[str]:
-    shape, colour, size, background = (
-        world.shapes[rng.choice(list(world.shapes))],
-        world.colours[rng.choice(list(world.colours))],
-        world.size_words[rng.choice(list(world.size_words))],
-        world.backgrounds[rng.choice(list(world.backgrounds))],
-    )
+    shape = world.shapes[rng.choice(list(world.shapes))]
+    colour = world.colours[rng.choice(list(world.colours))]
+    size = world.size_words[rng.choice(list(world.size_words))]
+    background = rng.choice(list(_backgrounds(world).values()))
     count = rng.choice(list(world.counts))
     places = list(world.places.values())
     place, kind, found = rng.randrange(len(places)), "seen", []
@@ -140,7 +138,7 @@ def _story(world: World, rng: random.Random) -> list[str]:
             start = ["There", be, number, *words]
         else:
             start = ["The", rng.choice(_numerals(world, count)), thing, be, "still" if kind == "stays" else "now"]
-        end = [rng.choice(places[place].words), rng.choice(background.words), "."]
+        end = [rng.choice(places[place].words), rng.choice(background), "."]
         found.append(" ".join(word for word in [*start, *end] if word))
         kind = rng.choices(list(KINDS[kind]), list(KINDS[kind].values()))[0]
         if kind == "moves":
@@ -151,3 +149,13 @@ def _story(world: World, rng: random.Random) -> list[str]:
 def _numerals(world: World, count: int) -> list[str]:
     """Return the words of a number behind `the`: none for one object."""
     return [""] if count == 1 else [words.removeprefix("a ") for words in world.counts[count]]
+
+
+def _backgrounds(world: World) -> dict[str, list[str]]:
+    """Return the words of each background that name no colour, such as `green hills`; all if each of them does."""
+    colours = {word for colour in world.colours.values() for word in colour.words}
+    found = {}
+    for name, background in world.backgrounds.items():
+        plain = [words for words in background.words if colours.isdisjoint(words.split())]
+        found[name] = plain or background.words
+    return found
