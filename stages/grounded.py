@@ -20,6 +20,7 @@ RESULTS = Path("data/grounded")
 
 def work(settings: GroundedSettings) -> None:
     """Compare the scenarios, and write the page."""
+    from sightword.errors import ParamsError
     from sightword.files import atomic_folder, read_text, write_json, write_tsv
     from sightword.grounded.comparing import compare, gains
     from sightword.grounded.plots import PLOTS
@@ -28,8 +29,13 @@ def work(settings: GroundedSettings) -> None:
     from sightword.grounded.tables import structure_table, transfer_table
     from sightword.yaml_reader import parse
 
-    ground = parse(read_text(PARAMS), PARAMS)["ground"]  # which scenarios and seeds run, in the order of the tables
-    scenarios = read_runs(RESULTS, ground["run"], ground["seeds"])
+    try:  # which scenarios and seeds run, in the order of the tables
+        ground = parse(read_text(PARAMS), PARAMS)["ground"]
+        names, seeds = list(ground["run"]), list(ground["seeds"])
+    except (KeyError, TypeError):
+        what, expected = "has no list of scenarios or of seeds", "ground.run and ground.seeds"
+        raise ParamsError(what, where=PARAMS, expected=expected) from None
+    scenarios = read_runs(RESULTS, names, seeds)
     baseline = settings.baseline if settings.baseline in scenarios else next(iter(scenarios))
     if baseline != settings.baseline:
         log.warning("the scenario %s does not run: the baseline is %s", settings.baseline, baseline)
@@ -50,5 +56,5 @@ def work(settings: GroundedSettings) -> None:
     write_json("metrics/grounded/summary.json", found)
     log.info(
         "grounded: %d scenarios, %d seeds, %d tests against %s, %d with p < 0.05 after Holm's correction",
-        *(len(scenarios), len(ground["seeds"]), len(tests), baseline, sum(test.holm < 0.05 for test in tests)),
+        *(len(scenarios), len(seeds), len(tests), baseline, sum(test.holm < 0.05 for test in tests)),
     )

@@ -13,7 +13,7 @@ from sightword.captions.vocabulary import Vocabulary
 from sightword.corpus.records import Caption, Image, clean
 from sightword.corpus.tables import write_tables
 from sightword.encoder.grounded import GroundedEncoder, Part, head
-from sightword.errors import FileFormatError, ReportError
+from sightword.errors import FileFormatError, ParamsError, ReportError
 from sightword.features.table import Origin, write_features
 from sightword.files import read_json, write_text
 from sightword.grounded.grounded_settings import GroundedSettings
@@ -123,3 +123,29 @@ def test_results_on_other_pairs_and_missing_results_are_refused(project, setting
     judge.work(settings.model_copy(update={"k": 2}), scenario="t", seed=7)
     with pytest.raises(ReportError, match="t-7: was judged on other numbers of neighbours than t-0"):
         read_runs("data/grounded", ["t"], [0, 7])
+
+
+def test_parameters_without_scenarios_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_text("grounded/params.yaml", "ground: {run: [t]}\n")
+    with pytest.raises(ParamsError, match=r"grounded/params.yaml: has no list .* expected ground.run and ground.seeds"):
+        grounded.work(GroundedSettings())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"splits": ["dev", "dev"]}, "a split is named twice"),
+        ({"splits": []}, "at least 1 item"),
+        ({"curve": [0, 5]}, "a number of neighbours is below 1"),
+        ({"tasks": ["MR"]}, "no such task: 'MR'"),
+        ({"transfer": ["STS12"]}, "no such transfer task: 'STS12'"),
+        ({"transfer": ["MR", "MR"]}, "a task is named twice"),
+        ({"groups": ["dog", "Dog"]}, "an entry is empty or comes twice"),
+        ({"neighbours": [" "]}, "an entry is empty or comes twice"),
+        ({"captions": "some"}, "'each', 'first' or 'sample_1000'"),
+    ],
+)
+def test_wrong_settings_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        JudgeSettings(**change)
