@@ -11,7 +11,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export DVC_NO_ANALYTICS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install system-packages repro hypernyms entailment test test-full check check-lock format clean docs
+.PHONY: help install system-packages repro hypernyms entailment grounded test test-full check check-lock format clean docs
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -32,6 +32,9 @@ hypernyms: install ## Run the pipeline of hypernyms (on its sample at first)
 
 entailment: install ## Run the pipeline of entailment (on its sample at first)
 	dvc repro entailment/dvc.yaml
+
+grounded: install ## Run the pipeline of the grounded space (on its sample at first)
+	dvc repro grounded/dvc.yaml
 
 test: install ## Run the tests: minutes, no root, no system packages
 	python -m pytest -m 'not full' -n $(WORKERS) $(SPREAD) --durations=10

@@ -3,12 +3,17 @@
 Each pipeline has a ``dvc.yaml``, a ``params.yaml`` and a ``dvc.lock`` of its own. Every stage of a pipeline in a folder
 has ``wdir: ..``: its command runs in the project's folder, and all paths in its ``dvc.lock`` are from there. So the
 entries of all locks form one graph, and a stage has one name over all pipelines.
+
+A stage with a ``matrix`` runs once for each item: the stage ``ground`` has the entries ``ground@t-0``, ``ground@cg-0``
+and so on in ``dvc.lock``. :attr:`Pipeline.stages` are the stages of the file, :meth:`Pipeline.runs` those of the lock.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +26,10 @@ from sightword.files import read_text
 DVC_YAML, PARAMS, LOCK = "dvc.yaml", "params.yaml", "dvc.lock"
 LOCKS = (LOCK, f":(glob)*/{LOCK}")
 """The locks of all pipelines, as git's pathspecs."""
+MATRIX, ITEM = "matrix", "@"
+"""The key of a stage that runs once for each item; the sign between stage and item in the name of an entry."""
+_VALUE = re.compile(r"\$\{([^}]+)\}")
+_OF_ITEM = re.compile(r"\$\{item\.([^}]+)\}")
 
 
 @dataclass(frozen=True)
@@ -67,6 +76,78 @@ class Pipeline:
         """The description of each stage, in the file's order; errors are those of :attr:`document`."""
         stages: Mapping[str, Mapping[str, Any]] = self.document["stages"]
         return stages
+
+    def runs(self) -> dict[str, Mapping[str, Any]]:
+        """Return the description of each run by the name of its entry in ``dvc.lock``, as :func:`expanded` does.
+
+        Raises:
+            FileFormatError: as :attr:`document`; or a stage has a matrix, and the items cannot be read.
+        """
+        if not any(MATRIX in stage for stage in self.stages.values()):
+            return dict(self.stages)
+        values = yaml_reader.parse(read_text(self.project / self.params), self.params)
+        return expanded(self.stages, values, self.dvc_yaml)
+
+
+def stage_of(entry: str) -> str:
+    """Return the stage of an entry: ``ground`` of ``ground@cg-0``."""
+    return entry.partition(ITEM)[0]
+
+
+def parameter(values: Any, name: str, *default: Any) -> Any:
+    """Return a value in nested mappings by its full name, such as ``ground.scenarios.cg``.
+
+    Without such a value, return ``default``, or raise KeyError where none is given.
+    """
+    for part in name.split("."):
+        if not isinstance(values, Mapping) or part not in values:
+            if default:
+                return default[0]
+            raise KeyError(name)
+        values = values[part]
+    return values
+
+
+def expanded(stages: Mapping[str, Mapping[str, Any]], params: Any, where: str) -> dict[str, Mapping[str, Any]]:
+    """Return stages with one entry for each item of a matrix, named as DVC names it; its texts have the item's values.
+
+    Args:
+        stages: the stages of a ``dvc.yaml``.
+        params: the values of the parameter file beside it, which has the lists of the items.
+        where: the name of the ``dvc.yaml`` for messages.
+
+    Raises:
+        FileFormatError: a matrix has no list of names or numbers.
+    """
+    found: dict[str, Mapping[str, Any]] = {}
+    for name, stage in stages.items():
+        if MATRIX not in stage:
+            found[name] = stage
+            continue
+        axes = {key: _axis(axis, params, f"{where}: {name}.{MATRIX}.{key}") for key, axis in stage[MATRIX].items()}
+        template = {key: value for key, value in stage.items() if key != MATRIX}
+        for values in itertools.product(*axes.values()):
+            found[f"{name}{ITEM}{'-'.join(values)}"] = _filled(template, dict(zip(axes, values, strict=True)))
+    return found
+
+
+def _axis(axis: Any, params: Any, where: str) -> list[str]:
+    """Return the values along one side of a matrix, as DVC spells them: a list, or the parameter that has the list."""
+    named = _VALUE.fullmatch(axis) if isinstance(axis, str) else None
+    with contextlib.suppress(KeyError):
+        axis = parameter(params, named[1]) if named else axis
+    if not isinstance(axis, list) or not all(isinstance(one, str | int | float) for one in axis):
+        raise FileFormatError("has no items", where=where, expected="a list of names or numbers, or ${its.parameter}")
+    return [str(one).lower() if isinstance(one, bool) else str(one) for one in axis]
+
+
+def _filled(value: Any, item: Mapping[str, str]) -> Any:
+    """Return a description with the values of an item in its texts."""
+    if isinstance(value, Mapping):
+        return {_filled(key, item): _filled(one, item) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_filled(one, item) for one in value]
+    return _OF_ITEM.sub(lambda match: item.get(match[1], match[0]), value) if isinstance(value, str) else value
 
 
 def find_project(start: Path) -> Path:
@@ -117,6 +198,15 @@ def by_stage(project: Path) -> dict[str, Pipeline]:
                 raise FileFormatError(what, where=pipeline.dvc_yaml, expected=expected)
             found[name] = pipeline
     return found
+
+
+def by_entry(project: Path) -> dict[str, Mapping[str, Any]]:
+    """Return the description of each run of all pipelines, by the name of its entry in a ``dvc.lock``.
+
+    Errors are those of :func:`by_stage` and :meth:`Pipeline.runs`.
+    """
+    by_stage(project)  # a repeated stage name is reported first
+    return {name: stage for pipeline in pipelines(project) for name, stage in pipeline.runs().items()}
 
 
 def of_sections(sections: Iterable[object], project: Path) -> Pipeline:

@@ -8,24 +8,38 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sightword.encoder.grounded import GroundedEncoder
     from sightword.encoder.sentence_encoder import SentenceEncoder
     from sightword.features.api import extract
+    from sightword.geometry.measures import structure
     from sightword.hypernyms.concepts import Concepts
     from sightword.retrieval.protocols import score
     from sightword.semantics.callbacks import SentEvalEncoder
     from sightword.semantics.evaluation import evaluate
     from sightword.semantics.word_vectors import BagOfWords
 
-__all__ = ["BagOfWords", "Concepts", "SentEvalEncoder", "SentenceEncoder", "evaluate", "extract", "score"]
+__all__ = [
+    "BagOfWords",
+    "Concepts",
+    "GroundedEncoder",
+    "SentEvalEncoder",
+    "SentenceEncoder",
+    "evaluate",
+    "extract",
+    "score",
+    "structure",
+]
 
 _MODULES = {
     "BagOfWords": "sightword.semantics.word_vectors",
     "Concepts": "sightword.hypernyms.concepts",
+    "GroundedEncoder": "sightword.encoder.grounded",
     "SentEvalEncoder": "sightword.semantics.callbacks",
     "SentenceEncoder": "sightword.encoder.sentence_encoder",
     "evaluate": "sightword.semantics.evaluation",
     "extract": "sightword.features.api",
     "score": "sightword.retrieval.protocols",
+    "structure": "sightword.geometry.measures",
 }
 
 

@@ -2,8 +2,10 @@
 
 A stage of a pipeline (:mod:`pipeline.pipelines`) is a module of this package with ``SETTINGS``, the class of its
 section; ``work``, which takes the settings and returns notes for the facts, or a function to call once the facts are
-written, or nothing; and perhaps ``OPTIONS``, arguments of :meth:`argparse.ArgumentParser.add_argument`. A stage does
-not import the launcher: nothing here can change its outputs.
+written, or nothing; and perhaps ``OPTIONS``, arguments of :meth:`argparse.ArgumentParser.add_argument`. The options
+that are keys of the stage's matrix are required. With ``ALSO``, names of parameters in other sections of the same file,
+``work`` takes their values by the last part of the names. A stage does not import the launcher: nothing here can change
+its outputs.
 """
 
 from __future__ import annotations
@@ -20,10 +22,11 @@ from typing import Any
 
 from pipeline.lineage.facts import Recorder
 from pipeline.params import params_file
-from pipeline.pipelines import by_stage, project_of
+from pipeline.pipelines import ITEM, MATRIX, by_entry, by_stage, project_of, stage_of
 from sightword import machine
 from sightword.errors import SightwordError
 from sightword.files import FULL
+from sightword.messages import and_more
 
 log = logging.getLogger("sightword")
 
@@ -39,16 +42,20 @@ def main() -> None:
     Exit codes: 0 done, 1 an error that the message explains, 2 wrong arguments, 130 interrupted.
     """
     try:
-        name, stage, arguments = _arguments()
+        stage_name, stage, arguments = _arguments()
     except SightwordError as error:
         sys.exit(f"python -m stages: {error}")
+    name = _entry(stage_name)
     options = [flag.strip("-").replace("-", "_") for flag in getattr(stage, "OPTIONS", {})]
     given = {option: getattr(arguments, option) for option in options}
     _start_logging(verbose=arguments.verbose, quiet=arguments.quiet)
     try:
         here = machine.current()  # a wrong setting is reported before any work
         recorder = Recorder(name, Path.cwd(), here) if os.environ.get("DVC_STAGE") else None
-        _finish(name, stage.work(params_file.section(arguments.params, name), **given), recorder)
+        settings = params_file.section(arguments.params, stage_name)
+        for section, _, key in (one.partition(".") for one in getattr(stage, "ALSO", ())):
+            given[key] = getattr(params_file.section(arguments.params, section), key)
+        _finish(name, stage.work(settings, **given), recorder)
     except SightwordError as error:
         _fail(name, str(error), debug=arguments.verbose > 1)
     except OSError as error:
@@ -75,9 +82,21 @@ def _arguments() -> tuple[str, Any, argparse.Namespace]:
     parser.add_argument("--params", default=stages[name].params, help="the parameter file (default: %(default)s)")
     parser.add_argument("-v", "--verbose", action="count", default=0, help="log more; twice for debugging")
     parser.add_argument("-q", "--quiet", action="store_true", help="log only warnings and errors")
+    own = stages[name].stages[name].get(MATRIX, {})
+    items = [flag for flag in getattr(stage, "OPTIONS", {}) if flag.strip("-") in own]
     for flag, words in getattr(stage, "OPTIONS", {}).items():
-        parser.add_argument(flag, **words)
-    return name, stage, parser.parse_args(sys.argv[2:])
+        parser.add_argument(flag, **(words | {"required": False} if flag in items else words))
+    arguments = parser.parse_args(sys.argv[2:])
+    if [flag for flag in items if getattr(arguments, flag.strip("-")) is None]:
+        runs = [run.partition(ITEM)[2] for run in stages[name].runs() if stage_of(run) == name]
+        parser.error(f"one run of {name} is for one item: give {' and '.join(items)}; items are {and_more(runs, 8)}")
+    return name, stage, arguments
+
+
+def _entry(name: str) -> str:
+    """Return the name of a stage's entry in ``dvc.lock``: under DVC with the item of a matrix, such as ``@cg-0``."""
+    entry = os.environ.get("DVC_STAGE", "").rpartition(":")[2]
+    return entry if stage_of(entry) == name else name
 
 
 def _finish(name: str, result: Notes | Cleanup | None, recorder: Recorder | None) -> None:
@@ -114,8 +133,8 @@ def _fail(name: str, message: str, *, debug: bool) -> None:
 
 
 def _outputs(name: str) -> dict[str, list[str]]:
-    """Return the outputs of a stage by the command that restores them, from DVC's cache or from git."""
-    stage = by_stage(Path.cwd())[name].stages[name]
+    """Return the outputs of a ``dvc.lock`` entry by the command that restores them, from DVC's cache or from git."""
+    stage = by_entry(Path.cwd())[name]
     found: dict[str, list[str]] = {"dvc checkout": [], "git checkout --": []}
     for out in [*stage.get("outs", []), *stage.get("metrics", [])]:
         path, options = next(iter(out.items())) if isinstance(out, dict) else (out, {})

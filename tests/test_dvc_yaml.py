@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 import subprocess
@@ -12,6 +13,8 @@ import pytest
 from checkout import Checkout
 from ruamel.yaml import YAML
 
+from pipeline.lineage.facts import params_files
+from pipeline.params.params_file import settings_class
 from pipeline.pipelines import by_stage, pipelines
 
 REPOSITORY = Path(__file__).parents[1]
@@ -47,9 +50,17 @@ def test_deps_name_all_the_code_and_no_more(repository, pipeline, name):
 @each_stage
 def test_each_stage_is_described_and_reads_its_own_section_only(pipeline, name):
     stage = pipeline.stages[name]
-    assert stage["cmd"] == f"python -m stages {name}"
+    axes = stage.get("matrix", {})
+    assert stage["cmd"] == " ".join(["python -m stages", name, *(f"--{key} ${{item.{key}}}" for key in axes)])
     assert len(stage["desc"]) > 20
-    assert stage["params"] == ([{pipeline.params: [name]}] if pipeline.folder else [name])
+    read = [key for keys in params_files(stage, pipeline).values() for key in keys]
+    also = list(getattr(importlib.import_module(f"stages.{name}"), "ALSO", ()))
+    own = read[: len(read) - len(also)]
+    assert read == [*own, *also]
+    if own != [name]:  # the keys that one item reads
+        items = [value for value in axes.values() if value.startswith(f"${{{name}.")]
+        keys = [*own, *(value.removeprefix("${").removesuffix("}") for value in items)]
+        assert {key.removeprefix(f"{name}.").split(".")[0] for key in keys} == set(settings_class(name).model_fields)
 
 
 def test_nothing_persists_metrics_are_in_git_and_all_else_is_in_the_cache():
@@ -116,6 +127,10 @@ FLOORS = [
         "sightword/report",
         "sightword/hypernyms",
         "sightword/entailment",
+        "sightword/geometry sightword/text",
+        "sightword/skipthought",
+        "sightword/grounding",
+        "sightword/grounded",
     ),
     *("pipeline/pipelines", "pipeline/lineage", "pipeline/params", "pipeline/comparison pipeline/downloads"),
     *("pipeline/experiments", "pipeline/doctor", "pipeline/cli", "stages"),

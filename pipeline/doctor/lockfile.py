@@ -21,7 +21,7 @@ from pipeline.lineage.evidence import FETCH, Records
 from pipeline.lineage.facts import stage_paths
 from pipeline.lineage.lock import Entry, Lock, tracked_hashes
 from pipeline.lineage.locks import lock_here
-from pipeline.pipelines import PARAMS, by_stage, pipelines
+from pipeline.pipelines import PARAMS, by_entry, parameter, pipelines
 from sightword import yaml_reader
 from sightword.errors import SightwordError
 from sightword.files import read_text
@@ -34,7 +34,7 @@ _too_much = partial(warning, todo="Nothing runs again for it; remove it from dvc
 def check_lock(project: Path, facts: Sequence[Path]) -> list[Finding]:
     """Check a project's lock against code, parameters and ``dvc.yaml``, and against the facts of runs in folders."""
     try:
-        stages = {name: pipeline.stages[name] for name, pipeline in by_stage(project).items()}
+        stages = by_entry(project)
         params: dict[str, Any] = {}
         for name in (pipeline.params for pipeline in pipelines(project)):
             values = yaml_reader.parse(read_text(project / name), name)
@@ -76,7 +76,7 @@ def stale(
 
     Args:
         status: the values of ``dvc status --json``.
-        stages: the stages of all pipelines, as in ``dvc.yaml``.
+        stages: the stages of all pipelines, as in ``dvc.yaml``, with one entry for each item of a matrix.
         params: the sections of all ``params.yaml``, whose values the paths in ``dvc.yaml`` may name.
         lock: the entries.
         tracked: the hash of each path that is tracked by a ``.dvc`` file.
@@ -138,17 +138,17 @@ def _of_status(changes: Sequence[Any], entry: Entry, lock: Lock, params: Mapping
 
 
 def _of_params(path: str, state: Mapping[str, str], locked: Values, params: Values) -> Iterator[str]:
-    """Yield the changed parameters of the sections that DVC names."""
-    for section, word in state.items():
-        before, now = locked.get(section), params.get(section)
-        if not path.endswith(PARAMS) or not isinstance(before, Mapping) or not isinstance(now, Mapping):
-            yield f"parameters: {section} in {path} is {word}"
+    """Yield the changed parameters of the sections, or of the keys, that DVC names."""
+    for name, word in state.items():
+        before, now = locked.get(name), parameter(params, name, None)
+        if not path.endswith(PARAMS) or before is None or now is None:
+            yield f"parameters: {name} in {path} is {word}"
             continue
-        before, now = flat(before), flat(now)
+        before, now = flat({name: before}), flat({name: now})
         for key in {**before, **now}:
             was, present = before.get(key, "absent"), now.get(key, "gone")
             if was != present:
-                yield f"parameters: {section}.{key} is {present!r}, in dvc.lock {was!r}"
+                yield f"parameters: {key} is {present!r}, in dvc.lock {was!r}"
 
 
 def _against_pipeline(entry: Entry, stage: Mapping[str, Any], params: Mapping[str, Any]) -> Iterator[Finding]:

@@ -8,11 +8,12 @@ from pathlib import Path
 from pipeline.doctor.context import Context
 from pipeline.doctor.findings import Finding, failure, good, problem, warning
 from pipeline.lineage.cache import Cache
-from pipeline.lineage.lock import Lock
+from pipeline.lineage.facts import OUTS, listed
+from pipeline.lineage.lock import Lock, within
 from pipeline.lineage.locks import lock_here
 from pipeline.lineage.repository import git
 from pipeline.params import params_file
-from pipeline.pipelines import DVC_YAML, LOCK, PARAMS, Pipeline, by_stage, pipelines
+from pipeline.pipelines import DVC_YAML, LOCK, PARAMS, Pipeline, by_entry, by_stage, pipelines
 from sightword import yaml_reader
 from sightword.errors import LineageError, SightwordError
 from sightword.files import read_text
@@ -46,6 +47,7 @@ def check_files(context: Context) -> Iterator[Finding]:
     else:
         yield good(f"dvc.lock: {len(lock.entries)} stages (`make check-lock` checks whether it fits the code)")
         yield from _check_metrics(context.root, lock)
+        yield from check_leftovers(context.root)
 
 
 def _check_pipeline(pipeline: Pipeline) -> Iterator[Finding]:
@@ -76,6 +78,22 @@ def _check_metrics(project: Path, lock: Lock) -> Iterator[Finding]:
     if edited:
         todo = "`dvc repro` writes it again; `sightword audit --history FILE:KEY` shows the commit of the edit."
         yield warning(f"edited: {and_more(edited, 5)} does not have the bytes that its stage wrote", todo)
+
+
+def check_leftovers(project: Path) -> Iterator[Finding]:
+    """Check folders that a stage reads whole and other stages write in: what none writes enters the folder's hash."""
+    try:
+        stages = by_entry(project)
+    except SightwordError:
+        return  # the check of the pipelines reports the error
+    outs = [path for stage in stages.values() for path, _ in listed(stage, OUTS)]
+    for folder in dict.fromkeys(path for stage in stages.values() for path, _ in listed(stage, ("deps",))):
+        if not any(out.startswith(f"{folder}/") for out in outs):
+            continue
+        here = [f"{folder}/{path.name}" for path in sorted((project / folder).glob("*"))]
+        if left := [path for path in here if not any(within(out, path) for out in outs)]:
+            what = f"no stage writes {and_more(left, 5)} any more, and a stage reads {folder} whole"
+            yield warning(f"{what}: dvc.lock gets another hash than in a fresh clone", f"`rm -r {' '.join(left)}`")
 
 
 def check_git(context: Context) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from pipeline.experiments import plan
 from pipeline.experiments.plan import Run
 from pipeline.lineage import documents, repository
 from pipeline.lineage.facts import params_files, stage_paths
-from pipeline.pipelines import DVC_YAML, Pipeline, pipelines
+from pipeline.pipelines import DVC_YAML, Pipeline, expanded, pipelines
 from sightword.errors import LineageError, ParamsError, SweepError
 from sightword.messages import and_more, flat
 
@@ -87,7 +87,7 @@ class Baseline:
     def stages(self, settings: Mapping[str, Any]) -> dict[str, Stage]:
         """Return all stages, with these parameters in their paths; SweepError for an unknown parameter."""
         found = {}
-        for name, described in self.described.items():
+        for name, described in expanded(self.described, settings, self.pipeline.dvc_yaml).items():
             try:
                 deps, outs = stage_paths(described, settings)
             except (KeyError, TypeError, AttributeError) as error:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from pipeline.experiments.baseline import Baseline, Stage
 from pipeline.experiments.plan import Run
+from pipeline.pipelines import parameter
 from sightword.files import canonical_json
 
 
@@ -62,8 +63,8 @@ def _keys(run: Run, stages: Mapping[str, Stage]) -> dict[str, str]:
         while new:
             chain |= new
             new = {other for one in new for other in before[one]} - chain
-        sections = sorted({section.split(".")[0] for one in chain for section in stages[one].sections})
-        values = {section: run.params.get(section) for section in sections}
+        sections = sorted({section for one in chain for section in stages[one].sections})
+        values = {section: parameter(run.params, section, None) for section in sections}
         paths = [stages[one].deps + stages[one].outs for one in sorted(chain)]
         found[name] = f"{name} {canonical_json([values, paths])}"
     return found

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pipeline.lineage.lock import within
 from sightword.errors import FileFormatError, ParamsError
 from sightword.messages import and_more, flat
 from sightword.report.number_formats import is_number
@@ -18,7 +19,7 @@ from sightword.report.number_formats import is_number
 if TYPE_CHECKING:
     from pipeline.experiments.figure import Points
 
-SEEDS = {"": "train.seed", "hypernyms": "embed.seed", "entailment": "entail.seed"}
+SEEDS = {"": "train.seed", "hypernyms": "embed.seed", "entailment": "entail.seed", "grounded": "ground.seeds"}
 """The parameter that differs between the runs of one row by default, by the folder of the pipeline."""
 DRAWN = ("image_r10", "caption_r10", "sts", "dev_r10")
 """The metrics drawn by default, as far as they exist."""
@@ -102,7 +103,7 @@ def _experiment(name: str, data: Mapping[str, Any]) -> Experiment:
     inputs = [
         (path, str(dep["hash"]))
         for path, dep in data["deps"].items()
-        if not any(path == out or path.startswith(f"{out}/") for out in made)
+        if not any(within(path, out) or within(out, path) for out in made)
     ]
     return Experiment(name, params, metrics, tuple(sorted(inputs)), folders)
 

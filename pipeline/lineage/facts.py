@@ -28,7 +28,7 @@ from pipeline.lineage.hashing import Ignored, hash_path, measure
 from pipeline.lineage.lock import Entry, entry_key, hashes, tracked_hashes
 from pipeline.lineage.locks import lock_here
 from pipeline.lineage.repository import git
-from pipeline.pipelines import LOCK, Pipeline, by_stage, pipelines
+from pipeline.pipelines import LOCK, Pipeline, by_stage, parameter, pipelines, stage_of
 from sightword.errors import FileFormatError, LineageError, SightwordError
 from sightword.files import read_text, write_text
 from sightword.group_files import write_new
@@ -45,7 +45,10 @@ _VARIABLE = re.compile(r"\$\{([^}]+)\}")
 
 
 class Recorder:
-    """Collects the facts of one run of a stage; the store of the machine ``here`` has a copy of all facts."""
+    """Collects the facts of one run of a stage; the store of the machine ``here`` has a copy of all facts.
+
+    The stage is named as in ``dvc.lock``: with its item, such as ``ground@cg-0``, where it has a matrix.
+    """
 
     def __init__(self, stage: str, project: Path, here: Machine) -> None:
         self._stage, self._project, self._machine = stage, project, here
@@ -171,13 +174,14 @@ def _own_entry(stage: str, project: Path) -> tuple[dict[str, Any], dict[str, Any
     Only outputs that git keeps are hashed, which are small: DVC is about to hash the others.
     """
     try:
-        pipeline = by_stage(project)[stage]
-        described = pipeline.stages[stage]
+        pipeline = by_stage(project)[stage_of(stage)]
+        described = pipeline.runs()[stage]
         read = params_files(described, pipeline)
         params = {file: documents.parse(read_text(project / file), file) for file in read}
-        sections = {file: {name: params[file][name] for name in names} for file, names in read.items() if names}
+        used = ((file, names) for file, names in read.items() if names)
+        sections = {file: {name: parameter(params[file], name) for name in names} for file, names in used}
         command, (deps, outs) = described["cmd"], stage_paths(described, params[pipeline.params])
-        in_git = {path for path, options in _listed(described, OUTS) if not options.get("cache", True)}
+        in_git = {path for path, options in listed(described, OUTS) if not options.get("cache", True)}
     except (KeyError, TypeError, AttributeError, FileFormatError) as error:
         raise LineageError(f"does not describe the stage {stage} plainly ({error})", where="dvc.yaml") from None
     ignored, known = Ignored(project), _known(project)
@@ -196,7 +200,10 @@ def _own_entry(stage: str, project: Path) -> tuple[dict[str, Any], dict[str, Any
 
 
 def params_files(described: Mapping[str, Any], pipeline: Pipeline) -> dict[str, list[str]]:
-    """Return the sections that a stage reads, by the file of parameters; the pipeline's own file is always there."""
+    """Return the sections, or keys such as ``ground.common``, that a stage reads, by the file of parameters.
+
+    The pipeline's own file is always there.
+    """
     found: dict[str, list[str]] = {pipeline.params: []}
     for one in described.get("params", []):
         for file, names in one.items() if isinstance(one, Mapping) else [(pipeline.params, [one])]:
@@ -204,7 +211,7 @@ def params_files(described: Mapping[str, Any], pipeline: Pipeline) -> dict[str, 
     return found
 
 
-def _listed(described: Mapping[str, Any], kinds: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def listed(described: Mapping[str, Any], kinds: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the paths of a stage in ``dvc.yaml``, each with its options."""
     for item in (item for kind in kinds for item in described.get(kind, [])):
         yield from item.items() if isinstance(item, Mapping) else [(item, {})]
@@ -214,12 +221,9 @@ def stage_paths(described: Mapping[str, Any], params: Mapping[str, Any]) -> tupl
     """Return a stage's dependencies and outputs, with the values of parameters in them; KeyError without the value."""
 
     def value(match: re.Match[str]) -> str:
-        found: Any = params
-        for part in match[1].split("."):
-            found = found[part]
-        return str(found)
+        return str(parameter(params, match[1]))
 
-    deps, outs = ([_VARIABLE.sub(value, path) for path, _ in _listed(described, kinds)] for kinds in (("deps",), OUTS))
+    deps, outs = ([_VARIABLE.sub(value, path) for path, _ in listed(described, kinds)] for kinds in (("deps",), OUTS))
     return deps, outs
 
 

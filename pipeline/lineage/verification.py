@@ -155,7 +155,9 @@ class Copy:
             place, beside = self._folder / name, str(PurePosixPath(name).with_name(DVC_YAML))
             text = self._committed(name)
             values: Any = documents.parse(text.decode(), name) if text else {}
-            written = json.dumps({**values, **sections}, indent=1).encode()
+            for key, value in sections.items():
+                values = _placed(values, key.split("."), value)
+            written = json.dumps(values, indent=1).encode()
             put({place.name: written, DVC_YAML: self._committed(beside) or b""}, place.parent)
         (self._folder / ".dvc").mkdir(exist_ok=True)  # so that no project around it takes it for one of its pipelines
 
@@ -188,6 +190,14 @@ class Copy:
         texts = self._texts(dep.path, self._repository.files(self._revision, dep.path) if dep.folder else [""])
         hashes = {name: hashlib.md5(text, usedforsecurity=False).hexdigest() for name, text in texts.items()}
         return texts if (hash_listing(hashes) if dep.folder else hashes.get("")) == dep.md5 else None
+
+
+def _placed(values: Any, parts: Sequence[str], value: Any) -> Any:
+    """Return nested mappings with another value at a place."""
+    if not parts:
+        return value
+    inside = values if isinstance(values, Mapping) else {}
+    return {**inside, parts[0]: _placed(inside.get(parts[0]), parts[1:], value)}
 
 
 def _environment(folder: Path, run: dict[str, Any] | None, *, warm: bool) -> dict[str, str]:

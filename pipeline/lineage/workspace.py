@@ -11,7 +11,7 @@ from pipeline.lineage import documents
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.hashing import Hashed, Ignored, Report, hash_path
 from pipeline.lineage.lock import Artefact, Entry, changes
-from pipeline.pipelines import pipelines
+from pipeline.pipelines import parameter, pipelines
 from sightword.errors import SightwordError
 from sightword.files import read_text
 from sightword.messages import flat
@@ -53,11 +53,11 @@ class Workspace:
 
     @functools.cached_property
     def commands(self) -> dict[str, str]:
-        """The command of each stage, as far as ``dvc.yaml`` can be read."""
+        """The command of each stage, and of each item of a matrix, as far as ``dvc.yaml`` can be read."""
         found: dict[str, str] = {}
         for pipeline in pipelines(self.project) if self.project else ():
             try:
-                found |= {name: one["cmd"] for name, one in pipeline.stages.items()}
+                found |= {name: one["cmd"] for name, one in pipeline.runs().items()}
             except (SightwordError, KeyError):
                 self._broken.append(pipeline.dvc_yaml)
         return found
@@ -72,7 +72,7 @@ class Workspace:
         changed: dict[str, tuple[Any, Any]] = {}
         for file, sections in entry.params.items():
             if (now := self._params(file)) is not None:
-                changed |= changes(flat(sections), flat({name: now.get(name) for name in sections}))
+                changed |= changes(flat(sections), flat({name: parameter(now, name, None) for name in sections}))
         return changed
 
     def _params(self, file: str) -> Mapping[str, Any] | None:

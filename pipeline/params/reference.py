@@ -119,6 +119,8 @@ def _type(annotation: Any) -> str:
     if origin in (typing.Union, types.UnionType):
         return " or ".join(_type(one) for one in arguments)
     if origin is not None and arguments:
+        if origin is dict:
+            return f"mapping of {_type(arguments[0])} to {_type(arguments[1])}"
         inner = ", ".join(dict.fromkeys(_type(one) for one in arguments if one is not Ellipsis))
         return f"list of {inner}" if origin in (list, tuple) else f"{origin.__name__} of {inner}"
     names = {int: "whole number", float: "number", str: "text", bool: "true or false", types.NoneType: "null"}

@@ -22,10 +22,15 @@ def encode_captions(table: CaptionTable, settings: CaptionsSettings) -> tuple[Ca
     normalise = Normalisation(settings.unicode, settings.case, settings.whitespace, settings.full_stop)
     train = [text for text, split in zip(table.texts, table.splits, strict=True) if split == "train"]
     vocabulary = Vocabulary.build(train, normalise=normalise, min_count=settings.min_count, unit=settings.unit)
+    return with_ids(table, vocabulary), vocabulary
+
+
+def with_ids(table: CaptionTable, vocabulary: Vocabulary) -> CaptionTable:
+    """Return the captions with the ids of a vocabulary; CaptionsError if one is empty after normalisation."""
     ids = [np.array(vocabulary.encode(text), dtype=np.int32) for text in table.texts]
     empty = next((row for row, own in enumerate(ids) if not len(own)), None)
     if empty is not None:
         what = f"the caption {table.texts[empty]!r} is empty after normalisation"
         where = f"{table.image_ids[empty]}#{table.captions[empty]}"
         raise CaptionsError(what, where=where, todo="Remove it from the corpus, or normalise less.")
-    return replace(table, ids=ids), vocabulary
+    return replace(table, ids=ids)

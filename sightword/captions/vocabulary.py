@@ -6,13 +6,13 @@ In the published code the digit 0 shares its id with padding; here no token does
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from sightword.captions.normalise import Normalisation
-from sightword.captions.units import UNITS, Unit, is_token, join, split
+from sightword.captions.units import NOUN, UNITS, Unit, is_token, join, split
 from sightword.errors import CaptionsError, FileFormatError
 from sightword.files import Pathish, read_json, write_json
 
@@ -41,19 +41,21 @@ class Vocabulary:
         normalise: Normalisation | None = None,
         min_count: int = 1,
         unit: Unit = "character",
+        size: int | None = None,
     ) -> Vocabulary:
         """Collect the tokens of the training captions, as published, that occur ``min_count`` times or more.
 
-        The tokens are sorted by code point. CaptionsError if none is left.
+        The tokens are sorted by code point. ``size`` keeps the most frequent ones only, the first by code point among
+        equals. CaptionsError if none is left.
         """
         normalise = normalise or Normalisation()
         counts: Counter[str] = Counter()
         for text in texts:
             counts.update(split(normalise(text), unit))
-        tokens = tuple(sorted(token for token, count in counts.items() if count >= min_count))
+        tokens = most_frequent(counts, min_count, size)
         if not tokens:
             todo = "Check that the corpus has a training split, or lower captions.min_count."
-            what = f"no {unit} occurs {min_count} times or more in the training captions"
+            what = f"no {NOUN[unit]} occurs {min_count} times or more in the training captions"
             raise CaptionsError(what, todo=todo)
         return cls(tokens, normalise, unit)
 
@@ -108,7 +110,7 @@ class Vocabulary:
                 expected = " or ".join(map(repr, accepted))
                 raise CaptionsError(f"{key} = {value.get(key)!r}", where=where, expected=expected, todo=_TODO)
         if not isinstance(tokens, list) or not all(is_token(token, unit) for token in tokens):
-            raise CaptionsError(f"tokens is not a list of single {unit}s", where=where, todo=_TODO)
+            raise CaptionsError(f"tokens is not a list of single {NOUN[unit]}s", where=where, todo=_TODO)
         if not tokens or tokens != sorted(set(tokens)):
             raise CaptionsError("tokens are empty, repeated or not sorted", where=where, todo=_TODO)
         return cls(tuple(tokens), Normalisation.from_json(value.get("normalise"), where=where), unit)
@@ -128,3 +130,14 @@ class Vocabulary:
             return cls.from_json(read_json(path, todo=_TODO), where=path)
         except FileFormatError as error:
             raise CaptionsError(error.what, where=error.where, todo=error.todo) from None
+
+
+def most_frequent(counts: Mapping[str, int], min_count: int, size: int | None = None) -> tuple[str, ...]:
+    """Return the tokens that occur ``min_count`` times or more, at most ``size`` of them, sorted by code point.
+
+    The most frequent tokens are kept, the first by code point among equals.
+    """
+    tokens = sorted(token for token, count in counts.items() if count >= min_count)
+    if size is not None and size < len(tokens):
+        tokens = sorted(sorted(tokens, key=lambda token: -counts[token])[:size])  # sorting keeps the order of equals
+    return tuple(tokens)

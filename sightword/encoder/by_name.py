@@ -35,8 +35,9 @@ def open_encoder(name: str, *, batch_size: int | None = None, lower_case: bool =
     """Open the encoder that a name stands for.
 
     Args:
-        name: the folder of an encoder (such as ``models/encoder``); a file of word vectors that ends in ``.txt``,
-            ``.vec`` or ``.gz``; or ``module:name``, an encoding function or an object with a method ``encode``. The
+        name: the folder of an encoder (such as ``models/encoder``); ``FOLDER:SPACE``, a space of an encoder of several
+            (such as ``models/grounded/cg-pg-0:grounded``); a file of word vectors that ends in ``.txt``, ``.vec`` or
+            ``.gz``; or ``module:name``, an encoding function or an object with a method ``encode``. The
             module may lie in the working folder. ``module:name()`` calls the name and takes the result.
         batch_size: sentences encoded together, for encoders with an argument ``batch_size``; None keeps their default.
         lower_case: look words up in lower case; for word vectors only.
@@ -49,7 +50,10 @@ def open_encoder(name: str, *, batch_size: int | None = None, lower_case: bool =
     if lower_case and not name.endswith(WORD_VECTORS):
         raise EncoderError("does not look words up: --lower-case is for word vectors", where=name)
     if path.is_dir():
-        return _from_folder(path, batch_size)
+        return _from_folder(path, None, batch_size)
+    folder, colon, space = name.rpartition(":")
+    if colon and Path(folder).is_dir():
+        return _from_folder(Path(folder), space, batch_size)
     if name.endswith(WORD_VECTORS):
         from sightword.semantics.word_vectors import BagOfWords
 
@@ -60,12 +64,24 @@ def open_encoder(name: str, *, batch_size: int | None = None, lower_case: bool =
     raise EncoderError("no such encoder", where=name, expected=expected)
 
 
-def _from_folder(folder: Path, batch_size: int | None) -> Callable[[list[str]], Any]:
+def _from_folder(folder: Path, space: str | None, batch_size: int | None) -> Callable[[list[str]], Any]:
     from sightword import devices, machine
+    from sightword.encoder.folder import is_grounded
+    from sightword.encoder.grounded import GroundedEncoder
     from sightword.encoder.sentence_encoder import LONGEST, SentenceEncoder
 
-    encoder = SentenceEncoder.load(folder, device=devices.use(machine.current()))
-    return NamedEncoder(encoder.encode, options={"max_length": LONGEST, **_options(encoder.encode, batch_size)})
+    device = devices.use(machine.current())
+    options: dict[str, Any] = {"max_length": LONGEST}
+    if is_grounded(folder):
+        grounded = GroundedEncoder.load(folder, device=device)
+        if space is not None:
+            grounded.width_of(space)  # a wrong name is reported before any sentence is read
+            options["space"] = space
+        return NamedEncoder(grounded.encode, options={**options, **_options(grounded.encode, batch_size)})
+    if space is not None:
+        raise EncoderError(f"has one space, without a name; {space!r} is none", where=folder, todo=f"Remove :{space}.")
+    encoder = SentenceEncoder.load(folder, device=device)
+    return NamedEncoder(encoder.encode, options={**options, **_options(encoder.encode, batch_size)})
 
 
 def _from_module(module: str, name: str, called: bool, batch_size: int | None) -> Callable[[list[str]], Any]:

@@ -6,10 +6,12 @@ of the program ``sha256sum``, and ``modules.json``, which names :data:`WRAPPER` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from torch import nn
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import CaptionsError, EncoderError, FileFormatError
@@ -19,10 +21,12 @@ from sightword.model.saved import load_encoders, save_weights
 from sightword.model.shape import ComparisonName, Shape
 
 SCHEMA = 1
+GROUNDED = "grounded"
+"""The kind of the folders of :mod:`sightword.encoder.grounded`."""
 WRAPPER = "sightword.encoder.sentence_transformers.SightwordModule"
 _KNOWN = {"schema", "similarity", "width", "features_width", "renormalise", "model", "members", "scaled"}
 SUMS = "SHA256SUMS"
-_TODO = "Take the folder whole: run `dvc checkout models/encoder`, or copy it again."
+WHOLE = "Take the folder whole: run `dvc checkout models/encoder`, or copy it again."
 _MEANT = (
     "If the change is intended, write the sums anew: "
     "`sha256sum encoder.json vocabulary.json member-*.safetensors > SHA256SUMS`."
@@ -63,8 +67,7 @@ def write_folder(folder: Pathish, saved: Saved) -> None:
             **saved.notes,
         },
     )
-    sums = [f"{sha256_file(place / name)}  {name}\n" for name in sorted([*names, "vocabulary.json", "encoder.json"])]
-    write_text(place / SUMS, "".join(sums))
+    write_sums(place, [*names, "vocabulary.json", "encoder.json"])
     write_json(place / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": WRAPPER}])
 
 
@@ -76,13 +79,11 @@ def read_folder(folder: Pathish) -> Saved:
     """
     place = Path(folder)
     where = place / "encoder.json"
-    if not where.is_file():
-        what = "holds no encoder (encoder.json is missing)" if place.is_dir() else "is no folder of an encoder"
-        raise EncoderError(what, where=place, todo="The stage select writes models/encoder.")
+    about, sums = read_description(place)
+    if about.get("kind") == GROUNDED:
+        todo = "Load the folder by sightword.encoder.grounded.GroundedEncoder."
+        raise EncoderError("is an encoder of grounded spaces, which has no picture side", where=place, todo=todo)
     try:
-        sums = _sums(place)
-        _check_sums(place, ["encoder.json"], sums)
-        about = _description(where)
         shape, names, features_width = Shape.from_json(about["model"]), about["members"], about["features_width"]
         renormalise, similarity = about["renormalise"], about["similarity"]
         plain = isinstance(names, list) and all(isinstance(name, str) and Path(name).name == name for name in names)
@@ -95,32 +96,60 @@ def read_folder(folder: Pathish) -> Saved:
             raise ValueError(f"scaled is {scaled!r}; expected true or false")
         if similarity != shape.similarity and (similarity, shape.similarity) != ("dot", "cosine"):
             raise ValueError(f"similarity {similarity!r}, the model has {shape.similarity!r}")
-        _check_sums(place, [*names, "vocabulary.json"], sums)
+        check_sums(place, [*names, "vocabulary.json"], sums)
         vocabulary = Vocabulary.load(place / "vocabulary.json")
     except KeyError as error:
-        raise EncoderError(f"is damaged (it has no {error.args[0]})", where=where, todo=_TODO) from None
+        raise EncoderError(f"is damaged (it has no {error.args[0]})", where=where, todo=WHOLE) from None
     except ValueError as error:
-        raise EncoderError(f"is damaged ({error})", where=where, todo=_TODO) from None
+        raise EncoderError(f"is damaged ({error})", where=where, todo=WHOLE) from None
     except (CaptionsError, FileFormatError) as error:
-        raise EncoderError(error.what, where=error.where, expected=error.expected, todo=_TODO) from None
+        raise EncoderError(error.what, where=error.where, expected=error.expected, todo=WHOLE) from None
     members = []
     for name in names:
         _check_size(place / name, shape, features_width)
         members.append(load_encoders(place / name, len(vocabulary), features_width, shape))
-        _check_values(place / name, members[-1])
+        check_values(place / name, members[-1])
         members[-1].captions.scaled = scaled
     notes = {key: value for key, value in about.items() if key not in _KNOWN}
     return Saved(members, vocabulary, shape, renormalise, similarity, notes)
 
 
-def _description(where: Path) -> Mapping[str, Any]:
-    """Return the content of ``encoder.json``, of this version."""
-    about = read_json(where)
+def write_sums(place: Path, names: Sequence[str]) -> None:
+    """Write ``SHA256SUMS`` of these files of a folder."""
+    write_text(place / SUMS, "".join(f"{sha256_file(place / name)}  {name}\n" for name in sorted(names)))
+
+
+def is_grounded(folder: Pathish) -> bool:
+    """Return whether a folder holds an encoder of grounded spaces; its other checks are those of loading it."""
+    where = Path(folder) / "encoder.json"
+    try:
+        about = read_json(where)
+    except FileFormatError:
+        return False
+    return isinstance(about, dict) and about.get("kind") == GROUNDED
+
+
+def read_description(place: Path) -> tuple[Mapping[str, Any], dict[str, str]]:
+    """Return the content of ``encoder.json``, of this version, and the listed sha256 of each file of the folder.
+
+    Raises:
+        EncoderError: the folder holds no encoder, one of a newer version, or one with another ``encoder.json``.
+    """
+    where = place / "encoder.json"
+    if not where.is_file():
+        what = "holds no encoder (encoder.json is missing)" if place.is_dir() else "is no folder of an encoder"
+        raise EncoderError(what, where=place, todo="The stage select writes models/encoder.")
+    try:
+        sums = _sums(place)
+        check_sums(place, ["encoder.json"], sums)
+        about = read_json(where)
+    except FileFormatError as error:
+        raise EncoderError(error.what, where=error.where, expected=error.expected, todo=WHOLE) from None
     version = about.get("schema") if isinstance(about, dict) else None
     if isinstance(about, dict) and type(version) is int and version == SCHEMA:
-        return about
+        return about, sums
     newer = type(version) is int and version > SCHEMA
-    what, todo = (", from a newer Sightword", "Update Sightword.") if newer else ("", _TODO)
+    what, todo = (", from a newer Sightword", "Update Sightword.") if newer else ("", WHOLE)
     raise EncoderError(f"has the format {version!r}{what}", where=where, expected=str(SCHEMA), todo=todo)
 
 
@@ -130,17 +159,17 @@ def _sums(place: Path) -> dict[str, str]:
     return {line[1].lstrip("*"): line[0] for line in lines if len(line) == 2}
 
 
-def _check_sums(place: Path, names: list[str], sums: Mapping[str, str]) -> None:
-    """Check that each of these files exists and is the one that was saved."""
+def check_sums(place: Path, names: Sequence[str], sums: Mapping[str, str]) -> None:
+    """Check that each of these files exists and is the one that was saved; EncoderError otherwise."""
     for name in names:
         where = place / name
         if not where.is_file():
-            raise EncoderError("is missing", where=where, todo=_TODO)
+            raise EncoderError("is missing", where=where, todo=WHOLE)
         if name not in sums:
             raise EncoderError(
                 f"does not list {name}: an earlier Sightword wrote the folder, or it was changed",
                 where=place / SUMS,
-                todo=f"{_TODO} An earlier folder is written anew by `dvc repro select`.",
+                todo=f"{WHOLE} An earlier folder is written anew by `dvc repro select`.",
             )
         found = sha256_file(where)
         if found != sums[name]:
@@ -148,7 +177,7 @@ def _check_sums(place: Path, names: list[str], sums: Mapping[str, str]) -> None:
                 f"is not the file that was saved with this encoder: its sha256 is {found}",
                 where=where,
                 expected=f"{sums[name]}, as {SUMS} says",
-                todo=f"{_TODO} {_MEANT}",
+                todo=f"{WHOLE} {_MEANT}",
             )
 
 
@@ -159,10 +188,10 @@ def _check_size(where: Path, shape: Shape, features_width: int) -> None:
         least += shape.attention * shape.width
     if 2 * least > where.stat().st_size:  # a number has two bytes at least
         what = "is not a whole safetensors file, or too small for the network that encoder.json describes"
-        raise EncoderError(what, where=where, todo=_TODO)
+        raise EncoderError(what, where=where, todo=WHOLE)
 
 
-def _check_values(where: Path, member: Encoders) -> None:
+def check_values(where: Path, member: nn.Module) -> None:
     """Check that all weights are finite; an infinite standard deviation omits its feature."""
     for name, values in member.state_dict().items():
         bad = values.isnan() if name == "images.deviation" else ~values.isfinite()

@@ -147,7 +147,7 @@ class SentenceEncoder:
             raise EncoderError(f"batch_size is {batch_size!r}", expected="at least 1")
         if not isinstance(max_length, int | np.integer) or not 1 <= max_length <= LONGEST:
             raise EncoderError(f"max_length is {max_length!r}", expected=f"1 to {LONGEST:,}")
-        rows = self._rows(_texts(sentences), int(max_length))
+        rows = token_rows(as_texts(sentences), self.vocabulary, int(max_length))
         batch, progress = int(batch_size), bool(show_progress_bar)
         parts = [embed_captions(member, rows, batch=batch, progress=progress) for member in self.members]
         vectors = self._sum(parts, normalise=normalize_embeddings, one=isinstance(sentences, str))
@@ -222,7 +222,7 @@ class SentenceEncoder:
             EncoderError: the folder is not a path.
         """
         saved = Saved(self.members, self.vocabulary, self.model, self.renormalise, self.similarity_name, self.notes)
-        write_folder(_place(folder), saved)
+        write_folder(as_place(folder), saved)
 
     @classmethod
     def load(cls, folder: Pathish, *, device: torch.device | str = "cpu") -> SentenceEncoder:
@@ -237,31 +237,9 @@ class SentenceEncoder:
             SetupError: the device does not exist.
         """
         chosen = choose(str(device))
-        saved = read_folder(_place(folder))
+        saved = read_folder(as_place(folder))
         members = [member.to(chosen) for member in saved.members]
         return cls(members, saved.vocabulary, saved.model, saved.renormalise, saved.notes, saved.similarity)
-
-    def _rows(self, texts: Sequence[str], most: int) -> list[npt.NDArray[np.int64]]:
-        """Return the token ids of each text; refuse a text with more than ``most`` tokens."""
-        ids_of: dict[str, npt.NDArray[np.int64]] = {}
-        strange = []
-        for place, text in enumerate(texts):
-            if text not in ids_of:
-                ids_of[text] = ids = np.asarray(self.vocabulary.encode(text), np.int64)
-                if len(ids) > most:
-                    more = f", or give max_length, which may be {LONGEST:,} and takes long" if most < LONGEST else ""
-                    raise EncoderError(
-                        f"sentence {place} has {len(ids):,} tokens", expected=f"at most {most:,}", todo=f"Cut it{more}."
-                    )
-                if (ids == UNKNOWN).all():
-                    strange.append(place)
-        if strange:
-            log.warning(
-                "%d of %d sentences have no %s that the encoder knows, first sentence %d (%s): "
-                "their embeddings mean nothing",
-                *(len(strange), len(ids_of), self.vocabulary.unit, strange[0], ascii(texts[strange[0]][:40])),
-            )
-        return [ids_of[text] for text in texts]
 
     def _sum(self, parts: list[Floats], *, normalise: bool, one: bool) -> Floats:
         """Return the sum of the members' embeddings, without the first dimension for one text or picture."""
@@ -280,7 +258,34 @@ class SentenceEncoder:
         return tensor.to(torch.float32).reshape(-1, self.width)
 
 
-def _place(folder: object) -> Path:
+def token_rows(texts: Sequence[str], vocabulary: Vocabulary, most: int) -> list[npt.NDArray[np.int64]]:
+    """Return the token ids of each text, and log texts without a known token.
+
+    Raises:
+        EncoderError: a text has more than ``most`` tokens.
+    """
+    ids_of: dict[str, npt.NDArray[np.int64]] = {}
+    strange = []
+    for place, text in enumerate(texts):
+        if text not in ids_of:
+            ids_of[text] = ids = np.asarray(vocabulary.encode(text), np.int64)
+            if len(ids) > most:
+                more = f", or give max_length, which may be {LONGEST:,} and takes long" if most < LONGEST else ""
+                raise EncoderError(
+                    f"sentence {place} has {len(ids):,} tokens", expected=f"at most {most:,}", todo=f"Cut it{more}."
+                )
+            if (ids == UNKNOWN).all():
+                strange.append(place)
+    if strange:
+        log.warning(
+            "%d of %d sentences have no %s that the encoder knows, first sentence %d (%s): "
+            "their embeddings mean nothing",
+            *(len(strange), len(ids_of), vocabulary.unit, strange[0], ascii(texts[strange[0]][:40])),
+        )
+    return [ids_of[text] for text in texts]
+
+
+def as_place(folder: object) -> Path:
     """Check a path that a user gave."""
     if isinstance(folder, str | os.PathLike):
         with contextlib.suppress(UnicodeEncodeError):
@@ -290,7 +295,7 @@ def _place(folder: object) -> Path:
     raise EncoderError(f"the folder is {found}", expected="the path of a folder")
 
 
-def _texts(sentences: object) -> list[str]:
+def as_texts(sentences: object) -> list[str]:
     """Return one text, or many, as a list of texts."""
     if isinstance(sentences, str):
         return [sentences]

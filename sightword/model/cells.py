@@ -41,10 +41,15 @@ class Pass(ABC):
         weights: the parameters.
         blocks: the lines of each step (:class:`sightword.model.packing.Packing`), in the order of reading; a row starts
             at its first block.
+        start: the states before the first step (B, H), a row's place being its line in the widest block; zero by
+            default. A pass of a GRU only.
     """
 
-    def __init__(self, weights: Weights, blocks: Sequence[slice]) -> None:
-        self.weights, self.blocks = weights, blocks
+    start_gradient: torch.Tensor
+    """The gradient of ``start`` (B, H), after :meth:`backward` of a pass of a GRU."""
+
+    def __init__(self, weights: Weights, blocks: Sequence[slice], start: torch.Tensor | None = None) -> None:
+        self.weights, self.blocks, self.start = weights, blocks, start
         self.hidden = weights.recurrent.shape[1]
         self.rows = max(block.stop - block.start for block in blocks)
         self.size = self.rows * self.hidden
@@ -61,11 +66,16 @@ class Pass(ABC):
         """Map the gradient of the states (N, H) to the gradients of the inputs (N, width) and of the weights."""
 
     def before(self, values: torch.Tensor) -> torch.Tensor:
-        """Return for each line the values of its row at the step read before, zero at the first: (N, H)."""
+        """Return for each line the values of its row at the step read before, ``start`` at the first: (N, H)."""
         found = torch.zeros_like(values)
-        for last, block in zip(self.blocks, self.blocks[1:], strict=False):
+        read = 0  # rows that have begun; rows begin in the order of their places
+        for last, block in zip([slice(0, 0), *self.blocks], self.blocks, strict=False):
             rows = min(last.stop - last.start, block.stop - block.start)
             found[block.start : block.start + rows] = values[last.start : last.start + rows]
+            new = block.stop - block.start
+            if self.start is not None and new > read:
+                found[block.start + read : block.stop] = self.start[read:new]
+            read = max(read, new)
         return found
 
 
@@ -75,10 +85,10 @@ class GruPass(Pass):
     def forward(self, inputs: torch.Tensor, *, keep: bool) -> torch.Tensor:
         """Compute the gates r, z and n of each step; the state becomes ``(1 - z) n + z h`` (Cho et al. 2014)."""
         hidden, weights = self.hidden, self.weights
-        gates = torch.addmm(weights.input_bias, inputs, weights.input.t())  # (N, 3H): reset, update, new
+        gates = self.gates(inputs)
         states = gates.new_empty(len(gates), hidden)
         recurrent_new = torch.empty_like(states) if keep else None
-        state = states.new_zeros(self.rows, hidden)
+        state = states.new_zeros(self.rows, hidden) if self.start is None else self.start.clone()
         product = repeated_product(weights.recurrent, weights.recurrent_bias, self.rows)
         for block in self.blocks:
             before = state[: block.stop - block.start]
@@ -94,6 +104,10 @@ class GruPass(Pass):
         if recurrent_new is not None:
             self.kept = inputs, gates, recurrent_new, states.detach()
         return states
+
+    def gates(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Return the inputs' part of the gates reset, update and new: (N, 3H)."""
+        return torch.addmm(self.weights.input_bias, inputs, self.weights.input.t())
 
     def backward(self, outer: torch.Tensor) -> tuple[torch.Tensor, Weights]:
         """Compute the gradients of the gates step by step, then the gradients of all weights at once."""
@@ -115,8 +129,22 @@ class GruPass(Pass):
             _sigmoid_backward(d_new * recurrent_new[block], reset, grad_input=d_reset)
             torch.mul(d_new, reset, out=d_recurrent)
             torch.add(to_state, product(kept[block, hidden:]), out=back)
-        by_inputs, by_states = kept[:, : 3 * hidden], kept[:, hidden:]
-        return by_inputs @ weights.input.roll(hidden, 0), Weights(
+        self.start_gradient = carry
+        return self.gradients(inputs, before, kept[:, : 3 * hidden], kept[:, hidden:])
+
+    def gradients(
+        self, inputs: torch.Tensor, before: torch.Tensor, by_inputs: torch.Tensor, by_states: torch.Tensor
+    ) -> tuple[torch.Tensor, Weights]:
+        """Return the gradients of the inputs and the weights.
+
+        Args:
+            inputs: those of :meth:`forward`.
+            before: the state before each line, (N, H).
+            by_inputs: the gradients of the inputs' part of new, reset and update, (N, 3H).
+            by_states: the gradients of the states' part of reset, update and new, (N, 3H).
+        """
+        hidden = self.hidden
+        return by_inputs @ self.weights.input.roll(hidden, 0), Weights(
             (by_inputs.t() @ inputs).roll(-hidden, 0),
             by_states.t() @ before,
             by_inputs.sum(0).roll(-hidden, 0),
@@ -194,6 +222,17 @@ def repeated_product(weight: torch.Tensor, bias: torch.Tensor | None, rows: int)
     laid_out = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), rows)
     linear = torch.ops.mkldnn._linear_pointwise
     return lambda lines: linear(lines, laid_out, bias, "none", [], "")
+
+
+def single_product(lines: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Return ``lines @ weight.T``, without a gradient; oneDNN can be twice as fast in float32 as torch's own product.
+
+    Both may be transposed views.
+    """
+    if lines.device.type != "cpu" or not _one_dnn(lines.dtype):
+        return lines @ weight.t()
+    found: torch.Tensor = torch.ops.mkldnn._linear_pointwise(lines, weight, None, "none", [], "")
+    return found
 
 
 def _one_dnn(dtype: torch.dtype) -> bool:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 from sightword.devices import shared
-from sightword.model.encoders import Encoders, pad
+from sightword.model.encoders import CaptionEncoder, Encoders, pad
 from sightword.model.threads import spread
 
 Floats = npt.NDArray[np.float32]
@@ -23,7 +23,19 @@ captions of 512 characters reach the limit."""
 def embed_captions(
     encoders: Encoders, rows: Sequence[npt.NDArray[np.int64]], *, batch: int = 256, progress: bool = False
 ) -> Floats:
-    """Map the token ids of M captions to unit vectors float32 (M, width), in the order given.
+    """Map the token ids of M captions to unit vectors float32 (M, width) as :func:`embed_rows` does."""
+    return embed_rows(encoders.captions, encoders.width, rows, batch=batch, progress=progress)
+
+
+def embed_rows(
+    captions: CaptionEncoder,
+    width: int,
+    rows: Sequence[npt.NDArray[np.int64]],
+    *,
+    batch: int = 256,
+    progress: bool = False,
+) -> Floats:
+    """Map the token ids of M captions to the vectors float32 (M, width) of a caption side, in the order given.
 
     Equal captions are embedded once, so that they have equal bits and tie wherever they are compared. The longest
     captions go first, in batches of similar length: this saves padding, and a lack of memory shows at once.
@@ -32,12 +44,13 @@ def embed_captions(
     places_of = [row_of.setdefault(row.tobytes(), len(row_of)) for row in rows]
     rows = [np.frombuffer(data, np.int64) for data in row_of]
     order = np.argsort([-len(row) for row in rows], kind="stable")
-    found = np.empty((len(rows), encoders.width), np.float32)
+    found = np.empty((len(rows), width), np.float32)
+    device = captions.embedding.weight.device
     batches = _batches([len(rows[place]) for place in order], batch)
-    with torch.inference_mode(), _evaluating(encoders), true_float32(encoders.device):
+    with torch.inference_mode(), _evaluating(captions), true_float32(device):
         for part in _with_progress(batches) if progress else batches:
             ids, lengths = pad([rows[place] for place in order[part]])
-            vectors = encoders.captions(ids.to(encoders.device), lengths.to(encoders.device))
+            vectors = captions(ids.to(device), lengths.to(device))
             found[order[part]] = vectors.cpu().numpy()
     return found[places_of]
 

@@ -6,15 +6,19 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import safetensors
 import safetensors.torch
 import torch
+from torch import nn
 
 from sightword.errors import EncoderError
 from sightword.files import Pathish, atomic_file
 from sightword.model.encoders import Encoders
 from sightword.model.shape import Shape
+
+Module = TypeVar("Module", bound=nn.Module)
 
 
 def save_weights(path: Pathish, encoders: Encoders) -> None:
@@ -53,15 +57,24 @@ def load_encoders(path: Pathish, tokens: int, features: int, shape: Shape) -> En
     Raises:
         EncoderError: the file is missing, damaged, or of another network (which tensor, which shapes).
     """
+    with torch.device("meta"):  # weights without memory
+        encoders = Encoders(tokens, features, shape)
+    return load_module(path, encoders)
+
+
+def load_module(path: Pathish, module: Module) -> Module:
+    """Read the weights of a module that was built without memory, on the device ``meta``; return the module.
+
+    Raises:
+        EncoderError: the file is missing, damaged, or of another network (which tensor, which shapes).
+    """
     if not Path(path).is_file():
         raise EncoderError("weights are missing", where=path, todo="Run `dvc checkout` or `dvc repro`.")
     try:
         found = safetensors.torch.load_file(os.fspath(path))
     except safetensors.SafetensorError as error:
         raise EncoderError(f"is not a whole safetensors file ({error})", where=path) from None
-    with torch.device("meta"):  # weights without memory
-        encoders = Encoders(tokens, features, shape)
-    want, have = ({name: tuple(value.shape) for name, value in one.items()} for one in (encoders.state_dict(), found))
+    want, have = ({name: tuple(value.shape) for name, value in one.items()} for one in (module.state_dict(), found))
     if name := next((name for name in sorted(want | have) if want.get(name) != have.get(name)), None):
         raise EncoderError(
             f"belongs to another network: {name} is {have.get(name, 'nothing')}, "
@@ -73,5 +86,5 @@ def load_encoders(path: Pathish, tokens: int, features: int, shape: Shape) -> En
         raise EncoderError(f"is damaged: {name} is {found[name].dtype}", where=path, expected="float32")
     # Copies: the tensors that were read are windows on the file.
     plain = {name: value.to(torch.float32, copy=True) for name, value in found.items()}
-    encoders.load_state_dict(plain, assign=True)
-    return encoders.eval()
+    module.load_state_dict(plain, assign=True)
+    return module.eval()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from tqdm import tqdm
 
 from sightword.errors import SemanticsError
@@ -51,6 +52,19 @@ def classify(
     Raises:
         SemanticsError: a class has too few examples for the folds, or the vectors are too large for a classifier.
     """
+    return classified(task, vectors, classifier=classifier, kfold=kfold, seed=seed, progress=progress)[0]
+
+
+def classified(
+    task: ClassificationTask,
+    vectors: Embeddings,
+    *,
+    classifier: ClassifierName = "pytorch",
+    kfold: int = 5,
+    seed: int = 1111,
+    progress: bool = False,
+) -> tuple[dict[str, Any], NDArray[np.bool_]]:
+    """Return the result of :func:`classify`, and for each tested example, in the task's order, whether it is right."""
     check_folds(task, classifier, kfold)
 
     def inputs(part: Labelled) -> Inputs:
@@ -64,13 +78,15 @@ def classify(
         protocols = _Protocols(regression, kfold, seed, bar.update)
         train, entry = inputs(task.train), {}
         if task.test is None:
-            found, dev_accuracy = protocols.nested(train)
+            predicted, found, dev_accuracy = protocols.nested(train)
+            right = predicted == train.labels
         else:
             test = inputs(task.test)
             if task.dev is None:
                 predicted, dev_accuracy = protocols.folds(train, test)
             else:
                 predicted, dev_accuracy = protocols.split(train, inputs(task.dev), test, task.regularised)
+            right = predicted == test.labels
             found = round(100 * accuracy(predicted, test.labels), 2)
             if task.name == "MRPC":
                 from sklearn.metrics import f1_score
@@ -84,7 +100,8 @@ def classify(
         )
     tested = len(task.test or task.train)
     half = wald_half_width(found, tested)
-    return {"accuracy": found, "accuracy_ci95": half, "dev_accuracy": dev_accuracy} | entry | {"test": tested}
+    numbers = {"accuracy": found, "accuracy_ci95": half, "dev_accuracy": dev_accuracy} | entry | {"test": tested}
+    return numbers, right
 
 
 def check_folds(task: ClassificationTask, classifier: ClassifierName, kfold: int) -> None:
@@ -112,14 +129,19 @@ class _Protocols:
     def __init__(self, classifier: Classifier, kfold: int, seed: int, done: Callable[[int], object]) -> None:
         self._classifier, self._kfold, self._seed, self._done = classifier, kfold, seed, done
 
-    def nested(self, examples: Inputs) -> tuple[float, float]:
-        """Test each fold once, with the regularisation chosen within the others; return both accuracies' means."""
-        dev, test = [], []
-        for train, tested in self._folds(examples, NESTED_SEED):
+    def nested(self, examples: Inputs) -> tuple[Labels, float, float]:
+        """Test each fold once, with the regularisation chosen within the others.
+
+        Return the classes of all examples, and the means of the test and of the dev accuracies.
+        """
+        dev, test, predicted = [], [], np.empty(len(examples), np.int64)
+        for train, index in self._folds(examples, NESTED_SEED):
             strength, best = self._chosen(train, self._classifier.grid, NESTED_SEED)
             dev.append(best)
-            test.append(round(100 * accuracy(self._final(train, strength, tested), tested.labels), 2))
-        return _mean(test), _mean(dev)
+            tested = examples.at(index)
+            predicted[index] = self._final(train, strength, tested)
+            test.append(round(100 * accuracy(predicted[index], tested.labels), 2))
+        return predicted, _mean(test), _mean(dev)
 
     def folds(self, train: Inputs, test: Inputs) -> tuple[Labels, float]:
         """Choose by folds of the training examples; return the classes of the test examples, and the best accuracy."""
@@ -138,8 +160,8 @@ class _Protocols:
     def _chosen(self, train: Inputs, strengths: Sequence[float], seed: int) -> tuple[float, float]:
         """Return the regularisation with the best mean accuracy over folds, and that accuracy."""
         scores = []
-        for rest, fold in self._folds(train, seed):
-            scores.append([score for score, _ in self._classifier.scan(rest, fold, strengths)])
+        for rest, index in self._folds(train, seed):
+            scores.append([score for score, _ in self._classifier.scan(rest, train.at(index), strengths)])
             self._done(1)
         means = [float(round(100 * np.mean(column), 2)) for column in zip(*scores, strict=True)]
         best = int(np.argmax(means))
@@ -150,12 +172,13 @@ class _Protocols:
         self._done(1)
         return predicted
 
-    def _folds(self, examples: Inputs, seed: int) -> Iterator[tuple[Inputs, Inputs]]:
+    def _folds(self, examples: Inputs, seed: int) -> Iterator[tuple[Inputs, NDArray[np.int64]]]:
+        """Yield the training examples of each fold, and the numbers of the fold's own examples."""
         from sklearn.model_selection import StratifiedKFold
 
         folds = StratifiedKFold(n_splits=self._kfold, shuffle=True, random_state=seed)
         for rest, fold in folds.split(np.zeros(len(examples)), examples.labels):
-            yield examples.at(rest), examples.at(fold)
+            yield examples.at(rest), fold
 
 
 def _mean(percents: Sequence[float]) -> float:

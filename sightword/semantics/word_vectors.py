@@ -111,6 +111,21 @@ class BagOfWords:
             log.info("%s: %d of %d words have a vector", self.path, known, len(words))
 
 
+def read_vectors(path: Pathish) -> tuple[list[str], Floats]:
+    """Return all W words of a file, each once, and their vectors float32 (W, width); the last line of a word counts.
+
+    Raises:
+        SemanticsError: as for :class:`BagOfWords`, or a word is not UTF-8.
+    """
+    found: dict[str, Floats] = {}
+    for word, fields, _, where in _lines(Path(path)):
+        try:
+            found[word.decode()] = _numbers(word, fields, where)
+        except UnicodeDecodeError:
+            raise SemanticsError("has a word that is not UTF-8", where=where) from None
+    return list(found), np.stack(list(found.values()))
+
+
 def _lines(path: Path) -> Iterator[tuple[bytes, bytes, int, str]]:
     """Yield each word, the text of its numbers, their count, and the place for messages, in constant memory."""
     width = count = None

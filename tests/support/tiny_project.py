@@ -98,6 +98,59 @@ pathlib.Path("metrics/fourth.json").write_text(json.dumps({"total": number}))
 }
 """A second pipeline, in a folder of its own; it reads a metric and an encoder of the first."""
 
+MATRIX = {
+    "many/dvc.yaml": """\
+stages:
+  each:
+    matrix: {kind: "${each.run}", seed: "${each.seeds}"}
+    cmd: python -m stages.each ${item.kind} ${item.seed}
+    wdir: ..
+    params:
+      - many/params.yaml: [each.common, "each.kinds.${item.kind}"]
+    deps: [models/encoder, stages/each.py]
+    outs: ["data/each/${item.kind}-${item.seed}"]
+    metrics:
+      - "metrics/${item.kind}-${item.seed}.json": {cache: false}
+  all:
+    cmd: python -m stages.all
+    wdir: ..
+    params:
+      - many/params.yaml: [all, each.run]
+    deps: [data/each, stages/all.py]
+    metrics:
+      - metrics/all.json: {cache: false}
+""",
+    "many/params.yaml": """\
+each:
+  run: [plain, big-one]
+  seeds: [0, 1]
+  common: {factor: 1, add: 0.5}
+  kinds:
+    plain: {}
+    big-one: {factor: 10}
+all: {title: sums}
+""",
+    "stages/each.py": """\
+import json, pathlib, sys
+from ruamel.yaml import YAML
+kind, seed = sys.argv[1:]
+section = YAML(typ="safe", pure=True).load(pathlib.Path("many/params.yaml"))["each"]
+own = section["common"] | section["kinds"][kind]
+number = float(pathlib.Path("models/encoder/weights").read_text()) * own["factor"] + own["add"] + int(seed)
+folder = pathlib.Path("data/each", f"{kind}-{seed}")
+folder.mkdir(parents=True, exist_ok=True)
+(folder / "number").write_text(str(number))
+pathlib.Path("metrics").mkdir(exist_ok=True)
+pathlib.Path("metrics", f"{kind}-{seed}.json").write_text(json.dumps({"number": number}))
+""",
+    "stages/all.py": """\
+import json, pathlib
+found = {path.parent.name: float(path.read_text()) for path in sorted(pathlib.Path("data/each").glob("*/number"))}
+pathlib.Path("metrics/all.json").write_text(json.dumps(found))
+""",
+}
+"""A pipeline with a stage that runs once for each kind and seed, and a stage that reads the results of all runs."""
+
 
 class TinyProject:
     """The project in a folder; its first run is committed.
@@ -154,6 +207,12 @@ class TinyProject:
         for name, text in EXTRA.items():
             self.write(name, text)
         self.edit(".gitignore", "/models", "/data/fourth\n/models")
+
+    def add_matrix_pipeline(self) -> None:
+        """Add the pipeline ``many``, which is not run."""
+        for name, text in MATRIX.items():
+            self.write(name, text)
+        self.edit(".gitignore", "/models", "/data/each\n/models")
 
     def commit(self, subject: str) -> str:
         """Commit all there is; the sha."""

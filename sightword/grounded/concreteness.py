@@ -1,0 +1,93 @@
+"""Ratings of how concrete words are, and the mean rating of sentences.
+
+The file is that of Brysbaert, Warriner & Kuperman (2014): tabs, a header with the columns ``Word`` and ``Conc.M``,
+ratings from 1 to 5. Ratings of two words together are in the file and never match.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+import re
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sightword.errors import SemanticsError
+from sightword.files import Pathish, require_regular
+
+LOWEST, HIGHEST = 1.0, 5.0
+_WORD, _MEAN = "Word", "Conc.M"
+_EXPECTED = f"columns separated by tabs, among them {_WORD} and {_MEAN}, as in the published file"
+
+
+def read_ratings(path: Pathish) -> dict[str, float]:
+    """Return the mean rating of each word in lower case.
+
+    Raises:
+        SemanticsError: the file cannot be read, is not UTF-8, lacks a column or a rating, has a word twice or a rating
+            outside 1 to 5; the message names the line.
+    """
+    first, *lines = _lines(path)
+    names = first.split("\t")
+    if wrong := [name for name in (_WORD, _MEAN) if names.count(name) != 1]:
+        what = f"has no column {wrong[0]}" if wrong[0] not in names else f"has the column {wrong[0]} twice"
+        raise SemanticsError(what, where=f"{path}, line 1", expected=_EXPECTED)
+    word_at, mean_at = names.index(_WORD), names.index(_MEAN)
+    ratings: dict[str, float] = {}
+    for number, line in enumerate(lines, start=2):
+        where, cells = f"{path}, line {number}", line.split("\t")
+        if len(cells) != len(names):
+            raise SemanticsError(
+                f"has {len(cells)} columns", where=where, expected=f"{len(names)}, as in the first line"
+            )
+        word, value = cells[word_at].strip().lower(), _rating(cells[mean_at], where)
+        if not word or word in ratings:
+            raise SemanticsError(f"rates {cells[word_at]!r} again" if word else "has no word", where=where)
+        ratings[word] = value
+    if not ratings:
+        raise SemanticsError("has no rating", where=path, expected=_EXPECTED)
+    return ratings
+
+
+def _lines(path: Pathish) -> list[str]:
+    try:
+        require_regular(path)
+        with gzip.open(path) if str(path).endswith(".gz") else open(path, "rb") as file:
+            raw = file.read()
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SemanticsError(f"cannot be read ({reason})", where=path) from None
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise SemanticsError("is not UTF-8", where=f"{path}, line {line}", todo="Save the file as UTF-8.") from None
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+
+
+def _rating(text: str, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not LOWEST <= value <= HIGHEST:
+        raise SemanticsError(f"the rating is {text.strip()!r}", where=where, expected="a number from 1 to 5")
+    return value
+
+
+def tokens(sentence: str) -> list[str]:
+    """Return the runs of the letters a to z of a sentence in lower case."""
+    return re.findall(r"[a-z]+", sentence.lower())
+
+
+def mean_rating(ratings: Mapping[str, float], sentences: Iterable[str]) -> dict[str, Any]:
+    """Return ``mean``, the mean rating of all rated tokens (None if none is rated), ``tokens`` and ``rated``.
+
+    A token counts as often as it occurs: on the test pairs of STS Benchmark, these are the paper's means up to the
+    words that count as tokens.
+    """
+    every = [token for sentence in sentences for token in tokens(sentence)]
+    rated = [ratings[token] for token in every if token in ratings]
+    mean = math.fsum(rated) / len(rated) if rated else None
+    return {"mean": mean, "tokens": len(every), "rated": len(rated)}

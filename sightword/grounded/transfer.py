@@ -1,0 +1,76 @@
+"""SentEval's transfer tasks in each space, and which test examples are classified correctly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sightword.encoder.grounded import GroundedEncoder
+from sightword.grounded.judge_settings import JudgeSettings
+from sightword.grounded.vectors import embed_spaces
+from sightword.semantics.classification_data import ClassificationTask
+from sightword.semantics.datasets import missing_file, read_task
+from sightword.semantics.results import Seen
+from sightword.semantics.validation import check_folds, classified
+
+SCHEMA = pa.schema([("space", pa.string()), ("task", pa.string()), ("example", pa.int32()), ("right", pa.bool_())])
+"""The columns of ``transfer.parquet``: each tested example of a task, in the order of SentEval, from 1."""
+
+Rights = list[tuple[str, str, NDArray[np.bool_]]]
+"""Space, task, and for each tested example whether it is classified correctly."""
+
+
+def read_tasks(
+    names: Sequence[str], data: Path, settings: JudgeSettings
+) -> tuple[list[ClassificationTask], dict[str, str]]:
+    """Read tasks and check their folds; return them with the tasks that were skipped, each with its reason.
+
+    SemanticsError if a file cannot be read or, unless ``settings.missing`` is ``skip``, does not exist, or a class has
+    too few examples for the folds.
+    """
+    skipped = {}
+    if settings.missing == "skip":
+        gone = {name: missing_file(name, data) for name in names}
+        skipped = {name: f"{file} does not exist" for name, file in gone.items() if file}
+    found = []
+    for name in names:
+        if name not in skipped and isinstance(task := read_task(name, data), ClassificationTask):
+            check_folds(task, settings.classifier, settings.kfold)
+            found.append(task)
+    return found, skipped
+
+
+def judge(
+    encoder: GroundedEncoder,
+    tasks: Sequence[ClassificationTask],
+    spaces: Sequence[str],
+    seen: Seen | None,
+    settings: JudgeSettings,
+) -> Iterator[tuple[str, str, dict[str, Any], NDArray[np.bool_]]]:
+    """Yield for each task and space the entry of :func:`sightword.semantics.validation.classify`, and which test
+    examples are right; the sentences of one task are in memory at a time.
+    """
+    for task in tasks:
+        vectors = embed_spaces(encoder, task.sentences(), spaces, batch_size=settings.batch_size)
+        for space in spaces:
+            entry, right = classified(
+                task, vectors[space], classifier=settings.classifier, kfold=settings.kfold, seed=settings.seed
+            )
+            if seen is not None:
+                entry["seen_in_training"] = float(seen.mask(task.test_sentences()).mean())
+            yield space, task.name, entry, right
+
+
+def table(rights: Rights) -> pa.Table:
+    """Return the rows with :data:`SCHEMA`."""
+    tables = [SCHEMA.empty_table()]
+    for space, task, right in rights:
+        columns = ([space] * len(right), [task] * len(right), np.arange(1, len(right) + 1), right)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+        tables.append(pa.table(arrays, schema=SCHEMA))
+    return pa.concat_tables(tables).combine_chunks()

@@ -1,0 +1,195 @@
+"""The section ``ground`` of ``grounded/params.yaml``: scenarios, and the seeds of their training runs."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from sightword.messages import guess
+from sightword.settings import MAX_SEED, Settings
+
+NegativesName = Literal["one", "all", "last_ten"]
+SimilarityName = Literal["pearson", "l1", "l2"]
+PairsName = Literal["off_diagonal", "matrix"]
+SpaceName = Literal["sentence", "grounded", "visual"]
+
+TEN = 10
+"""Rows of a batch that are the mismatches of ``last_ten``."""
+OWN_STARTS = ("skipthought", "scratch")
+"""The starts that are not names of saved encoders."""
+_NAME = re.compile(r"[a-z][a-z0-9_]*(-[a-z][a-z0-9_]*)?")
+
+Weight = Annotated[float, Field(ge=0)]
+
+
+class Common(Settings):
+    """The parameters of a scenario; defaults as in the paper or, where the paper has none, in the released code."""
+
+    judged: SpaceName = "sentence"
+    """The space of the scenario's scores: ``sentence``, s; ``grounded``, g(s); ``visual``, f(s) or, of a sequential
+    scenario, the predicted picture."""
+    start: str = "skipthought"
+    """Initial weights of the sentence encoder: ``skipthought``, the encoder T of text; ``scratch``, random weights of
+    the same shape; or the name of a saved encoder in ``ground.encoders``."""
+    states: int | None = Field(None, gt=0)
+    """States of the recurrent layer of a ``scratch`` encoder; null: as many as T has."""
+    batch: int = Field(32, ge=2)
+    """Pictures in a batch; each brings two captions where the scenario needs them, else one."""
+    steps: int = Field(10_000, ge=1)
+    """Batches of the training run."""
+    rate: float = Field(0.0008, gt=0)
+    """Learning rate of Adam."""
+    decay: float = Field(0.5, gt=0, le=1)
+    """Factor of the learning rate after ``decay_steps`` batches; it falls continuously."""
+    decay_steps: int = Field(400_000, ge=1)
+    """See ``decay``."""
+    clip: float | None = Field(5.0, gt=0)
+    """Largest norm of the gradient of all weights; null for none."""
+    margin: float = Field(0.5, gt=0)
+    """Margin of the cluster loss, of the projection and of the ranking (gamma in equation 2)."""
+    negatives: NegativesName = "one"
+    """Mismatches of a caption: ``one`` at random (equation 2); ``all`` others of the batch; or ``last_ten``: the last
+    ten rows of the batch serve the other rows (released code)."""
+    cluster_loss: Literal["hinge", "infonce"] = "hinge"
+    """The cluster loss: equation 2, or the cross-entropy of the right caption in the batch."""
+    temperature: float = Field(0.05, gt=0)
+    """Divisor of the cosines in ``infonce``."""
+    pairs: PairsName = "off_diagonal"
+    """Pairs of the perceptual loss: each two rows of the batch once, or the whole ``matrix`` with its diagonal of ones
+    (released code)."""
+    similarity: SimilarityName = "pearson"
+    """The perceptual loss: minus Pearson's correlation (equation 3), or the mean absolute (``l1``) or squared (``l2``)
+    difference of the cosines."""
+    space: Literal["mlp", "identity"] = "mlp"
+    """The grounded space: g(s) of a network of two layers, or s itself."""
+    hidden: int = Field(512, gt=0)
+    """Hidden units of g and of f."""
+    width: int = Field(512, gt=0)
+    """Dimensions of the grounded space of g."""
+    text: Weight = 1.0
+    """Weight of the text's loss L_T. Text alone trains nothing: without another weight the start is kept as it is."""
+    cluster: Weight = 0.0
+    """Weight of the cluster loss (alpha_C in equation 4; published: 0.01)."""
+    perceptual: Weight = 0.0
+    """Weight of the perceptual loss (alpha_P in equation 4; published: 0.01)."""
+    projection: Weight = 0.0
+    """Weight of the cross-modal projection (CM): f(s) is nearer to the caption's picture than to others."""
+    ranking: Weight = 0.0
+    """Weight of Cap2Img (Kiela et al. 2018): captions and pictures rank each other, by a linear map of s."""
+    cap2cap: Weight = 0.0
+    """Weight of Cap2Cap (Kiela et al. 2018): a decoder, a GRU here, predicts another caption of the picture from s."""
+    captions_as_text: Weight = 0.0
+    """Weight of the text's loss of captions in random order: a control that sees captions and no pictures."""
+    pictures: Literal["real", "shuffled"] = "real"
+    """``shuffled``: each picture has the features of another one, a control."""
+    clusters: Literal["real", "shuffled"] = "real"
+    """``shuffled``: captions are dealt to pictures at random, a control."""
+    sequential: bool = False
+    """SEQ: a linear regression from T's vectors to pictures, concatenation, PCA to T's width; nothing is trained."""
+    concatenate: bool = False
+    """The saved encoder is [T ; trained encoder], as GroundSent."""
+    expansion: str = ""
+    """A file of word vectors below ``data/raw/word_vectors``: its other words are mapped into the vocabulary's word
+    embeddings by least squares over the shared words (Kiros et al. 2015, section 2.2); empty for none."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """``bf16``: bfloat16 autocast around the recurrent layer in training; faster, other last digits."""
+    validate_every: int = Field(500, ge=1)
+    """Batches from one measurement of the losses on dev to the next, besides the one at the end."""
+    deterministic: bool = True
+    """On a GPU use only kernels that give the same bits each time; off is faster. On a CPU it is always so."""
+
+    @property
+    def trains(self) -> bool:
+        """Whether a weight of the captions is above zero: without one, nothing is trained."""
+        return any((self.pairs_captions, self.compares_pictures, self.captions_as_text))
+
+    @property
+    def pairs_captions(self) -> bool:
+        """Whether a loss needs two captions of a picture."""
+        return bool(self.cluster or self.cap2cap)
+
+    @property
+    def compares_pictures(self) -> bool:
+        """Whether a loss needs the features of pictures."""
+        return bool(self.perceptual or self.projection or self.ranking)
+
+    @property
+    def has_grounded(self) -> bool:
+        """Whether the encoder has a trained space g(s) besides s."""
+        return self.space == "mlp" and bool(self.cluster or self.perceptual)
+
+
+class Scenario(Common):
+    """One scenario: parameters that fit together."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Scenario:
+        if self.negatives == "last_ten" and self.batch <= TEN:
+            raise ValueError(f"negatives last_ten and a batch of {self.batch}: the batch must have more than {TEN}")
+        if self.concatenate and not self.trains and self.start == "skipthought":
+            raise ValueError("concatenate joins T with itself: give a weight above zero, or another start")
+        if self.sequential and (self.trains or self.concatenate or self.start != "skipthought"):
+            raise ValueError("sequential trains nothing and starts from skipthought: no weights, no concatenate")
+        for name in ("text", "captions_as_text", "cap2cap"):
+            if self.trains and getattr(self, name) and self.start not in OWN_STARTS:
+                raise ValueError(
+                    f"{name} has a weight with start {self.start!r}: decoders are for T's own shape; set 0"
+                )
+        spaces = {"sentence": True, "grounded": self.has_grounded, "visual": bool(self.projection) or self.sequential}
+        if not spaces[self.judged]:
+            needs = {"grounded": "space: mlp and cluster or perceptual", "visual": "projection, or sequential"}
+            raise ValueError(f"judged {self.judged} is a space that nothing trains; it needs {needs[self.judged]}")
+        return self
+
+
+Value = bool | int | float | str | None
+
+
+class GroundSettings(Settings):
+    """Scenarios of the grounded space. A training run is one of them with one seed."""
+
+    seeds: list[Annotated[int, Field(ge=0, le=MAX_SEED)]] = Field(default_factory=lambda: [0], min_length=1)
+    """Seeds of the initial weights, batches and controls; each scenario runs once with each."""
+    run: list[str] = Field(min_length=1)
+    """Names of the scenarios that run."""
+    encoders: str = "data/raw/encoders"
+    """Folder of other saved encoders, each in a folder of its own, from which a scenario can start."""
+    common: Common
+    """The parameters of all scenarios."""
+    scenarios: dict[str, dict[str, Value]]
+    """What differs from ``common`` in each scenario, by name. A name has lower-case letters, digits, ``_`` and at most
+    one ``-``, and each of its parts begins with a letter: results have the name ``SCENARIO-SEED``."""
+
+    def scenario(self, name: str) -> Scenario:
+        """Return the parameters of a scenario.
+
+        Raises:
+            ValueError: there is no such scenario, or a parameter is wrong.
+        """
+        if name not in self.scenarios:
+            known = ", ".join(self.scenarios) or "none"
+            raise ValueError(f"no scenario is called {name!r}{guess(name, self.scenarios)}; known: {known}")
+        try:
+            return Scenario.model_validate(self.common.model_dump() | self.scenarios[name])
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, ("scenarios", name, *first["loc"])))
+            near = guess(first["loc"][-1], Scenario.model_fields) if first["type"] == "extra_forbidden" else ""
+            what = "is no parameter of a scenario" if near or first["type"] == "extra_forbidden" else first["msg"]
+            raise ValueError(f"{place}: {what.removeprefix('Value error, ')}{near}") from None
+
+    @model_validator(mode="after")
+    def _names(self) -> GroundSettings:
+        for name in self.scenarios:
+            if not _NAME.fullmatch(name):
+                expected = "lower-case letters, digits, _ and at most one -, each part begins with a letter"
+                raise ValueError(f"scenarios.{name!r} is no name of a scenario; expected {expected}")
+        lists: dict[str, list[str]] = {"run": self.run, "seeds": list(map(str, self.seeds))}
+        for key, values in lists.items():
+            if twice := [value for value in values if values.count(value) > 1]:
+                raise ValueError(f"{key} has {twice[0]} twice")
+        for name in (*self.run, *self.scenarios):
+            self.scenario(name)
+        return self

@@ -1,0 +1,162 @@
+"""Makes ``data/text``: the sentences and captions as ids of one vocabulary, and their counts."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightword.captions.encoding import with_ids
+from sightword.captions.normalise import Normalisation
+from sightword.captions.table import SPLITS, CaptionTable, write_captions
+from sightword.captions.units import split
+from sightword.captions.vocabulary import UNKNOWN, Vocabulary, most_frequent
+from sightword.errors import CorpusError
+from sightword.text.collecting import Collected, collect
+from sightword.text.holding_out import blocks, held_out
+from sightword.text.reading import Sentences
+from sightword.text.settings import TextSettings
+from sightword.text.storage import CAPTIONS, HELD_OUT, TRAINING, Text, write_text
+
+log = logging.getLogger(__name__)
+
+
+def build_text(
+    settings: TextSettings, captions: CaptionTable, folder: Path, *, progress: bool = False
+) -> dict[str, Any]:
+    """Write the text, its vocabulary and the captions' ids into an existing folder, and return their counts.
+
+    The memory grows by about 10 bytes a sentence, and with the different words.
+
+    Args:
+        settings: the text, and how it is read.
+        captions: captions of pictures, with or without ids.
+        folder: the folder, to be renamed when all is written (:func:`sightword.files.atomic_folder`).
+        progress: show a progress bar on a terminal.
+
+    Raises:
+        CorpusError: the text cannot be read, is empty, or has no three consecutive sentences in one of its parts.
+        CaptionsError: a caption is empty after normalisation.
+    """
+    vocabulary, counts = _write_sentences(settings, captions, folder, progress=progress)
+    known = with_ids(captions, vocabulary)
+    write_captions(folder / CAPTIONS, known)
+    text = Text.open(folder)
+    parts = {name: _part(text, number) for name, number in (("training", TRAINING), ("held_out", HELD_OUT))}
+    _check(parts, settings)
+    return {**counts, **parts, "captions": _captions(known)}
+
+
+def _write_sentences(
+    settings: TextSettings, captions: CaptionTable, folder: Path, *, progress: bool
+) -> tuple[Vocabulary, dict[str, Any]]:
+    sentences = Sentences(settings)
+    normalise = Normalisation(settings.unicode, settings.case)
+    collected = collect(sentences, folder / "tokens.tmp", normalise, settings.unit, progress=progress)
+    if not len(collected.counts):
+        raise CorpusError("has no sentence", where=settings.path, expected="one sentence a line")
+    vocabulary = _vocabulary(settings, normalise, collected, captions)
+    numbers = _numbers(collected, vocabulary)
+    passages = np.frombuffer(collected.passages, np.int64)
+    lengths = np.frombuffer(collected.lengths, np.uint32)
+    total = len(lengths)
+    write_text(
+        folder,
+        vocabulary,
+        (numbers[part] for part in collected.tokens()),
+        lengths,
+        np.repeat(np.arange(len(passages), dtype=np.int32), np.diff(passages, append=total)),
+        _held_out(settings, collected),
+        max_tokens=settings.max_tokens,
+        settings=settings.model_dump(),
+    )
+    collected.file.unlink()
+    tokens = int(collected.counts.sum())
+    return vocabulary, {
+        "format": settings.format,
+        "files": len(sentences.files),
+        "sentences": total,
+        "passages": len(passages),
+        "books": len(collected.books),
+        "tokens": tokens,
+        "types": len(collected.types),
+        "vocabulary": len(vocabulary.tokens),
+        "unknown": _percent(int(collected.counts[numbers == UNKNOWN].sum()), tokens),
+        "long": _percent(int((lengths >= settings.max_tokens).sum()), total),
+        "lines_with_markup": sentences.marked,
+    }
+
+
+def _vocabulary(
+    settings: TextSettings, normalise: Normalisation, collected: Collected, captions: CaptionTable
+) -> Vocabulary:
+    counts = Counter(dict(zip(collected.types, collected.counts.tolist(), strict=True)))
+    if settings.vocabulary_from == "text_and_captions":
+        for caption, part in zip(captions.texts, captions.splits, strict=True):
+            if part == "train":
+                counts.update(split(normalise(caption), settings.unit))
+    tokens = most_frequent(counts, settings.min_count, settings.vocabulary)
+    if not tokens:
+        what = f"no word occurs {settings.min_count} times or more"
+        raise CorpusError(what, where=settings.path, todo="Lower text.min_count.")
+    if settings.vocabulary is not None and len(tokens) < settings.vocabulary:
+        log.warning(
+            "text: the vocabulary has all %d words that occur %d times or more; text.vocabulary allows %d",
+            *(len(tokens), settings.min_count, settings.vocabulary),
+        )
+    return Vocabulary(tokens, normalise, settings.unit)
+
+
+def _numbers(collected: Collected, vocabulary: Vocabulary) -> NDArray[np.uint32]:
+    """Return the id of each type, uint32 (types,)."""
+    found = np.full(len(collected.types), UNKNOWN, np.uint32)
+    for number, token in enumerate(vocabulary.tokens, start=UNKNOWN + 1):
+        if (place := collected.types.get(token)) is not None:
+            found[place] = number
+    return found
+
+
+def _held_out(settings: TextSettings, collected: Collected) -> NDArray[np.uint8]:
+    """Return the split of each sentence, uint8 (S,)."""
+    total = len(collected.lengths)
+    starts = np.frombuffer(collected.books if settings.held_out_by == "book" else collected.passages, np.int64)
+    if settings.held_out_by == "block":
+        starts = blocks(starts, total)
+    groups = held_out(starts, total, settings.held_out, settings.seed, by=settings.held_out_by)
+    return np.repeat(groups.astype(np.uint8), np.diff(starts, append=total))
+
+
+def _part(text: Text, number: int) -> dict[str, int]:
+    return {
+        "sentences": int((text.split == number).sum()),
+        "triples": sum(len(found) for found in text.runs(number, 3)),
+        "pairs": sum(len(found) for found in text.runs(number, 2)),
+    }
+
+
+def _check(parts: dict[str, dict[str, int]], settings: TextSettings) -> None:
+    limit = f"three consecutive sentences below {settings.max_tokens} tokens in a passage"
+    if not parts["training"]["triples"]:
+        todo = "Set text.format to bookcorpus if empty lines are no breaks, or raise text.max_tokens."
+        raise CorpusError("has no triple for training", where=settings.path, expected=limit, todo=todo)
+    if not parts["held_out"]["triples"]:
+        todo = "Raise text.held_out, or change text.held_out_by."
+        raise CorpusError("has no triple in the held-out part", where=settings.path, expected=limit, todo=todo)
+
+
+def _captions(table: CaptionTable) -> dict[str, dict[str, float]]:
+    """Return the captions of each split, and the percentage of unknown words among their words."""
+    found = {}
+    for name in SPLITS:
+        ids = [own for own, part in zip(table.ids, table.splits, strict=True) if part == name]
+        every = np.concatenate(ids) if ids else np.empty(0, np.int32)
+        found[name] = {"captions": len(ids), "unknown": _percent(int((every == UNKNOWN).sum()), len(every))}
+    return found
+
+
+def _percent(part: int, whole: int) -> float:
+    return round(100 * part / whole, 2) if whole else 0.0

@@ -1,0 +1,169 @@
+"""Reads ordered text: one sentence a line, from a file, plain or .gz, or from the files of a folder."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import itertools
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from sightword.corpus.sample.world import load_world
+from sightword.errors import CorpusError
+from sightword.files import read_text, require_regular
+from sightword.text.settings import TextSettings
+from sightword.text.stories import stories
+
+LONGEST = 10_000
+"""The most characters of a line."""
+SAME, PASSAGE, BOOK = 0, 1, 2
+"""What begins with a sentence: nothing, a passage, or a book and its first passage."""
+BOOKS = "books.csv"
+MARKED = 0.01
+"""The share of lines with markup from which a text is refused."""
+
+_BYTES = 4 * LONGEST + 3
+_ENDINGS = (".txt", ".txt.gz")
+_CHECKED = 10_000
+_MARKUP = re.compile(r"</?[A-Za-z][^<>]*>|<!|<\?xml|&(?:[a-z]{2,8}|#\d+);")
+_TODO = "Put the text there, one sentence a line (data/raw/text/README.md), or set text.path."
+
+
+class Sentences:
+    """The sentences of a text in their order; iterated over once, in constant memory."""
+
+    def __init__(self, settings: TextSettings) -> None:
+        """Find the files; CorpusError if there are none, or ``books.csv`` is wrong."""
+        self._settings = settings
+        self._path = Path(settings.path)
+        self.files = [] if settings.format == "sample" else _files(self._path)
+        self._books = _books(self._path, self.files) if settings.format == "lines" and self._path.is_dir() else {}
+        self.lines = 0
+        """Lines read so far."""
+        self.marked = 0
+        """Lines with markup, such as ``<p>`` or ``&amp;``."""
+        self.first_marked = ""
+        """The place of the first of them."""
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        """Yield each sentence, and :data:`SAME`, :data:`PASSAGE` or :data:`BOOK`.
+
+        Raises:
+            CorpusError: a file cannot be read, or ends early; a line is not UTF-8, has a NUL, or is too long; or many
+                lines have markup.
+        """
+        if self._settings.format == "sample":
+            for number, story in enumerate(
+                stories(load_world(self._path), self._settings.stories, self._settings.seed)
+            ):
+                yield story[0], PASSAGE if number else BOOK
+                yield from ((sentence, SAME) for sentence in story[1:])
+            return
+        for file in self.files:
+            yield from self._read(file)
+        self._check_markup()
+
+    def _read(self, file: Path) -> Iterator[tuple[str, int]]:
+        breaks, books = self._settings.format == "lines", self._books.get(file.name, set())
+        begins, last = BOOK, 0
+        for last, line in _lines(file):
+            self.lines += 1
+            if last in books:
+                begins = BOOK
+            if not line or line.isspace():
+                begins = max(begins, PASSAGE) if breaks else begins
+                continue
+            if ("<" in line or "&" in line) and _MARKUP.search(line):
+                self.marked += 1
+                self.first_marked = self.first_marked or f"{file}, line {last}"
+            if self.lines % _CHECKED == 0:
+                self._check_markup()
+            yield line, begins
+            begins = SAME
+        if books and max(books) > last:
+            what = f"has a book whose first_line is {max(books)}, but {file.name} has {last} lines"
+            raise CorpusError(what, where=file.with_name(BOOKS))
+
+    def _check_markup(self) -> None:
+        if self.marked > MARKED * self.lines:
+            what = f"has markup ({self.marked} of the first {self.lines} lines do)"
+            todo = "Take the markup out: convert the files to plain text, one sentence a line."
+            raise CorpusError(what, where=self.first_marked, expected="plain text", todo=todo)
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        found = sorted(file for file in path.iterdir() if file.name.endswith(_ENDINGS))
+        if not found:
+            raise CorpusError("has no text file", where=path, expected=" or ".join(_ENDINGS), todo=_TODO)
+        names = {file.name for file in found}
+        if both := [name for name in sorted(names) if f"{name}.gz" in names]:
+            raise CorpusError(f"has {both[0]} and {both[0]}.gz", where=path, expected="one of both")
+        return found
+    if not path.exists():
+        raise CorpusError("does not exist", where=path, todo=_TODO)
+    return [path]
+
+
+def _books(folder: Path, files: list[Path]) -> dict[str, set[int]]:
+    """Return the first lines of books by file, from ``books.csv``; none without one."""
+    place = folder / BOOKS
+    if not place.is_file():
+        return {}
+    reader = csv.DictReader(io.StringIO(read_text(place)))
+    names = [file.name for file in files]
+    found: dict[str, set[int]] = {}
+    for row in reader:
+        where = f"{place}, line {reader.line_num}"
+        name = row.get("file") or (names[0] if len(names) == 1 else None)
+        if name not in names:
+            raise CorpusError(f"names the file {name}", where=where, expected=f"a column file: {', '.join(names)}")
+        first = row.get("first_line") or ""
+        if not (first.isascii() and first.isdigit() and int(first)):
+            raise CorpusError(f"has the first_line {first!r}", where=where, expected="a line's number, from 1")
+        found.setdefault(name, set()).add(int(first))
+    return found
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the number and the text of each line; lines end in LF or CR LF."""
+    number = 0
+    try:
+        require_regular(path)
+        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+            for number in itertools.count(1):
+                raw = file.readline(_BYTES)
+                if not raw:
+                    return
+                yield number, _text(raw, number, path)
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        what = f"cannot be read after line {max(number - 1, 0)} ({reason})"
+        raise CorpusError(what, where=path, todo="It may have been cut off: fetch or make it again.") from None
+
+
+def _text(raw: bytes, number: int, path: Path) -> str:
+    if number == 1:
+        raw = raw.removeprefix(b"\xef\xbb\xbf")
+    where = f"{path}, line {number}"
+    if len(raw) == _BYTES and not raw.endswith(b"\n"):
+        raise _too_long(where)
+    raw = raw.removesuffix(b"\n").removesuffix(b"\r")
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        what = f"byte {raw[error.start]:#04x} is not UTF-8"
+        raise CorpusError(what, where=where, todo="Save the file as UTF-8.") from None
+    if "\0" in text:
+        raise CorpusError("has a NUL", where=where, expected="plain text in UTF-8")
+    if len(text) > LONGEST:
+        raise _too_long(where)
+    return text
+
+
+def _too_long(where: str) -> CorpusError:
+    what, expected = f"has more than {LONGEST} characters", "one sentence a line"
+    return CorpusError(what, where=where, expected=expected, todo="Cut the text into sentences.")

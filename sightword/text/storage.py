@@ -1,0 +1,237 @@
+"""``data/text/``: the sentences as ids in ``text.h5``, which is read by memory map, and the vocabulary.
+
+``text.h5`` has ``/tokens`` uint16 or uint32 (T,), ``/offsets`` int64 (S + 1,), ``/passage`` int32 (S,), ``/split``
+uint8 (S,), each contiguous, and attributes: schema, sentences, tokens, max_tokens, vocabulary (the sha256 of
+``vocabulary.json``), settings (JSON with sorted keys), complete. Its first 512 bytes name the sha256 of the others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sightword.captions.vocabulary import Vocabulary
+from sightword.errors import FileFormatError
+from sightword.features.hdf5 import HEAD, created
+from sightword.files import Pathish, canonical_json, reading, require_regular, sha256_file
+from sightword.messages import first_line
+
+FILE = "text.h5"
+VOCABULARY = "vocabulary.json"
+CAPTIONS = "captions.parquet"
+TRAINING, HELD_OUT = 0, 1
+"""The values of ``split``."""
+SCHEMA = 1
+HEADERS = 1 << 14
+"""The most bytes of the file besides its tables."""
+CHUNK = 1 << 20
+"""Sentences or tokens that are worked on at a time."""
+TODO = "Run the stage text again (`dvc repro grounded/dvc.yaml:text`)."
+
+_TYPES = {"offsets": "<i8", "passage": "<i4", "split": "|u1"}
+_ATTRIBUTES = {
+    **dict.fromkeys(("schema", "sentences", "tokens", "max_tokens"), int),
+    **dict.fromkeys(("vocabulary", "settings"), str),
+    "complete": bool,
+}
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Text:
+    """Sentences in their order, as ids of words; the arrays are memory maps of ``text.h5``, if a file was opened."""
+
+    vocabulary: Vocabulary
+    tokens: NDArray[np.uint16] | NDArray[np.uint32]
+    """(T,) ids of all sentences, one sentence after the other."""
+    offsets: NDArray[np.int64]
+    """(S + 1,) sentence i is ``tokens[offsets[i] : offsets[i + 1]]``."""
+    passage: NDArray[np.int32]
+    """(S,) the number of each sentence's passage, not falling."""
+    split: NDArray[np.uint8]
+    """(S,) 0 for training, 1 for held-out sentences."""
+    max_tokens: int = 30
+    """Sentences of this many tokens or more are in no triple and no pair."""
+    sha256: str = ""
+    """The sha256 of ``text.h5``'s bytes from 512 on, in hex; empty for arrays in memory."""
+
+    @classmethod
+    def open(cls, folder: Pathish) -> Text:
+        """Open the folder that the stage text wrote, and check its checksum.
+
+        Raises:
+            FileFormatError: the file is missing, not complete, damaged, changed, or of another vocabulary.
+            CaptionsError: the vocabulary is missing or not a vocabulary.
+        """
+        place = Path(folder) / FILE
+        sha256 = _checked(place)
+        attributes, arrays = _mapped(place)
+        if attributes["vocabulary"] != sha256_file(Path(folder) / VOCABULARY):
+            raise FileFormatError("belongs to another vocabulary.json", where=place, todo=TODO)
+        vocabulary = Vocabulary.load(Path(folder) / VOCABULARY)
+        return cls(vocabulary, **arrays, max_tokens=attributes["max_tokens"], sha256=sha256)
+
+    def __len__(self) -> int:
+        """Return S, the number of sentences."""
+        return len(self.passage)
+
+    def row(self, number: int) -> Ids:
+        """Return the ids of one sentence, int64 (n,)."""
+        return self.tokens[self.offsets[number] : self.offsets[number + 1]].astype(np.int64)
+
+    def rows(self, numbers: ArrayLike) -> list[Ids]:
+        """Return the ids of sentences, one int64 array each, in the given order."""
+        places = np.asarray(numbers, np.int64)
+        starts, ends = self.offsets[places].tolist(), self.offsets[places + 1].tolist()
+        return [self.tokens[start:end].astype(np.int64) for start, end in zip(starts, ends, strict=True)]
+
+    def triples(self, split: int) -> Ids:
+        """Return the middle sentences of all triples of a split, int64 (n,) rising.
+
+        A triple has three consecutive sentences of one passage and of this split, each with 1 to ``max_tokens`` - 1
+        tokens.
+        """
+        found = self._firsts(split, 3)
+        found += 1
+        return found
+
+    def pairs(self, split: int) -> Ids:
+        """Return the first sentences of all pairs of a split, int64 (n,) rising; as :meth:`triples` with two."""
+        return self._firsts(split, 2)
+
+    def _firsts(self, split: int, length: int) -> Ids:
+        """Return all runs in one array; they are counted first, since a list of parts would take twice the memory."""
+        every = np.empty(sum(len(found) for found in self.runs(split, length)), np.int64)
+        done = 0
+        for found in self.runs(split, length):
+            every[done : done + len(found)] = found
+            done += len(found)
+        return every
+
+    def runs(self, split: int, length: int) -> Iterator[Ids]:
+        """Yield the first sentences of runs of `length` sentences as in :meth:`triples`, int64, in parts."""
+        for start in range(0, len(self), CHUNK):
+            end = min(start + CHUNK + length - 1, len(self))
+            tokens = np.diff(self.offsets[start : end + 1])
+            fits = (tokens > 0) & (tokens < self.max_tokens) & (self.split[start:end] == split)
+            passage, firsts = self.passage[start:end], max(end - start - length + 1, 0)
+            found = fits[:firsts].copy()
+            for step in range(1, length):
+                found &= fits[step : step + firsts] & (passage[step : step + firsts] == passage[:firsts])
+            yield np.flatnonzero(found) + start
+
+
+def write_text(
+    folder: Pathish,
+    vocabulary: Vocabulary,
+    tokens: Iterable[NDArray[Any]],
+    lengths: Sequence[int] | NDArray[Any],
+    passage: NDArray[Any],
+    split: NDArray[Any],
+    *,
+    max_tokens: int = 30,
+    settings: dict[str, Any] | None = None,
+) -> None:
+    """Write ``text.h5`` and ``vocabulary.json`` into an existing folder.
+
+    Args:
+        folder: the folder, to be renamed when all is written (:func:`sightword.files.atomic_folder`).
+        vocabulary: the vocabulary of the ids.
+        tokens: T ids of all sentences in parts of any size.
+        lengths: (S,) the tokens of each sentence; the sum is T.
+        passage: (S,) numbers of passages.
+        split: (S,) 0 or 1.
+        max_tokens: kept for :meth:`Text.triples`.
+        settings: kept as an attribute.
+
+    Raises:
+        ValueError: the tokens are not as many as the lengths say.
+        OSError: of the file system.
+    """
+    vocabulary.save(Path(folder) / VOCABULARY)
+    sizes = np.asarray(lengths)
+    total = int(sizes.sum(dtype=np.int64))
+    kind = np.dtype("<u2" if len(vocabulary) <= 1 << 16 else "<u4")
+    room = total * kind.itemsize + (len(sizes) + 1) * 8 + len(sizes) * 5 + HEADERS
+    with created(Path(folder) / FILE, room) as (file, check):
+        target, done = file.create_dataset("tokens", (total,), kind), 0
+        for part in tokens:
+            target[done : done + len(part)] = part
+            done += len(part)
+            check()
+        if done != total:
+            raise ValueError(f"{done} tokens for lengths that add up to {total}")
+        offsets, done = file.create_dataset("offsets", (len(sizes) + 1,), _TYPES["offsets"]), 0
+        offsets[0] = 0
+        for start in range(0, len(sizes), CHUNK):
+            part = done + np.cumsum(sizes[start : start + CHUNK], dtype=np.int64)
+            offsets[start + 1 : start + 1 + len(part)], done = part, int(part[-1])
+            check()
+        file.create_dataset("passage", data=passage, dtype=_TYPES["passage"])
+        file.create_dataset("split", data=split, dtype=_TYPES["split"])
+        file.attrs.update(
+            {
+                "schema": SCHEMA,
+                "sentences": len(sizes),
+                "tokens": total,
+                "max_tokens": max_tokens,
+                "vocabulary": sha256_file(Path(folder) / VOCABULARY),
+                "settings": canonical_json(settings or {}),
+                "complete": True,
+            }
+        )
+
+
+def _checked(path: Path) -> str:
+    """Return the sha256 that the first bytes of the file name, after a comparison with the file's own."""
+    with reading(path, todo=TODO):
+        require_regular(path)
+        with open(path, "rb") as file:
+            head = file.read(HEAD)
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    if len(head) < HEAD or found.encode() not in head:
+        raise FileFormatError("is damaged, was changed, or is a file of another program", where=path, todo=TODO)
+    return found
+
+
+def _mapped(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return the attributes and the memory maps of a file whose checksum is right."""
+    try:
+        with reading(path, todo=TODO), h5py.File(path, "r") as file:
+            values = file.attrs.items()
+            attributes = {key: value.item() if isinstance(value, np.generic) else value for key, value in values}
+            places = {name: (file[name].dtype, file[name].shape, file[name].id.get_offset()) for name in file}
+    except (RuntimeError, KeyError, TypeError, AttributeError) as error:  # HDF5 of another program
+        raise FileFormatError(f"is damaged ({first_line(error)})", where=path, todo=TODO) from None
+    _check_format(attributes, places, path)
+    arrays = {
+        name: np.memmap(path, kind, "r", offset, shape).view(np.ndarray) if shape[0] else np.empty(0, kind)
+        for name, (kind, shape, offset) in places.items()
+    }
+    return attributes, arrays
+
+
+def _check_format(attributes: dict[str, Any], places: dict[str, tuple[Any, ...]], path: Path) -> None:
+    """Raise FileFormatError unless the attributes and tables of the format are there, with the right types."""
+    lacking = [name for name in ("tokens", *_TYPES) if name not in places]
+    lacking += [name for name, kind in _ATTRIBUTES.items() if type(attributes.get(name)) is not kind]
+    if lacking:
+        raise FileFormatError(f"lacks {', '.join(lacking)}", where=path, expected="a whole text.h5", todo=TODO)
+    if attributes["schema"] != SCHEMA or not attributes["complete"]:
+        what = f"has the schema {attributes['schema']}, complete: {attributes['complete']}"
+        raise FileFormatError(what, where=path, expected=f"{SCHEMA} and True", todo=TODO)
+    sentences, tokens = attributes["sentences"], attributes["tokens"]
+    rows = {"tokens": tokens, "offsets": sentences + 1, "passage": sentences, "split": sentences}
+    for name, count in rows.items():
+        kind, shape, _ = places[name]
+        right = (kind in ("<u2", "<u4")) if name == "tokens" else kind == _TYPES[name]
+        if not right or shape != (count,):
+            raise FileFormatError(f"has {name} as {kind} {shape}", where=path, expected=f"({count},)", todo=TODO)

@@ -1,0 +1,143 @@
+"""The stages judge and grounded on a small project: their files, equal bytes, and messages."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from stand_in import WORDS, sentences
+
+from sightword.captions.vocabulary import Vocabulary
+from sightword.corpus.records import Caption, Image, clean
+from sightword.corpus.tables import write_tables
+from sightword.encoder.grounded import GroundedEncoder, Part, head
+from sightword.errors import FileFormatError, ReportError
+from sightword.features.table import Origin, write_features
+from sightword.files import read_json
+from sightword.grounded.grounded_settings import GroundedSettings
+from sightword.grounded.judge_settings import JudgeSettings
+from sightword.grounded.results import KEYS, read_runs
+from sightword.model.encoders import CaptionEncoder
+from sightword.model.shape import Shape
+from sightword.semantics.pair_table import read_pairs
+from stages import grounded, judge
+
+RUNS = [(scenario, seed) for scenario in ("t", "cg-pg") for seed in (0, 1)]
+
+
+def encoder(scenario, seed):
+    torch.manual_seed(10 * seed + len(scenario))
+    vocabulary = Vocabulary.build([" ".join(WORDS)], unit="word")
+    shape = Shape(6, "gru", 8, False, "last", 4, True, "none", "cosine")
+    captions = CaptionEncoder(len(vocabulary), shape)
+    captions.scaled = False
+    heads = {"sentence": head([])} | ({} if scenario == "t" else {"grounded": head([8, 5, 4])})
+    return GroundedEncoder([Part(captions, vocabulary, shape)], heads, list(heads)[-1])
+
+
+def files(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def settings(senteval, ratings):
+    return JudgeSettings(
+        k=3, resamples=30, data=str(senteval), tasks=["STSBenchmark", "SICKRelatedness"], transfer=["MR", "MRPC"],
+        classifier="sklearn", kfold=2, ratings=str(ratings), neighbours=["a red dog"], groups=["dog", "cat"], points=5,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory, settings):
+    folder = tmp_path_factory.mktemp("project")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("SIGHTWORD_DEVICE", "cpu")
+        names = [f"{number:02}.png" for number in range(36)]
+        images = [Image(name, name, ("train", "dev", "test")[n % 3]) for n, name in enumerate(names)]
+        said = zip(np.repeat(names, 2), np.tile(["0", "1"], 36), sentences(72, 3), strict=True)
+        write_tables("data/corpus", clean(images, [Caption(*map(str, one)) for one in said], None,
+                                          require_pictures=False), "pictures")  # fmt: skip
+        values = np.random.default_rng(0).normal(size=(36, 5)).astype(np.float32)
+        origin = Origin("resnet152", "", "w", "", "{}", "fp32", "extracted")
+        write_features("data/features/features.h5", names, [""] * 36, 5, [(np.arange(36), values)], origin)
+        for scenario, seed in RUNS:
+            encoder(scenario, seed).save(f"models/grounded/{scenario}-{seed}")
+            judge.work(settings, scenario=scenario, seed=seed)
+        grounded.work(GroundedSettings(resamples=100), run=["t", "cg-pg"], seeds=[0, 1])
+        yield folder
+
+
+def test_judge_writes_the_scores_and_the_tables_of_one_encoder(project):
+    found = files(project / "data/grounded/cg-pg-0")
+    tables = ("neighbours", "pairs", "points", "relatedness", "structure", "transfer")
+    assert set(found) == {"judge.json", *(f"{name}.parquet" for name in tables)}
+    metrics = read_json(project / "metrics/grounded/cg-pg-0/judge.json")
+    assert (metrics["scenario"], metrics["seed"], metrics["judged"]) == ("cg-pg", 0, "grounded")
+    assert json.loads(found["judge.json"]) == metrics
+    assert set(metrics["spaces"]["grounded"]["structure"]) == {"dev", "test"}
+    subtasks = read_pairs(project / "data/grounded/cg-pg-0/pairs.parquet").subtasks
+    assert list(subtasks) == [("STSBenchmark", "cosine"), ("SICKRelatedness", "cosine")]
+
+
+def test_the_summary_has_each_scenario_and_measure(project):
+    found = read_json(project / "metrics/grounded/summary.json")
+    names = {key.removesuffix("_sd") for key in found}
+    assert names == {f"{scenario}.{name}" for scenario in ("t", "cg-pg") for name in KEYS}
+    assert len(found) == 2 * len(names)
+    scores = [
+        read_json(project / f"metrics/grounded/t-{seed}/judge.json")["spaces"]["sentence"]["structure"]["dev"][
+            "c_inter"
+        ]
+        for seed in (0, 1)
+    ]
+    assert found["t.c_inter"] == pytest.approx(np.mean(scores), abs=1e-8)
+
+
+def test_the_tables_and_plots_are_there(project):
+    tables = read_json(project / "report/grounded/tables.json")
+    assert tables["baseline"] == "t"
+    assert {row["name"] for row in tables["structure"] if row["kind"] == "judged"} == {"t", "cg-pg"}
+    assert [gain["scenario"] for gain in tables["gains"]] == ["cg-pg"]
+    plots = files(project / "plots/grounded/grounded")
+    assert set(plots) == {f"{name}.tsv" for name in ("curve", "gain", "points", "structure", "transfer")}
+    assert all(text.count(b"\n") > 1 for text in plots.values())
+
+
+def test_the_same_inputs_give_the_same_bytes(project, settings):
+    before = files(project)
+    judge.work(settings, scenario="cg-pg", seed=1)
+    grounded.work(GroundedSettings(resamples=100), run=["t", "cg-pg"], seeds=[0, 1])
+    assert files(project) == before
+
+
+def test_results_on_other_pairs_and_missing_results_are_refused(project, settings, tmp_path):
+    with pytest.raises(FileFormatError, match="other-0"):
+        read_runs("data/grounded", ["other"], [0])
+    with pytest.raises(ReportError, match="no scenario was run"):
+        read_runs("data/grounded", [], [0])
+    encoder("t", 7).save("models/grounded/t-7")
+    judge.work(settings.model_copy(update={"k": 2}), scenario="t", seed=7)
+    with pytest.raises(ReportError, match="t-7: was judged on other numbers of neighbours than t-0"):
+        read_runs("data/grounded", ["t"], [0, 7])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"splits": ["dev", "dev"]}, "a split is named twice"),
+        ({"splits": []}, "at least 1 item"),
+        ({"curve": [0, 5]}, "a number of neighbours is below 1"),
+        ({"tasks": ["MR"]}, "no such task: 'MR'"),
+        ({"transfer": ["STS12"]}, "no such transfer task: 'STS12'"),
+        ({"transfer": ["MR", "MR"]}, "a task is named twice"),
+        ({"groups": ["dog", "Dog"]}, "an entry is empty or comes twice"),
+        ({"neighbours": [" "]}, "an entry is empty or comes twice"),
+        ({"captions": "some"}, "'each', 'first' or 'sample_1000'"),
+    ],
+)
+def test_wrong_settings_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        JudgeSettings(**change)

@@ -1,0 +1,138 @@
+"""One encoder is judged in all its spaces from one reading of each sentence."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from stand_in import StandIn, split
+
+import sightword
+from sightword.errors import SemanticsError
+from sightword.grounded.judge_settings import JudgeSettings
+from sightword.grounded.judging import judge, read
+from sightword.grounded.relatedness import read_parts
+from sightword.semantics.evaluation import evaluate
+
+
+@pytest.fixture(scope="module")
+def settings(senteval, ratings):
+    return JudgeSettings(
+        k=3, curve=[1, 3, 50], resamples=20, data=str(senteval), tasks=["STS12", "STSBenchmark", "SICKRelatedness"],
+        transfer=["MR", "MRPC"], missing="skip", classifier="sklearn", kfold=2, ratings=str(ratings),
+        neighbours=["a red dog runs"], listed=3, groups=["dog", "cat"], points=6,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def splits():
+    return {"dev": split(20, 1), "test": split(12, 2)}
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return StandIn()
+
+
+@pytest.fixture(scope="module")
+def found(settings, splits, encoder):
+    return judge(encoder, read(settings, splits, ["A red ball."]), settings)
+
+
+def test_each_sentence_is_read_once_for_all_spaces(found, encoder, splits, senteval):
+    related = read_parts(["STSBenchmark", "SICKRelatedness"], senteval)[0]
+    texts = {text for part in related for text in (*part.pairs.first, *part.pairs.second)}
+    texts |= {"a red dog runs"} | {text for pairs in splits.values() for text in pairs.texts}
+    first = StandIn()
+    settings = JudgeSettings(k=3, resamples=0, data=str(senteval), tasks=["STSBenchmark", "SICKRelatedness"],
+                             transfer=[], neighbours=["a red dog runs"])  # fmt: skip
+    judge(first, read(settings, splits, None), settings)
+    assert first.read == len(texts)
+
+
+def test_the_numbers_are_those_of_the_librarys_own_functions(found, settings, splits, encoder, senteval):
+    for space in encoder.spaces:
+        one = found.metrics["spaces"][space]
+
+        def encode(texts, space=space):
+            return encoder.encode_spaces(texts)[space]
+
+        for name, pairs in splits.items():
+            measured = sightword.structure(encode(pairs.texts), pairs.features, pairs.image_of_caption, 3)
+            assert {key: one["structure"][name][key] for key in measured} == pytest.approx(measured)
+            assert one["structure"][name]["curve"]["3"] == pytest.approx(measured["mnno"])
+        tasks = ["STSBenchmark", "SICKRelatedness"]
+        theirs = evaluate(encode, tasks, senteval, ["A red ball."], trained_head=False)
+        assert one["relatedness"]["STSBenchmark"]["all"] == theirs["STSBenchmark"]["cosine"]
+        assert one["relatedness"]["SICKRelatedness"] == theirs["SICKRelatedness"]["cosine"]
+    theirs = evaluate(
+        lambda texts: encoder.encode_spaces(texts)["sentence"], ["MR", "MRPC"], senteval, ["A red ball."],
+        classifier="sklearn", kfold=2,
+    )  # fmt: skip
+    ours = found.metrics["spaces"]["sentence"]["transfer"]
+    for task in ("MR", "MRPC"):
+        assert ours[task] == {key: theirs[task][key] for key in ours[task]}
+    assert "f1" in ours["MRPC"]
+    assert "transfer" not in found.metrics["spaces"]["grounded"]
+
+
+def test_the_genres_of_sts_benchmark_have_their_own_pairs(found):
+    entry = found.metrics["spaces"]["grounded"]["relatedness"]["STSBenchmark"]
+    assert {name: one["pairs"] for name, one in entry.items()} == {"all": 30, "captions": 10, "news": 10, "forums": 10}
+    table = found.tables["relatedness"].to_pandas()
+    rows = table[(table.space == "grounded") & (table.genre == "news")]
+    assert np.corrcoef(rows.gold, rows.score)[0, 1] == pytest.approx(entry["news"]["pearson"])
+
+
+def test_examples_that_are_right_give_the_accuracy(found):
+    table = found.tables["transfer"].to_pandas()
+    rights = 100 * table[table.task == "MRPC"].right.mean()
+    assert rights == pytest.approx(found.metrics["spaces"]["sentence"]["transfer"]["MRPC"]["accuracy"], abs=0.01)
+    counts = table.groupby(["space", "task"]).size().to_dict()
+    assert counts == {("sentence", "MR"): 50, ("sentence", "MRPC"): 40}
+
+
+def test_resamples_are_paired_over_encoders(found, settings, splits):
+    other = judge(StandIn(seed=1), read(settings, splits, None), settings).tables["structure"].to_pandas()
+    own = found.tables["structure"].to_pandas()
+    assert list(own.columns) == ["space", "split", "resample", "mnno", "rho_vis", "c_inter", "c_intra"]
+    assert (own[["space", "split", "resample"]] == other[["space", "split", "resample"]]).all(axis=None)
+    assert len(own) == 2 * 2 * 20
+
+
+def test_neighbours_points_and_concreteness(found):
+    near = found.tables["neighbours"].to_pandas()
+    assert near.groupby("space")["rank"].apply(list).to_dict() == {name: [1, 2, 3] for name in ("grounded", "sentence")}
+    assert (near.groupby("space").cosine.diff().dropna() <= 0).all()
+    points = found.tables["points"].to_pandas()
+    assert points.groupby("space").size().nunique() == 1
+    for row in points.itertuples():
+        assert row.group in row.sentence.split()
+    genres = found.metrics["concreteness"]
+    assert set(genres) == {"captions", "news", "forums"}
+    assert all(1 <= one["mean"] <= 5 and one["rated"] < one["tokens"] for one in genres.values())
+
+
+def test_missing_tasks_are_named_and_all_is_plain_json(found, settings, splits):
+    assert found.metrics["skipped"] == {"STS12": "downstream/STS/STS12-en-test does not exist"}
+    json.dumps(found.metrics, allow_nan=False)
+    with pytest.raises(SemanticsError, match="STS12"):
+        read(settings.model_copy(update={"missing": "error"}), splits, None)
+
+
+def test_the_first_captions_and_the_sample_of_captions(settings, splits):
+    plain = settings.model_copy(update={"tasks": [], "transfer": [], "groups": [], "neighbours": []})
+    by_kind = {
+        kind: judge(StandIn(), read(other, splits, None), other).metrics["spaces"]["sentence"]["structure"]["dev"]
+        for kind in ("each", "first", "sample_1000")
+        for other in [plain.model_copy(update={"captions": kind})]
+    }
+    assert len({one["mnno"] for one in by_kind.values()}) == 3
+    assert {kind for kind, one in by_kind.items() if "mnno_ci95" in one} == {"each", "first"}
+    assert len({one["rho_vis"] for one in by_kind.values()}) == 1
+
+
+def test_a_group_without_captions_is_refused(settings, splits):
+    with pytest.raises(SemanticsError, match=r"judge\.groups: 0 captions hold the word 'unicorn'"):
+        read(settings.model_copy(update={"groups": ["dog", "unicorn"]}), splits, None)

@@ -1,0 +1,153 @@
+"""A stage with a matrix runs once for each item: each run has an entry of its own, and is traced and checked alone."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+from tiny_project import TinyProject
+
+from pipeline import pipelines
+from pipeline.doctor.project import check_leftovers
+from pipeline.experiments.baseline import find_baseline
+from pipeline.experiments.jobs import plan
+from pipeline.lineage.lock import read_lock
+from pipeline.lineage.locks import lock_here
+from pipeline.lineage.merging import merge_locks
+from sightword.errors import FileFormatError
+
+ITEMS = ["each@plain-0", "each@plain-1", "each@big-one-0", "each@big-one-1"]
+KEY = "metrics/all.json:big-one-1"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The project of three stages with a pipeline of four items, run once and committed."""
+    project = TinyProject(tmp_path_factory.mktemp("matrix") / "project")
+    project.add_matrix_pipeline()
+    project.do("dvc", "repro", "-q", "many/dvc.yaml")
+    project.commit("four items")
+    return project
+
+
+@pytest.fixture
+def changed(run, tmp_path):
+    """A copy of one's own."""
+    return run.copy(tmp_path / "project")
+
+
+def read(project, *arguments):
+    done = project.audit(*arguments, "--json")
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout[done.stdout.index("{") :])
+
+
+def test_the_entries_are_those_of_dvc(run):
+    lock = lock_here(run.folder)
+    described = pipelines.by_entry(run.folder)
+    assert list(described) == ["first", "second", "third", *ITEMS, "all"]
+    assert lock.entries.keys() >= {*ITEMS, "all"}
+    for name in ITEMS:
+        entry = lock.entries[name]
+        assert described[name]["cmd"] == entry.command
+        assert [described[name]["outs"][0], *described[name]["metrics"][0]] == sorted(out.path for out in entry.outs)
+    assert list(pipelines.by_stage(run.folder)) == ["first", "second", "third", "each", "all"]
+
+
+def test_an_audit_goes_back_through_all_items(run):
+    found = read(run, KEY)
+    names = [stage["name"] for stage in found["stages"]]
+    assert (names[0], set(names[1:5]), names[5:]) == ("all", set(ITEMS), ["second", "first"])
+    assert (found["state"], found["value"]) == ("ok", pytest.approx(0.6 * 10 + 0.5 + 1))
+    assert {stage["record"]["verdict"] for stage in found["stages"]} == {"vouched for"}
+    one = read(run, "metrics/big-one-1.json:number")["stages"][0]
+    assert one["name"] == "each@big-one-1"
+    assert one["params"] == {"each.common.factor": 1, "each.common.add": 0.5, "each.kinds.big-one.factor": 10}
+
+
+def test_one_changed_item_runs_alone_and_is_reported_alone(changed):
+    changed.edit("many/params.yaml", "big-one: {factor: 10}", "big-one: {factor: 20}")
+    states = {stage["name"]: stage for stage in read(changed, KEY)["stages"]}
+    differ = [name for name, stage in states.items() if stage["state"] != "ok"]
+    assert sorted(differ) == ["each@big-one-0", "each@big-one-1"]
+    assert states["each@big-one-0"]["changed_params"] == {"each.kinds.big-one.factor": [10, 20]}
+    said = changed.run("sightword", "doctor", "--lock").stdout
+    assert "each@big-one-1: parameters: each.kinds.big-one.factor is 20, in dvc.lock 10" in said
+    assert "each@plain" not in said
+    ran = changed.do("dvc", "repro", "many/dvc.yaml")
+    assert [line for line in ran.splitlines() if line.startswith("Running")] == [
+        f"Running stage 'many/dvc.yaml:{name}':" for name in ("each@big-one-0", "each@big-one-1", "all")
+    ]
+    changed.commit("twice the factor")
+    assert [point["value"] for point in read(changed, "--history", KEY)["points"]] == pytest.approx([7.5, 13.5])
+    found = read(changed, "--diff", "HEAD~1", "HEAD", KEY)
+    assert [stage["name"] for stage in found["stages"]] == ["each@big-one-0", "each@big-one-1", "all"]
+
+
+def test_the_doctor_finds_items_without_an_entry_and_entries_without_an_item(changed):
+    assert "the commands of all 8 stages" in changed.do("sightword", "doctor", "--lock")
+    changed.edit("many/params.yaml", "run: [plain, big-one]", "run: [big-one]")
+    changed.edit("many/params.yaml", "seeds: [0, 1]", "seeds: [0, 1, 2]")
+    said = changed.run("sightword", "doctor", "--lock").stdout
+    assert "each@big-one-2: dvc.lock has no entry" in said
+    assert "each@plain-1: this stage stands in dvc.lock, but not in dvc.yaml" in said
+    assert "all: parameters: each.run is" in said
+
+
+def test_the_doctor_names_folders_of_items_that_are_gone(changed):
+    assert list(check_leftovers(changed.folder)) == []
+    changed.edit("many/params.yaml", "run: [plain, big-one]", "run: [big-one]")
+    (found,) = check_leftovers(changed.folder)
+    assert (found.state, found.todo) == ("warning", "`rm -r data/each/plain-0 data/each/plain-1`")
+
+
+def test_one_item_is_verified(changed):
+    found = read(changed, "--verify", "each@big-one-1")
+    assert found["same"], found
+    changed.edit("many/params.yaml", "big-one: {factor: 10}", "big-one: {factor: 20}")
+    changed.commit("not run")
+    assert [out["same"] for out in read(changed, "--verify", "each@big-one-0")["outs"]] == [True, True]
+
+
+def test_the_facts_of_an_item_have_the_key_of_its_entry(run, tmp_path):
+    for name in (*ITEMS, "all"):
+        run.keep_facts(name, tmp_path / name)
+        assert [path.stem for path in (tmp_path / name).iterdir()] == [lock_here(run.folder).entries[name].key]
+
+
+def test_locks_with_other_items_are_merged(run):
+    text = (run.folder / "many/dvc.lock").read_text()
+    start, end = text.index("  each@plain-0:"), text.index("  each@plain-1:")
+    block = text[start:end]
+    less, more = text.replace(block, ""), text + block.replace("plain-0", "new-0")
+    merged, conflicts = merge_locks(text, less, more)
+    assert (set(read_lock(merged).entries) ^ {*ITEMS, "all"}, conflicts) == ({"each@plain-0", "each@new-0"}, [])
+
+
+def test_experiments_that_differ_in_one_item_share_the_others(run):
+    values = {"each": {"run": ["plain", "big-one"], "seeds": [0], "common": {"factor": 1, "add": 0.5}}, "all": {}}
+    runs = []
+    for factor in (10, 20):
+        kinds = {"plain": {}, "big-one": {"factor": factor}}
+        runs.append(SimpleNamespace(name=f"run{factor}", params={**values, "each": {**values["each"], "kinds": kinds}}))
+    shared, *own = plan(runs, find_baseline(run.folder, "many"), sweep="try", side_by_side=True)
+    assert shared.stages == ("each@plain-0",)
+    assert [job.name for job in own] == ["run10", "run20"]
+
+
+@pytest.mark.parametrize("axis", ["${each.nothing}", "${each.common}", [{"a": 1}], 3])
+def test_a_matrix_without_items_is_one_message(axis):
+    stages = {"each": {"matrix": {"kind": axis}, "cmd": "x"}}
+    with pytest.raises(FileFormatError, match=r"many/dvc.yaml: each.matrix.kind: has no items"):
+        pipelines.expanded(stages, {"each": {"common": {}}}, "many/dvc.yaml")
+
+
+def test_items_are_spelt_as_dvc_spells_them():
+    stages = {"each": {"matrix": {"kind": ["a", 1.5, True], "seed": [0]}, "cmd": "run ${item.kind} ${other.key}"}}
+    found = pipelines.expanded(stages, {}, "dvc.yaml")
+    assert {name: one["cmd"] for name, one in found.items()} == {
+        "each@a-0": "run a ${other.key}",
+        "each@1.5-0": "run 1.5 ${other.key}",
+        "each@true-0": "run true ${other.key}",
+    }

@@ -1,0 +1,119 @@
+"""Readers of ordered text: breaks, books, compressed files, and each message of a wrong file."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightword.errors import CorpusError
+from sightword.text import reading
+from sightword.text.reading import BOOK, LONGEST, PASSAGE, SAME, Sentences
+from sightword.text.settings import TextSettings
+
+
+def read(path, layout="lines"):
+    return list(Sentences(TextSettings(format=layout, path=str(path))))
+
+
+@given(st.lists(st.lists(st.text("abé.", min_size=1), min_size=1), min_size=1), st.booleans(), st.integers(1, 3))
+def test_passages_are_read_back(tmp_path_factory, passages, windows, gap):
+    file = tmp_path_factory.mktemp("lines") / "text.txt"
+    end = "\r\n" if windows else "\n"
+    text = (end * (gap + 1)).join(end.join(passage) for passage in passages)
+    file.write_bytes(text.encode())
+    wanted = [(line, SAME if place else PASSAGE) for passage in passages for place, line in enumerate(passage)]
+    assert read(file) == [(wanted[0][0], BOOK), *wanted[1:]]
+    file.write_bytes(b"\xef\xbb\xbf" + text.encode() + end.encode())
+    assert read(file) == [(wanted[0][0], BOOK), *wanted[1:]]
+    assert read(file, "bookcorpus") == [(line, SAME if place else BOOK) for place, (line, _) in enumerate(wanted)]
+
+
+def test_a_folder_is_read_in_the_order_of_names(tmp_path):
+    (tmp_path / "b.txt").write_text("three\n")
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"one\n \t\ntwo\n"))
+    (tmp_path / "README.md").write_text("not read\n")
+    assert read(tmp_path) == [("one", BOOK), ("two", PASSAGE), ("three", BOOK)]
+    assert read(tmp_path, "bookcorpus") == [("one", BOOK), ("two", SAME), ("three", BOOK)]
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"three\n"))
+    with pytest.raises(CorpusError, match=r"has b\.txt and b\.txt\.gz; expected one of both"):
+        read(tmp_path)
+
+
+def test_books_begin_where_the_table_says(tmp_path):
+    (tmp_path / "text.txt").write_text("one\ntwo\n\nthree\n")
+    table = tmp_path / "books.csv"
+    table.write_text("title,first_line\nA,1\nB,2\nC,3\n")
+    assert read(tmp_path) == [("one", BOOK), ("two", BOOK), ("three", BOOK)]
+    table.write_text("title,first_line\nA,5\n")
+    with pytest.raises(CorpusError, match=r"books\.csv: has a book whose first_line is 5, but text\.txt has 4 lines"):
+        read(tmp_path)
+    table.write_text("title,first_line\nA,1\nB,\n")
+    with pytest.raises(CorpusError, match=r"books\.csv, line 3: has the first_line ''"):
+        read(tmp_path)
+    (tmp_path / "more.txt").write_text("four\nfive\n")
+    with pytest.raises(CorpusError, match=r"names the file None; expected a column file: more\.txt, text\.txt"):
+        read(tmp_path)
+    table.write_text("file,first_line\nmore.txt,2\n")
+    assert read(tmp_path)[:3] == [("four", BOOK), ("five", BOOK), ("one", BOOK)]
+
+
+def test_the_books_have_their_stated_counts(real_data):
+    found = read(real_data / "books")
+    assert len(found) == 489_954
+    assert sum(begins >= PASSAGE for _, begins in found) == 3_812
+    assert sum(begins == BOOK for _, begins in found) == 89
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b"one\ntwo \xff\n", r"text\.txt, line 2: byte 0xff is not UTF-8. Save the file as UTF-8"),
+        (b"one\nt\0o\n", r"text\.txt, line 2: has a NUL; expected plain text"),
+        (b"one\n" + b"x" * (LONGEST + 1), rf"line 2: has more than {LONGEST} characters; expected one sentence a line"),
+        (b"one\n\n" + "é".encode() * 50 * LONGEST, rf"text\.txt, line 3: has more than {LONGEST} characters"),
+        (b"<p>one</p>\ntwo\n", r"text\.txt, line 1: has markup \(1 of the first 2 lines do\); expected plain text"),
+        (b"one\nR&amp;B\n", r"text\.txt, line 2: has markup"),
+    ],
+)
+def test_wrong_lines_are_named(tmp_path, raw, message):
+    (tmp_path / "text.txt").write_bytes(raw)
+    with pytest.raises(CorpusError, match=message):
+        read(tmp_path / "text.txt")
+
+
+def test_the_longest_line_and_a_little_markup_are_read(tmp_path):
+    (tmp_path / "text.txt").write_text(
+        "\n".join(["\N{GRINNING FACE}" * LONGEST, "a <b> c", "x < y & z > w;"] + ["d"] * 200)
+    )
+    sentences = Sentences(TextSettings(path=str(tmp_path)))
+    assert len(list(sentences)) == 203
+    assert (sentences.marked, sentences.first_marked) == (1, f"{tmp_path}/text.txt, line 2")
+
+
+def test_markup_is_found_early(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "_CHECKED", 10)
+    (tmp_path / "text.txt").write_text("<br>\n" * 10 + "\0\n")
+    with pytest.raises(CorpusError, match="10 of the first 10 lines"):
+        read(tmp_path)
+
+
+def test_damaged_and_missing_files_are_named(tmp_path):
+    whole = gzip.compress("\n".join(f"sentence {number}" for number in range(5000)).encode())
+    file = tmp_path / "text.txt.gz"
+    for raw in (whole[:-20], whole[: len(whole) // 2], whole[:200] + bytes(50) + whole[250:], b"plain text\n"):
+        file.write_bytes(raw)
+        with pytest.raises(
+            CorpusError, match=r"text\.txt\.gz: cannot be read after line \d+ \(.+\)\. It may have been"
+        ):
+            read(file)
+    with pytest.raises(CorpusError, match=r"absent: does not exist. Put the text there, one sentence a line"):
+        read(tmp_path / "absent")
+    file.unlink()
+    with pytest.raises(CorpusError, match=r"has no text file; expected \.txt or \.txt\.gz"):
+        read(tmp_path)
+    (tmp_path / "text.txt").mkdir()
+    with pytest.raises(CorpusError, match="cannot be read after line 0"):
+        read(tmp_path)
