@@ -22,7 +22,7 @@ _PLAIN = str.maketrans(
         **dict.fromkeys("\N{SOFT HYPHEN}\N{WORD JOINER}\N{ZERO WIDTH SPACE}\N{ZERO WIDTH NO-BREAK SPACE}"),
     }
 )
-_SUFFIX = re.compile(r"(?<=\w)(n't|'(?:s|m|d|ll|re|ve))(?!\w)", re.IGNORECASE)
+_SUFFIX = re.compile(r"(?<=\w)(n't|'(?:s|m|d|ll|re|ve))(?=(?:n't)*(?!\w))", re.IGNORECASE)
 _TREEBANK = re.compile(
     r"""
     n't(?!\w) | '(?:s|m|d|ll|re|ve)(?!\w)              # do n't, dog 's
