@@ -33,7 +33,7 @@ def work(settings: TextSettings) -> None:
         log.info("text: %s: %d sentences, %d triples", words, part["sentences"], part["triples"])
     unknown = ", ".join(f"{part['unknown']:.1f} % of {name}" for name, part in counts["captions"].items())
     log.info(
-        "text: %d of %d words in the vocabulary; unknown: %.1f %% of the text, %s captions",
+        "text: %d words in the vocabulary, %d different words in the text; unknown: %.1f %% of the text, %s captions",
         *(counts["vocabulary"], counts["types"], counts["unknown"], unknown),
     )
     if counts["lines_with_markup"]:

@@ -127,6 +127,13 @@ def _held_out(settings: TextSettings, collected: Collected) -> NDArray[np.uint8]
     if settings.held_out_by == "block":
         starts = blocks(starts, total)
     groups = held_out(starts, total, settings.held_out, settings.seed, by=settings.held_out_by)
+    size = int(np.diff(starts, append=total)[groups].sum())
+    if size > settings.held_out * total:
+        log.warning(
+            "text: %.1f %% of the sentences are held out, more than text.held_out: the smallest %s has so many. "
+            "text.held_out_by can be block",
+            *(100 * size / total, settings.held_out_by),
+        )
     return np.repeat(groups.astype(np.uint8), np.diff(starts, append=total))
 
 

@@ -38,7 +38,7 @@ def held_out(starts: NDArray[np.int64], sentences: int, share: float, seed: int,
     """
     if len(starts) < 2:
         what = f"the text has one {by} only, which cannot be held out"
-        todo = "Set text.held_out_by to block, or mark breaks by empty lines."
+        todo = "Set text.held_out_by to block, or mark breaks by empty lines." if by != "block" else "Take more text."
         raise CorpusError(what, expected=f"two {by}s or more", todo=todo)
     sizes = np.diff(starts, append=sentences)
     room, least = int(share * sentences), int(sizes.min())

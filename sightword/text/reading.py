@@ -28,6 +28,7 @@ MARKED = 0.01
 _BYTES = 4 * LONGEST + 3
 _ENDINGS = (".txt", ".txt.gz")
 _CHECKED = 10_000
+_NUMBER = re.compile(r"0*[1-9][0-9]{0,14}")
 _MARKUP = re.compile(r"</?[A-Za-z][^<>]*>|<!|<\?xml|&(?:[a-z]{2,8}|#\d+);")
 _TODO = "Put the text there, one sentence a line (data/raw/text/README.md), or set text.path."
 
@@ -116,15 +117,18 @@ def _books(folder: Path, files: list[Path]) -> dict[str, set[int]]:
     reader = csv.DictReader(io.StringIO(read_text(place)))
     names = [file.name for file in files]
     found: dict[str, set[int]] = {}
-    for row in reader:
-        where = f"{place}, line {reader.line_num}"
-        name = row.get("file") or (names[0] if len(names) == 1 else None)
-        if name not in names:
-            raise CorpusError(f"names the file {name}", where=where, expected=f"a column file: {', '.join(names)}")
-        first = row.get("first_line") or ""
-        if not (first.isascii() and first.isdigit() and int(first)):
-            raise CorpusError(f"has the first_line {first!r}", where=where, expected="a line's number, from 1")
-        found.setdefault(name, set()).add(int(first))
+    try:
+        for row in reader:
+            where = f"{place}, line {reader.line_num}"
+            name = row.get("file") or (names[0] if len(names) == 1 else None)
+            if name not in names:
+                raise CorpusError(f"names the file {name}", where=where, expected=f"a column file: {', '.join(names)}")
+            first = row.get("first_line") or ""
+            if not _NUMBER.fullmatch(first):
+                raise CorpusError(f"has the first_line {first[:40]!r}", where=where, expected="a line's number, from 1")
+            found.setdefault(name, set()).add(int(first))
+    except csv.Error as error:
+        raise CorpusError(f"is not valid CSV ({error})", where=place) from None
     return found
 
 

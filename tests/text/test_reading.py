@@ -53,6 +53,15 @@ def test_books_begin_where_the_table_says(tmp_path):
     table.write_text("title,first_line\nA,1\nB,\n")
     with pytest.raises(CorpusError, match=r"books\.csv, line 3: has the first_line ''"):
         read(tmp_path)
+    for wrong in ("0", "two", "٣", "9" * 5000):
+        table.write_text(f"first_line\n{wrong}\n")
+        with pytest.raises(CorpusError, match=r"books\.csv, line 2: has the first_line .*; expected a line's number"):
+            read(tmp_path)
+    for wrong in ("first_line\r1\r", f'first_line\n"{"1" * 200_000}"\n'):
+        table.write_bytes(wrong.encode())
+        with pytest.raises(CorpusError, match=r"books\.csv: is not valid CSV"):
+            read(tmp_path)
+    table.write_text("title,first_line\nA,1\n")
     (tmp_path / "more.txt").write_text("four\nfive\n")
     with pytest.raises(CorpusError, match=r"names the file None; expected a column file: more\.txt, text\.txt"):
         read(tmp_path)

@@ -134,6 +134,19 @@ def test_a_text_without_enough_is_refused(workspace, text, more, message):
     assert not list((workspace / "data").glob(".*"))
 
 
+@pytest.mark.parametrize(("by", "share"), [("passage", 50), ("book", 50), ("block", 0)])
+def test_a_held_out_part_larger_than_its_share_is_reported(workspace, caplog, by, share):
+    (workspace / "own").mkdir()
+    for name in ("a", "b"):
+        (workspace / f"own/{name}.txt").write_text("A cat sat.\n" * 40)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(holding_out, "BLOCK", 4)
+        work(TextSettings(format="bookcorpus", path="own", held_out_by=by, held_out=0.06))
+    found = f"text: {share}.0 % of the sentences are held out, more than text.held_out: the smallest {by} has so many"
+    assert (found in caplog.text) == (share > 0)
+    assert ("are held out" in caplog.text) == (share > 0)
+
+
 def test_missing_and_empty_captions_are_refused(workspace, repository):
     captions = [Caption("a.jpg", "0", "\u00ad")]
     shutil.rmtree("data/corpus")
