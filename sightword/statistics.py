@@ -48,9 +48,10 @@ def clustered_half_width(right: ArrayLike, clusters: ArrayLike) -> float:
 def clustered_mcnemar(first: ArrayLike, second: ArrayLike, clusters: ArrayLike) -> tuple[int, int, float]:
     """Compare two classifiers of the same (N,) cases, which come in clusters of cases that are alike.
 
-    The statistic is that of Durkalski et al. (2003), ``(sum_c d_c)^2 / sum_c d_c^2`` with d_c the cases of a cluster
-    that only the first classifies correctly minus those that only the second does: chi-squared with one degree of
-    freedom, and McNemar's test (without a correction for continuity) with a case in each cluster.
+    The statistic is ``(sum_c d_c)^2 / sum_c d_c^2`` with d_c the cases of a cluster that only the first classifies
+    correctly minus those that only the second does: chi-squared with one degree of freedom, and McNemar's test (without
+    a correction for continuity) with a case in each cluster. For clusters of one size it is that of Durkalski et al.
+    (2003), who divide d_c by the size of the cluster; here each case counts the same, as in the accuracies.
 
     Args:
         first: whether the first classifier is right.

@@ -72,6 +72,15 @@ def test_with_a_case_in_each_cluster_the_test_is_mcnemars(rows):
     assert p == pytest.approx(stats.chi2.sf((one - other) ** 2 / (one + other), 1) if one + other else 1.0)
 
 
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=3, max_size=60))
+def test_over_clusters_of_one_size_it_is_the_test_of_durkalski(rows):
+    first, second = np.array(rows[: len(rows) // 3 * 3], float).reshape(-1, 3, 2).transpose(2, 0, 1)
+    shares = (first - second).mean(axis=1)
+    wanted = stats.chi2.sf(shares.sum() ** 2 / (shares @ shares), 1) if shares.any() else 1.0
+    _, _, p = clustered_mcnemar(first.ravel(), second.ravel(), np.arange(len(shares)).repeat(3))
+    assert p == pytest.approx(wanted)
+
+
 def test_the_test_over_clusters_keeps_its_level_where_mcnemars_does_not():
     random = np.random.default_rng(2)
     clusters, found = np.arange(100).repeat(3), []
