@@ -27,7 +27,7 @@ def work(settings: SkipthoughtSettings) -> Callable[[], object]:
     import numpy as np
     import torch
 
-    import sightword.skipthought
+    import sightword
     from sightword import devices, machine
     from sightword.files import atomic_folder, canonical_json, sha256_file, write_json, write_tsv
     from sightword.skipthought.batches import examples
@@ -44,7 +44,8 @@ def work(settings: SkipthoughtSettings) -> Callable[[], object]:
     count = len(examples(text, settings))
     kind = "pairs" if settings.objective == "infonce" else "triples"
     log.info("skipthought: %d %s, %d tokens in the vocabulary", count, kind, len(text.vocabulary))
-    code = [sha256_file(path) for path in sorted(Path(sightword.skipthought.__path__[0]).glob("*.py"))]
+    rooms = (Path(sightword.__path__[0], room) for room in ("skipthought", "text"))
+    code = [sha256_file(path) for room in rooms for path in sorted(room.glob("*.py"))]
     inputs = [
         *(settings.model_dump(), text.sha256, device.type, here.threads),
         *(code, code_hash(), torch.__version__, np.__version__),
