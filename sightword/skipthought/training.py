@@ -77,6 +77,7 @@ def train(
     if settings.objective != "none":
         run.resume()
         run.go(bar=progress)
+        run.check_learning()
     return run.network, run.progress
 
 
@@ -182,6 +183,17 @@ class Run:
             )
         now.held_out.append((now.steps, mean))
         log.info("skipthought: batch %d, held-out loss %.4f", now.steps, mean)
+
+    def check_learning(self) -> None:
+        """Warn where the last loss on held-out text is not below that of a guess, to which all choices are equal."""
+        choices = self.settings.batch if isinstance(self.network, Neighbours) else len(self.text.vocabulary)
+        held_out = self.progress.held_out
+        if held_out and held_out[-1][1] >= math.log(choices):
+            log.warning(
+                "skipthought: the held-out loss is %.4g and that of a guess %.4g: the encoder learned nothing. "
+                "Look at skipthought.rate and skipthought.steps",
+                *(held_out[-1][1], math.log(choices)),
+            )
 
     def save(self) -> None:
         """Write a checkpoint of the whole state, to resume to the bit."""
