@@ -59,11 +59,6 @@ class Vocabulary:
             raise CaptionsError(what, todo=todo)
         return cls(tokens, normalise, unit)
 
-    @property
-    def noun(self) -> str:
-        """The noun for a token, for messages: ``character`` or ``word``."""
-        return NOUN[self.unit]
-
     def __len__(self) -> int:
         """Return the number of ids, including padding and unknown: the height of an embedding table."""
         return len(self.tokens) + _FIRST

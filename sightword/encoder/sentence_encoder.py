@@ -280,7 +280,7 @@ def token_rows(texts: Sequence[str], vocabulary: Vocabulary, most: int) -> list[
         log.warning(
             "%d of %d sentences have no %s that the encoder knows, first sentence %d (%s): "
             "their embeddings mean nothing",
-            *(len(strange), len(ids_of), vocabulary.noun, strange[0], ascii(texts[strange[0]][:40])),
+            *(len(strange), len(ids_of), vocabulary.unit, strange[0], ascii(texts[strange[0]][:40])),
         )
     return [ids_of[text] for text in texts]
 

@@ -20,15 +20,14 @@ class Query:
     text: str
     unknown: tuple[str, ...] = ()
     """Characters (or words) of the text that the encoder never saw, each once, in order; without white space."""
-    noun: str = "character"
-    """The noun for each of them."""
+    unit: str = "character"
 
     @property
     def note(self) -> str:
         """The note on unknown characters (or words) for the user; empty where all are known."""
         if not self.unknown:
             return ""
-        kind, verb = (self.noun, "is") if len(self.unknown) == 1 else (f"{self.noun}s", "are")
+        kind, verb = (self.unit, "is") if len(self.unknown) == 1 else (f"{self.unit}s", "are")
         return f"The {kind} {_listed(self.unknown)} {verb} unknown to this encoder."
 
 
@@ -44,10 +43,10 @@ def check_query(text: str, vocabulary: Vocabulary, name: str = "the query") -> Q
     unknown = tuple(token for token in tokens if token not in known)
     if len(unknown) == len(tokens):
         raise SearchError(
-            f"no {vocabulary.noun} of {name} is known to this encoder: {_listed(unknown)}",
-            expected=f"some of the {len(known)} {vocabulary.noun}s of its vocabulary",
+            f"no {vocabulary.unit} of {name} is known to this encoder: {_listed(unknown)}",
+            expected=f"some of the {len(known)} {vocabulary.unit}s of its training captions",
         )
-    return Query(text, unknown, vocabulary.noun)
+    return Query(text, unknown, vocabulary.unit)
 
 
 def check_text(text: str, name: str = "the query") -> str:
