@@ -66,9 +66,9 @@ def work(settings: GroundedSettings, *, run: list[str], seeds: list[int]) -> Non
     )  # fmt: skip
     first = dict.fromkeys((*beside, *scenarios))  # a drawing has room for a few lines
     every = [
-        ("mNNO by the number of neighbours K", drawings.neighbours({name: scenarios[name] for name in first})),
+        (drawings.CURVE, drawings.neighbours({name: scenarios[name] for name in first})),
         *((f"Captions by t-SNE, {name}", drawings.plane(one)) for name, one in beside.items()),
-        ("Gain by concreteness", drawings.gain(points.get(shown, []), shown, baseline)),
+        (f"Gain of {shown} over {baseline} by concreteness", drawings.gain(points.get(shown, []), shown, baseline)),
         *drawings.training(shown, curves[shown], CURVES / "skipthought"),
     ]
     drawn = [(caption, one) for caption, one in every if one is not None]

@@ -21,7 +21,10 @@ from sightword.report.plots import LINES, plain_axes
 COLOURS = (BLUE, ORANGE, GREEN, GREY)
 MARKERS = "os^Dv"
 _LOOKS = tuple(itertools.product(("-", "--", ":"), zip(COLOURS[:3], MARKERS, strict=False)))
+NAMED = 12
+"""Of more points, only the genres have names."""
 CHANCE = "chance"
+CURVE = f"mNNO by the number of neighbours K, of at most {LINES} scenarios"
 XY = tuple[Sequence[float], Sequence[float]]
 
 
@@ -101,8 +104,7 @@ def gain(points: Sequence[Point], scenario: str, baseline: str) -> Drawing | Non
     if not points:
         return None
     with drawing_style("gain"):
-        axis = f"Spearman's ρ x 100, {scenario} minus {baseline}"
-        figure, axes = plain_axes(3.3, "mean concreteness of the words, 1 to 5", axis)
+        figure, axes = plain_axes(3.3, "mean concreteness of the words, 1 to 5", "gain in 100 ρ")
         axes.axhline(0.0, color=INK, alpha=0.5, linewidth=0.8)
         for genre, colour, marker, label in ((False, BLUE, "o", "subtask"), (True, ORANGE, "s", "STS Benchmark")):
             chosen = [one for one in points if one.genre is genre]
@@ -110,11 +112,10 @@ def gain(points: Sequence[Point], scenario: str, baseline: str) -> Drawing | Non
             if chosen:
                 axes.plot(x, y, marker, color=colour, markersize=5, label=label)
         for one in points:
-            spot, side = (one.concreteness, 100.0 * one.gain), -4 if one.genre else 4
-            axes.annotate(
-                one.name.split()[-1], spot, (side, 3), textcoords="offset points", fontsize=6.5,
-                ha="right" if one.genre else "left",
-            )  # fmt: skip
+            if one.genre or len(points) <= NAMED:
+                spot, side = (one.concreteness, 100.0 * one.gain), -4 if one.genre else 4
+                where = "right" if one.genre else "left"
+                axes.annotate(one.name.split()[-1], spot, (side, 3), textcoords="offset points", fontsize=6.5, ha=where)
         axes.margins(0.14, 0.1)
         figure.legend(loc="outside upper left", ncols=2, fontsize=8)
         return Drawing("gain", f"Gain of {scenario} over {baseline} by concreteness, {len(points)} subtasks.", figure)

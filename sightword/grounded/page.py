@@ -23,7 +23,9 @@ FILES = ("page.html", "page.css")
 FEW = 1_000_000
 """With fewer sentences of text, a run says little about a method that was published with 74 million."""
 MANY = 60
-"""A table with more rows is folded up."""
+"""More tests are folded up."""
+MOST = 8
+"""The spaces of more scenarios are folded up."""
 HEADLINES = {
     "mnno": "common neighbours of captions and pictures (mNNO)",
     "stsb": "agreement with people on STS Benchmark (100 ρ)",
@@ -56,6 +58,7 @@ def render(findings: Findings, drawings: Sequence[tuple[str, Drawing]], settings
         unseen=page_tables.unseen(findings),
         tests=page_tables.tests(findings),
         many=MANY,
+        few=MOST,
         curve=drawn.pop("neighbours", None),
         gain=drawn.pop("gain", None),
         planes=[drawn.pop(name) for name in planes],
@@ -81,12 +84,18 @@ def _story(findings: Findings) -> str:
         )
     if shown != base:
         for key in [key for key in HEADLINES if findings.mean(shown, key) is not None][:2]:
-            values = (percent(findings.mean(name, key)) for name in (base, shown))
-            line = f"{HEADLINES[key]}: {base} {next(values)}, {shown} {next(values)}{_control(findings, key)}."
+            values = [f"{name} {percent(findings.mean(name, key))}" for name in (base, shown)]
+            line = f"{HEADLINES[key]}: {', '.join(values)}{_verdict(findings, key)}{_control(findings, key)}."
             found.append(line[0].upper() + line[1:])
         total = counted(len(findings.tests), "difference")
         found.append(f"{findings.beyond} of {total} from {base} are beyond chance.")
     return " ".join(found)
+
+
+def _verdict(findings: Findings, key: str) -> str:
+    """Return whether a difference from the baseline is beyond chance, as a part of a sentence; empty without a test."""
+    found = [test for test in findings.tests if (test.scenario, test.key) == (findings.shown, key)]
+    return f" ({'beyond' if page_tables.stars(found[0].holm) else 'within'} chance)" if found else ""
 
 
 def _control(findings: Findings, key: str) -> str:
@@ -169,11 +178,12 @@ def _facts(findings: Findings, settings: GroundedSettings) -> list[tuple[str, di
     shown = findings.described[findings.shown]
     common = {key: value for key, value in parameters[findings.shown].items()
               if all(one[key] == value for one in parameters.values())}  # fmt: skip
+    fields = type(shown.training).model_fields
     own = {
-        f"{name}.{key}": value
+        name: ", ".join(
+            f"{key} {plain(value)}" for key, value in one.items() if key not in common and value != fields[key].default
+        )
         for name, one in parameters.items()
-        for key, value in one.items()
-        if key not in common and value != type(shown.training).model_fields[key].default
     }
     structure = {key: findings.structure[key] for key in ("pictures", "captions", "k")}
     seeds = plain([run.seed for run in findings.scenarios[findings.shown]])

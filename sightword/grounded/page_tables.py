@@ -32,8 +32,8 @@ LABELS = {
     "MRPC_f1": "MRPC F1",
     "transfer_mean": "mean",
 }
-SPACES = {"sentence": "s, the encoder's vector", "grounded": "g(s), grounded", "visual": "f(s), among pictures"}
-_KINDS = {"judged": "{}, judged", "space": "{}", "centred": "{}, around the mean caption"}
+SPACES = {"sentence": "s", "grounded": "g(s)", "visual": "f(s)"}
+_KINDS = {"judged": "{}, judged", "space": "{}", "centred": "{}, centred"}
 
 
 @dataclass(frozen=True)
@@ -195,18 +195,18 @@ def losses(findings: Findings) -> Table:
     return _grouped(findings, ["judged in", *(LOSSES[part] for part in parts)], cells)
 
 
-def trends(findings: Findings) -> list[tuple[str, ...]]:
+def trends(findings: Findings) -> Table:
     """Return by scenario the correlation of gain and concreteness over subtasks and over pairs, with their numbers."""
+    by_pair = {one.scenario: one for one in findings.gains}
 
-    def shown(value: float | None, low: float | None, high: float | None) -> str:
-        interval = "" if low is None or high is None else f" ({signed(low, 2)} to {signed(high, 2)})"
-        return NONE if value is None else f"{signed(value, 2)}{interval}"
+    def cells(name: str) -> list[Shown] | None:
+        if name not in findings.trends:
+            return None
+        one, pairs = findings.trends[name], by_pair.get(name)
+        rest = [Shown(NONE)] * 2 if pairs is None else [_rho(*pairs[1:4]), Shown(count(pairs.pairs))]
+        return [_rho(*one[:3]), Shown(count(one.points)), *rest]
 
-    by_pair = {one.scenario: (shown(*one[1:4]), count(one.pairs)) for one in findings.gains}
-    return [
-        (name, shown(*one[:3]), count(one.points), *by_pair.get(name, (NONE, NONE)))
-        for name, one in findings.trends.items()
-    ]
+    return _grouped(findings, ["ρ over subtasks", "subtasks", "ρ over pairs", "pairs"], cells)
 
 
 def neighbours(findings: Findings) -> list[dict[str, Any]]:
@@ -261,6 +261,11 @@ def _cell(cell: Cell | None) -> Shown:
     small += [] if cell.sd is None else [f"sd {_one(cell.sd)}"]
     small += [] if cell.misprinted is None else [f"printed {_one(cell.misprinted)}"]
     return Shown(_one(cell.value), stars(cell.p), tuple(small))
+
+
+def _rho(value: float | None, low: float | None, high: float | None) -> Shown:
+    small = () if low is None or high is None else (f"{signed(low, 2)} to {signed(high, 2)}",)
+    return Shown(NONE if value is None else signed(value, 2), "", small)
 
 
 def _one(value: float) -> str:

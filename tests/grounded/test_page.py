@@ -77,7 +77,7 @@ def test_the_table_has_the_numbers_of_the_metrics_with_intervals_in_groups(proje
     assert f"{100 * low:.1f} to {100 * high:.1f}" in text
     assert text.index("Text alone") < text.index("Grounded in pictures") < text.index("Controls")
     assert "untrained random weights, not trained" in text
-    assert "around the mean caption" in part(page, "spaces")
+    assert "g(s), centred" in part(page, "spaces")
     mean = read_json(project / "metrics/grounded/summary.json")["t.transfer_mean"]
     assert f"{mean:.1f}" in part(page, "table3")
 
