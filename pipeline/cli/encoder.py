@@ -15,7 +15,8 @@ from pipeline.cli.command import Commands, add_command, columns, refuse
 EVALUATE = """\
 Evaluate any sentence encoder on SentEval's tasks.
 
-ENCODER is the folder of an encoder (models/encoder), a file of word vectors in
+ENCODER is the folder of an encoder (models/encoder), FOLDER:SPACE (a space of an
+encoder of several, models/grounded/cg-pg-0:grounded), a file of word vectors in
 GloVe's format (.txt, .vec, .gz), or module:name: an encoding function or an object
 with a method encode, from an installed module or one in this folder; module:name()
 calls the name first. The command prints a table; --out writes the scores in the
