@@ -99,15 +99,25 @@ class Text:
         A triple has three consecutive sentences of one passage and of this split, each with 1 to ``max_tokens`` - 1
         tokens.
         """
-        return np.concatenate([found + 1 for found in self.runs(split, 3)])
+        found = self._firsts(split, 3)
+        found += 1
+        return found
 
     def pairs(self, split: int) -> Ids:
         """Return the first sentences of all pairs of a split, int64 (n,) rising; as :meth:`triples` with two."""
-        return np.concatenate(list(self.runs(split, 2)))
+        return self._firsts(split, 2)
+
+    def _firsts(self, split: int, length: int) -> Ids:
+        """Return all runs in one array; they are counted first, since a list of parts would take twice the memory."""
+        every = np.empty(sum(len(found) for found in self.runs(split, length)), np.int64)
+        done = 0
+        for found in self.runs(split, length):
+            every[done : done + len(found)] = found
+            done += len(found)
+        return every
 
     def runs(self, split: int, length: int) -> Iterator[Ids]:
         """Yield the first sentences of runs of `length` sentences as in :meth:`triples`, int64, in parts."""
-        yield np.empty(0, np.int64)
         for start in range(0, len(self), CHUNK):
             end = min(start + CHUNK + length - 1, len(self))
             tokens = np.diff(self.offsets[start : end + 1])
