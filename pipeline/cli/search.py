@@ -139,12 +139,12 @@ def _search(arguments: argparse.Namespace) -> int:
 def _searcher(arguments: argparse.Namespace, device: torch.device) -> Searcher:
     from sightword import machine
     from sightword.captions.table import read_texts
-    from sightword.encoder.sentence_encoder import SentenceEncoder
+    from sightword.encoder.visual import open_beside_pictures
     from sightword.errors import SearchError
     from sightword.features.table import read_features
     from sightword.search.searcher import Searcher
 
-    encoder = SentenceEncoder.load(arguments.encoder, device=device)
+    encoder = open_beside_pictures(arguments.encoder, device=device)
     captions = arguments.captions or (CAPTIONS if CAPTIONS.is_file() else None)
     if captions is None and arguments.split is not None:
         raise SearchError("without captions the splits are not known", todo=f"Give --captions {CAPTIONS}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +130,9 @@ def ground(
     notes, progress = dict(notes or {}), Progress()
     own, network = _own(scenario, seed, textual, start)
     facts: dict[str, Any] = {"weights": 0}
+    if scenario.expansion:  # a file that does not suit is reported before the training run
+        words, vectors = read_vectors(scenario.expansion)
+        expand(own, words, vectors, where=scenario.expansion)
     if scenario.sequential:
         if scenario.pictures == "shuffled" or scenario.clusters == "shuffled":
             training = training.controlled(scenario, seed)
@@ -147,17 +150,10 @@ def ground(
         progress = run.train(bar=bar)
         encoder = assembly.trained(_before(scenario, textual), own, modules.cpu(), notes)
     if scenario.expansion:
-        encoder, counts = expanded(encoder, scenario.expansion)
-        facts |= counts
+        found = [expand(part, words, vectors, where=scenario.expansion) for part in encoder.parts]
+        facts |= {"expansion_shared": found[0].shared, "expansion_added": found[0].added}
+        encoder = replace(encoder, parts=[one.part for one in found])
     return Grounded(encoder, progress, facts)
-
-
-def expanded(encoder: GroundedEncoder, path: str) -> tuple[GroundedEncoder, dict[str, int]]:
-    """Return the encoder with the words of a file of word vectors, and the numbers of shared and new words."""
-    words, vectors = read_vectors(path)
-    found = [expand(part, words, vectors, where=path) for part in encoder.parts]
-    counts = {"expansion_shared": found[0].shared, "expansion_added": found[0].added}
-    return GroundedEncoder([one.part for one in found], encoder.heads, encoder.default, encoder.notes), counts
 
 
 def _before(scenario: Scenario, textual: Textual) -> list[Part]:

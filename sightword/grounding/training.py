@@ -117,6 +117,7 @@ class Run:
                 self.save()
                 saved = time.monotonic()
         self.modules.eval()
+        now.loss, now.dev = (_in_order(curves) for curves in (now.loss, now.dev))
         return now
 
     def step(self, number: int, *, measure: bool) -> None:
@@ -251,6 +252,11 @@ class Run:
                 found[name] = value
                 seen.add(value.data_ptr())
         return found
+
+
+def _in_order(curves: dict[str, list[tuple[int, float]]]) -> dict[str, list[tuple[int, float]]]:
+    """Return the curves in the order of the scenario's weights: a checkpoint sorts them by name."""
+    return {name: curves[name] for name in Scenario.model_fields if name in curves}
 
 
 def _gradients(module: nn.Module) -> list[torch.Tensor]:

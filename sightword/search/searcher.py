@@ -18,6 +18,7 @@ from sightword import devices
 from sightword.captions.table import CaptionTable
 from sightword.encoder.composition import abstract, compose
 from sightword.encoder.sentence_encoder import LONGEST, SentenceEncoder
+from sightword.encoder.visual import VisualEncoder
 from sightword.errors import EncoderError, FeaturesError, SearchError
 from sightword.features.origin import DEMONSTRATION, describe, random_weights
 from sightword.features.table import FeatureTable
@@ -74,7 +75,7 @@ class Searcher:
 
     def __init__(
         self,
-        encoder: SentenceEncoder,
+        encoder: SentenceEncoder | VisualEncoder,
         table: FeatureTable,
         captions: CaptionTable | None = None,
         *,
@@ -217,7 +218,7 @@ class Searcher:
         return [(texts[row], float(score)) for row, score in zip(found.rows, found.scores, strict=True)]
 
 
-def _check(encoder: SentenceEncoder, table: FeatureTable, where: Path | None) -> None:
+def _check(encoder: SentenceEncoder | VisualEncoder, table: FeatureTable, where: Path | None) -> None:
     if not table.image_ids:
         raise FeaturesError("holds no pictures", where=where, todo="Give the corpus its pictures.")
     width, trained = table.features.shape[1], encoder.notes.get("features")

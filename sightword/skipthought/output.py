@@ -13,9 +13,9 @@ from torch.autograd.function import once_differentiable
 
 from sightword.model.cells import single_product
 
-BYTES = 40_000_000
+BYTES = 32_000_000
 """Bytes of the logits of a block of lines."""
-COLUMNS = 4096
+COLUMNS = 1024
 """Words whose weights are multiplied together."""
 CACHE = 500_000
 """Bytes of the logits of the lines whose softmax is computed together: half a core's own cache."""
@@ -77,10 +77,9 @@ class _OutputLoss(torch.autograd.Function):
             own = logits[: len(block)]
             for part in slices:
                 torch.add(single_product(block, weight[part].to(dtype)), bias[part], out=own[:, part])
-            softmax_losses(own, targets[lines], scale[lines], losses[lines])
+            losses[lines] = _to_gradients(own, targets[lines], scale[lines], d_bias if keep else None)
             if not keep:
                 continue
-            d_bias += own.sum(0, dtype=wide)
             back = torch.zeros(block.shape, dtype=wide, device=block.device)
             for part in slices:
                 back += single_product(own[:, part], weight[part].to(dtype).t())
@@ -99,12 +98,16 @@ class _OutputLoss(torch.autograd.Function):
         return *gradients, None, None, None, None, None
 
 
-def softmax_losses(logits: torch.Tensor, targets: torch.Tensor, scale: torch.Tensor, losses: torch.Tensor) -> None:
-    """Fill in the losses of some lines (R,), and replace their logits (R, V) by the gradient of the sum of the losses.
+def _to_gradients(
+    logits: torch.Tensor, targets: torch.Tensor, scale: torch.Tensor, total: torch.Tensor | None
+) -> torch.Tensor:
+    """Return the losses of some lines (R,), and replace their logits (R, V) by the gradient of the sum of the losses.
 
-    The lines are taken a few at a time, so that all steps find them in the cache.
+    The lines are taken a few at a time, so that all steps find them in the cache. The gradients' sum is added to
+    ``total`` (V,); without it the logits become useless.
     """
-    wide = losses.dtype
+    wide = scale.dtype
+    losses = torch.empty(len(logits), dtype=wide, device=logits.device)
     rows = max(1, CACHE // (logits.shape[1] * losses.element_size()))
     for start in range(0, len(logits), rows):
         lines = slice(start, start + rows)
@@ -112,8 +115,11 @@ def softmax_losses(logits: torch.Tensor, targets: torch.Tensor, scale: torch.Ten
         target, factor = targets[lines, None], scale[lines, None]
         values.sub_(values.amax(1, keepdim=True))
         right = values.gather(1, target)
-        total = values.exp_().sum(1, keepdim=True)
-        losses[lines] = (factor * (total.log() - right))[:, 0]
-        values.mul_(factor / total).scatter_add_(1, target, -factor)
-        if values.dtype != logits.dtype:
-            logits[lines] = values
+        sums = values.exp_().sum(1, keepdim=True)
+        losses[lines] = (factor * (sums.log() - right))[:, 0]
+        if total is not None:
+            values.mul_(factor / sums).scatter_add_(1, target, -factor)
+            total += values.sum(0)
+            if values.dtype != logits.dtype:
+                logits[lines] = values
+    return losses

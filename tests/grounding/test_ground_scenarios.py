@@ -7,16 +7,13 @@ import copy
 import numpy as np
 import pytest
 import torch
-from small_ground import SETTINGS, TEXTS, VOCABULARY, described, scenario, textual
+from small_ground import SETTINGS, TEXTS, VOCABULARY, described, saved_start, scenario, textual
 
 import sightword.grounding.training as module
 from sightword.encoder.grounded import Part
-from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.errors import EncoderError, TrainingError
+from sightword.errors import EncoderError, SemanticsError, TrainingError
 from sightword.grounding.scenario import ground, read_start
 from sightword.grounding.sequential import sequential
-from sightword.model.encoders import Encoders
-from sightword.model.settings import ModelSettings
 from sightword.training.checkpoint import Checkpoint
 
 CPU = torch.device("cpu")
@@ -93,9 +90,30 @@ def test_each_loss_trains_the_encoder(changes, spaces):
     assert (grounded > 0) == bool(parts - {"text", "captions_as_text"})
 
 
-def test_one_step_moves_the_loss_of_dev():
-    losses = run(cluster=1, perceptual=1, steps=60, validate_every=30, dev=described()).progress.dev
-    assert all(curve[0][1] > curve[1][1] for curve in losses.values())
+def cosines(**changes):
+    """The cosines of all captions in the grounded space after a run, whether they have one picture, and one colour."""
+    vectors = run(**changes).encoder.encode(TEXTS, space="grounded", normalize_embeddings=True)
+    picture, colour = np.arange(len(TEXTS)) // 2, np.arange(len(TEXTS)) // 8
+    pairs = np.triu_indices(len(TEXTS), 1)
+    return ((vectors @ vectors.T)[pairs], *((one[:, None] == one)[pairs] for one in (picture, colour)))
+
+
+def test_the_cluster_loss_gathers_captions_of_a_picture():
+    gaps = []
+    for steps in (1, 80):
+        found, picture, _ = cosines(cluster=1, steps=steps)
+        gaps.append(found[picture].mean() - found[~picture].mean())
+    assert gaps[0] < 0.2
+    assert gaps[1] > 0.5
+
+
+def test_the_perceptual_loss_gathers_captions_of_alike_pictures_unless_they_are_shuffled():
+    real, shuffled = (
+        np.corrcoef(*cosines(perceptual=1, steps=80, batch=8, pictures=pictures)[::2])[0, 1]
+        for pictures in ("real", "shuffled")
+    )
+    assert real > 0.4
+    assert abs(shuffled) < 0.2
 
 
 @pytest.mark.parametrize("changes", [EVERYTHING, {"cluster": 1, "perceptual": 1}])
@@ -146,13 +164,6 @@ def test_the_sequential_scenario_is_one_affine_map():
     np.testing.assert_allclose(found.encode(TEXTS), maps.picture(vectors), rtol=1e-3, atol=1e-3)
     assert found.encode(TEXTS, space="sentence").shape == (len(TEXTS), 8)
     assert (found.width, found.width_of("sentence")) == (7, 8)
-
-
-def saved_start(folder, members=1):
-    torch.manual_seed(2)
-    shape = ModelSettings(embedding=5, hidden=6, attention=4)
-    networks = [Encoders(len(VOCABULARY), 7, shape) for _ in range(members)]
-    SentenceEncoder(networks, VOCABULARY, shape).save(folder)
 
 
 def test_another_encoder_is_a_start(tmp_path):
@@ -206,3 +217,12 @@ def test_words_of_a_file_are_added(tmp_path):
     assert (found.facts["expansion_shared"], found.facts["expansion_added"]) == (len(VOCABULARY.tokens), 1)
     np.testing.assert_array_equal(found.encoder.encode(TEXTS), textual_encoder().encode(TEXTS))
     assert found.encoder.known("a purple ball") == 1.0
+
+
+def test_a_file_of_word_vectors_that_does_not_suit_is_reported_before_training(tmp_path, monkeypatch):
+    monkeypatch.setattr(module.Run, "train", lambda self, bar: pytest.fail("it trained"))
+    (tmp_path / "few.txt").write_text("ball 1 2\nzebra 3 4\n")
+    with pytest.raises(EncoderError, match="shares 1 words with the vocabulary"):
+        run(cluster=1, expansion=str(tmp_path / "few.txt"))
+    with pytest.raises(SemanticsError, match="cannot be read"):
+        run(cluster=1, expansion=str(tmp_path / "none.txt"))

@@ -7,10 +7,13 @@ import torch
 from torch import nn
 
 from sightword.captions.vocabulary import Vocabulary
-from sightword.encoder.grounded import GroundedEncoder, Part
+from sightword.encoder.grounded import GroundedEncoder, Part, head
+from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.grounding.batches import Described
 from sightword.grounding.scenario import Textual, in_memory
 from sightword.grounding.settings import Scenario
+from sightword.model.encoders import Encoders
+from sightword.model.settings import ModelSettings
 from sightword.skipthought.network import build, shape_of
 from sightword.skipthought.settings import SkipthoughtSettings
 
@@ -51,7 +54,13 @@ def scenario(**changes):
 def encoder(**changes):
     """An untrained encoder of all three spaces."""
     torch.manual_seed(1)
-    from sightword.encoder.grounded import head
-
     heads = {"sentence": nn.Sequential(), "grounded": head([8, 5, 4]), "visual": head([8, 7])}
     return GroundedEncoder([textual().part], heads, **{"default": "grounded", "notes": {"seed": 1}} | changes)
+
+
+def saved_start(folder, members=1):
+    """Write an untrained encoder of captions and pictures."""
+    torch.manual_seed(2)
+    shape = ModelSettings(embedding=5, hidden=6, attention=4)
+    networks = [Encoders(len(VOCABULARY), 7, shape) for _ in range(members)]
+    SentenceEncoder(networks, VOCABULARY, shape).save(folder)

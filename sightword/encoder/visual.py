@@ -1,0 +1,75 @@
+"""The space ``visual`` of an encoder of grounded spaces: sentences beside pictures, for search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.folder import is_grounded
+from sightword.encoder.grounded import GroundedEncoder
+from sightword.encoder.sentence_encoder import MAX_LENGTH, SentenceEncoder
+from sightword.errors import EncoderError
+from sightword.files import Pathish
+from sightword.model.embedding import Floats
+from sightword.model.shape import ComparisonName
+from sightword.model.similarity import SHORTEST
+
+
+@dataclass(frozen=True, eq=False)
+class VisualEncoder:
+    """Sentences by f(s), pictures by their own features; all vectors have length 1."""
+
+    grounded: GroundedEncoder
+
+    similarity_name: ComparisonName = "cosine"
+
+    @property
+    def width(self) -> int:
+        """Number of dimensions of an embedding."""
+        return self.grounded.width_of("visual")
+
+    @property
+    def features_width(self) -> int:
+        """Number of features of a picture."""
+        return self.width
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary of the network that reads sentences."""
+        return self.grounded.parts[-1].vocabulary
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """The notes of the encoder."""
+        return self.grounded.notes
+
+    def encode(self, sentences: str | Iterable[str], *, max_length: int = MAX_LENGTH) -> Floats:
+        """Return the vectors of sentences, float32 (N, width), or (width,) for one text."""
+        return self.grounded.encode(sentences, space="visual", normalize_embeddings=True, max_length=max_length)
+
+    def encode_images(self, features: Floats) -> Floats:
+        """Return the vectors of pictures (N, features_width), float32 (N, width)."""
+        values = np.asarray(features, np.float32)
+        found: Floats = values / np.maximum(np.linalg.norm(values, axis=-1, keepdims=True), SHORTEST)
+        return found
+
+
+def open_beside_pictures(folder: Pathish, *, device: torch.device | str = "cpu") -> SentenceEncoder | VisualEncoder:
+    """Read the encoder of a folder, of captions and pictures or with a space ``visual``.
+
+    Raises:
+        EncoderError: the folder holds no such encoder, or a damaged one.
+        SetupError: the device does not exist.
+    """
+    if not is_grounded(folder):
+        return SentenceEncoder.load(folder, device=device)
+    found = GroundedEncoder.load(folder, device=device)
+    if "visual" not in found.spaces:
+        todo = "Take a scenario with projection, or a sequential one."
+        raise EncoderError("has no space of pictures", where=folder, expected="the space visual", todo=todo)
+    return VisualEncoder(found)

@@ -1,0 +1,38 @@
+"""Search by an encoder of grounded spaces: sentences find pictures in the space ``visual``."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from small_encoder import made
+from small_ground import TEXTS, encoder
+
+from sightword.encoder.grounded import GroundedEncoder
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.encoder.visual import VisualEncoder, open_beside_pictures
+from sightword.errors import EncoderError
+from sightword.features.table import FeatureTable
+from sightword.search.searcher import Searcher
+
+NAMES = [f"{number:02d}" for number in range(20)]
+
+
+def test_a_sentence_finds_the_pictures_with_the_largest_cosine():
+    features = np.random.default_rng(0).normal(size=(20, 7)).astype(np.float32)
+    table = FeatureTable(features, NAMES, [""] * 20, {"backbone": "made_up"})
+    found = Searcher(VisualEncoder(encoder()), table).pictures(TEXTS[3], top=20)
+    vector = encoder().encode(TEXTS[3], space="visual")
+    cosines = features @ vector / np.linalg.norm(features, axis=1) / np.linalg.norm(vector)
+    assert [hit.row for hit in found.hits] == np.argsort(-cosines).tolist()
+    np.testing.assert_allclose([hit.score for hit in found.hits], np.sort(cosines)[::-1], atol=1e-5)
+
+
+def test_folders_with_and_without_pictures(tmp_path):
+    encoder().save(tmp_path / "visual")
+    assert isinstance(open_beside_pictures(tmp_path / "visual"), VisualEncoder)
+    made().save(tmp_path / "plain")
+    assert isinstance(open_beside_pictures(tmp_path / "plain"), SentenceEncoder)
+    one = encoder()
+    GroundedEncoder(one.parts, {"sentence": one.heads["sentence"]}, "sentence").save(tmp_path / "sentence")
+    with pytest.raises(EncoderError, match="has no space of pictures"):
+        open_beside_pictures(tmp_path / "sentence")
