@@ -14,6 +14,7 @@ from sightword.retrieval.inputs import embeddings
 Doubles = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
+_BLOCK = 256
 _SAME = 1e-12
 """Directions that differ by less than this are the same up to rounding."""
 
@@ -75,8 +76,8 @@ def space(sentences: ArrayLike, pictures: ArrayLike, picture_of_sentence: ArrayL
     used, counts = np.unique(owner, return_counts=True)
     if len(used) < 2:
         raise ScoringError("all sentences belong to one picture", where="picture_of_sentence", expected="two or more")
-    order = np.argsort(owner, kind="stable")
-    rows = np.asarray(text.matrix[order], dtype=np.float64)
+    rows = np.empty(text.matrix.shape)  # float64 at once: no second copy of the sentences
+    rows[np.argsort(np.argsort(owner, kind="stable"), kind="stable")] = text.matrix
     if centred:
         rows -= rows.mean(axis=0)
     first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -85,8 +86,7 @@ def space(sentences: ArrayLike, pictures: ArrayLike, picture_of_sentence: ArrayL
 
 def _of_length_1(rows: Doubles) -> Doubles:
     """Divide rows, which are overwritten, by their lengths; a power of two first, so that no square overflows."""
-    size = np.abs(rows).max(axis=1, keepdims=True)
-    _, exponent = np.frexp(size)
+    _, exponent = np.frexp(np.maximum(rows.max(axis=1, keepdims=True), -rows.min(axis=1, keepdims=True)))
     if (np.abs(exponent) > 400).any():
         np.ldexp(rows, -exponent, out=rows)
     lengths = np.sqrt(np.einsum("nd,nd->n", rows, rows))
@@ -96,4 +96,5 @@ def _of_length_1(rows: Doubles) -> Doubles:
 
 def all_alike(rows: Doubles) -> bool:
     """Return whether all rows are one direction up to rounding."""
-    return bool(np.abs(rows - rows[0]).max() <= _SAME)
+    starts = range(0, len(rows), _BLOCK)
+    return all(np.abs(rows[start : start + _BLOCK] - rows[0]).max() <= _SAME for start in starts)

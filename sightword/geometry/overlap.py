@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 from sightword.geometry.inputs import Doubles, Rows
 
 _GRID = 2.0**32
-_TILE = 1024
+_TILE = 6144
+"""Rows and columns of a tile; a tile beside itself is multiplied once for both halves."""
+_BLOCK = 1024
+"""Rows that are compared with all rows at once."""
 _SPARE = 6
 """Candidates beyond K of each row; rows with more of them within the error are compared with all rows in float64."""
 _NUMBERS = 1 << 23
@@ -44,8 +47,8 @@ def nearest(rows: Doubles, k: int, *, ordered: bool = False) -> Rows:
         cosines = np.matmul(rows[found[these]], rows[these][:, :, None])[:, :, 0]
         chosen[these] = _best(cosines, found[these], k)
     these = np.flatnonzero(full)
-    for start in range(0, len(these), _TILE):
-        part = these[start : start + _TILE]
+    for start in range(0, len(these), _BLOCK):
+        part = these[start : start + _BLOCK]
         cosines = rows[part] @ rows.T
         cosines[np.arange(len(part)), part] = -np.inf
         chosen[part] = _best(cosines, np.broadcast_to(np.arange(len(rows)), cosines.shape), k)
@@ -85,7 +88,8 @@ def _candidates(rows: Doubles, most: int) -> tuple[NDArray[np.float32], Rows, ND
             if above == beside:
                 np.fill_diagonal(products, -np.inf)
             else:
-                _merge(values, found, beside, torch.from_numpy(np.ascontiguousarray(products.T) + lift[above]), above)
+                transposed = products + lift[above][:, None]
+                _merge(values, found, beside, torch.from_numpy(transposed).T, above)
             products += lift[beside]
             _merge(values, found, above, torch.from_numpy(products), beside)
     order = torch.sort(values, dim=1, descending=True, stable=True)

@@ -15,7 +15,7 @@ from sightword.corpus.tables import write_tables
 from sightword.encoder.grounded import GroundedEncoder, Part, head
 from sightword.errors import FileFormatError, ReportError
 from sightword.features.table import Origin, write_features
-from sightword.files import read_json, write_text
+from sightword.files import read_json
 from sightword.grounded.grounded_settings import GroundedSettings
 from sightword.grounded.judge_settings import JudgeSettings
 from sightword.grounded.results import KEYS, read_runs
@@ -63,11 +63,10 @@ def project(tmp_path_factory, settings):
         values = np.random.default_rng(0).normal(size=(36, 5)).astype(np.float32)
         origin = Origin("resnet152", "", "w", "", "{}", "fp32", "extracted")
         write_features("data/features/features.h5", names, [""] * 36, 5, [(np.arange(36), values)], origin)
-        write_text("grounded/params.yaml", "ground: {run: [t, cg-pg], seeds: [0, 1]}\n")
         for scenario, seed in RUNS:
             encoder(scenario, seed).save(f"models/grounded/{scenario}-{seed}")
             judge.work(settings, scenario=scenario, seed=seed)
-        grounded.work(GroundedSettings(resamples=100))
+        grounded.work(GroundedSettings(resamples=100), run=["t", "cg-pg"], seeds=[0, 1])
         yield folder
 
 
@@ -110,7 +109,7 @@ def test_the_tables_and_plots_are_there(project):
 def test_the_same_inputs_give_the_same_bytes(project, settings):
     before = files(project)
     judge.work(settings, scenario="cg-pg", seed=1)
-    grounded.work(GroundedSettings(resamples=100))
+    grounded.work(GroundedSettings(resamples=100), run=["t", "cg-pg"], seeds=[0, 1])
     assert files(project) == before
 
 
