@@ -62,6 +62,32 @@ def test_under_dvc_the_message_explains_how_to_restore_removed_outputs(repositor
     assert "To have them back: `dvc checkout data/captions`" in done.stderr
 
 
+def test_a_stage_with_a_matrix_runs_for_one_item(repository, tmp_path):
+    done = start(repository, repository, "ground", "--scenario", "t")
+    assert done.returncode == 2
+    message = "one run of ground is for one item: give --scenario and --seed; items are t-0, cg-0, pg-0, cg-pg-0"
+    assert message in done.stderr
+    done = start(repository, repository, "ground", "--scenario", "cgg", "--seed", "0")
+    assert done.returncode == 1
+    assert "ground: ground: no scenario is called 'cgg' (did you mean 'cg'?)" in done.stderr
+    for folder in ("grounded", ".dvc"):
+        (tmp_path / folder).mkdir()
+    for file in ("dvc.yaml", "params.yaml", "grounded/dvc.yaml", "grounded/params.yaml"):
+        (tmp_path / file).write_bytes((repository / file).read_bytes())
+    entry = "ground@cg-pg-0"
+    done = start(
+        repository, tmp_path, "ground", "--scenario", "cg-pg", "--seed", "0", DVC_STAGE=f"grounded/dvc.yaml:{entry}"
+    )
+    assert done.returncode == 1
+    commands = (
+        "`dvc checkout models/grounded/cg-pg-0 plots/grounded/cg-pg-0` and "
+        "`git checkout -- metrics/grounded/cg-pg-0/training.json`"
+    )
+    assert (
+        f"{entry}: DVC removed this stage's earlier outputs before it ran. To have them back: {commands}" in done.stderr
+    )
+
+
 def test_another_interpreter_is_reported_in_one_line(repository, tmp_path):
     """-S leaves out site-packages: an interpreter in which nothing is installed."""
     done = subprocess.run(

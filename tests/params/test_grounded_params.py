@@ -1,0 +1,95 @@
+"""grounded/params.yaml: recipes, scenarios with keys of their own, and the reference of nested settings."""
+
+import pytest
+from ruamel.yaml import YAML
+
+from pipeline.experiments import grid, plan, sweep
+from pipeline.params import params_file, recipes, reference
+from pipeline.pipelines import Pipeline, expanded
+from sightword.errors import ParamsError
+
+
+def message(values):
+    with pytest.raises(ParamsError) as caught:
+        params_file.check(values, where="grounded/params.yaml")
+    return str(caught.value)
+
+
+@pytest.fixture
+def values(repository, monkeypatch):
+    monkeypatch.chdir(repository)
+    return YAML(typ="safe", pure=True).load((repository / "recipes/grounded-sample.yaml").read_text())
+
+
+@pytest.mark.parametrize("name", ["grounded-sample", "grounded-flickr8k", "bordes"])
+def test_every_recipe_is_whole_and_belongs_to_this_pipeline(repository, name):
+    recipe = recipes.find(name, repository)
+    found = params_file.load(recipe.path)
+    assert list(found) == list(Pipeline(repository, "grounded").stages)
+    assert recipes.target(recipe, repository) == repository / "grounded/params.yaml"
+    assert set(found["ground"].run) == set(found["ground"].scenarios)
+    assert found["grounded"].baseline in found["ground"].run
+
+
+def test_the_project_has_the_samples_recipe(repository):
+    own = (repository / "grounded/params.yaml").read_bytes()
+    assert own == (repository / "recipes/grounded-sample.yaml").read_bytes()
+
+
+def test_the_published_values_are_the_defaults_and_the_recipe(repository):
+    found = params_file.load(repository / "recipes/bordes.yaml")
+    assert found["skipthought"] == type(found["skipthought"])()
+    common = found["ground"].common
+    assert common == type(common)()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {"cg": {"clustr": 1.0}},
+            "scenarios.cg.clustr: is no parameter of a scenario (did you mean 'cluster'?)",
+        ),
+        ({"cg": {"cluster": -1.0}}, "scenarios.cg.cluster"),
+        ({"cg": {"cluster": "much"}}, "scenarios.cg.cluster"),
+        ({"cg": {"cluster": [1.0]}}, "ground.scenarios.cg.cluster"),
+        ({"cg": 1.0}, "ground.scenarios.cg = 1.0"),
+        ({"a-b-c": {}}, "scenarios.'a-b-c'"),
+    ],
+)
+def test_a_mistake_inside_a_scenario_is_named(values, change, said):
+    values["ground"]["scenarios"] |= change
+    assert said in message(values)
+
+
+def test_mistakes_in_the_nested_keys_of_all_scenarios_are_named(values):
+    del values["ground"]["common"]["margin"]
+    values["ground"]["common"]["marginn"] = 0.5
+    values["ground"]["run"] += ["nothing"]
+    found = message(values)
+    assert "ground.common.margin: the key is missing; its published value is 0.5" in found
+    assert "ground.common.marginn: no such key (did you mean 'margin'?)" in found
+    values["ground"]["common"] = {**values["ground"]["common"], "margin": 0.5}
+    del values["ground"]["common"]["marginn"]
+    assert "no scenario is called 'nothing'" in message(values)
+
+
+def test_the_reference_explains_nested_settings(repository, monkeypatch):
+    monkeypatch.chdir(repository)
+    (margin,) = reference.explain("ground.common.margin")
+    assert (margin.name, margin.default) == ("ground.common.margin", 0.5)
+    assert "equation 2" in margin.text
+    (scenarios,) = reference.explain("ground.scenarios")
+    assert scenarios.accepted.startswith("mapping of text to mapping of text to ")
+
+
+def test_the_sweep_of_alpha_changes_one_scenario(repository, monkeypatch):
+    monkeypatch.chdir(repository)
+    wanted = grid.load(repository / "recipes/grid-alpha.yaml")
+    base, _ = sweep.base_params(wanted, repository)
+    runs = plan.expand(wanted, base, "grid-alpha.yaml")
+    assert len(runs) == 8
+    described = Pipeline(repository, "grounded").stages
+    for run in runs:
+        entries = expanded(described, run.params, "grounded/dvc.yaml")
+        assert [name for name in entries if "@" in name] == ["ground@cg-pg-0", "judge@cg-pg-0"]
