@@ -15,12 +15,12 @@ from pipeline.cli.command import Commands, add_command, columns, refuse
 EVALUATE = """\
 Evaluate any sentence encoder on SentEval's tasks.
 
-ENCODER is the folder of an encoder (models/encoder), one space of an encoder of
-several (models/grounded/cg-pg-0:grounded), a file of word vectors in GloVe's format
-(.txt, .vec, .gz), or module:name: an encoding function or an object with a method
-encode, from an installed module or one in this folder; module:name() calls the name
-first. The command prints a table; --out writes the scores in the format of
-metrics/semantics.json."""
+ENCODER is the folder of an encoder (models/encoder), FOLDER:SPACE (a space of an
+encoder of several, models/grounded/cg-pg-0:grounded), a file of word vectors in
+GloVe's format (.txt, .vec, .gz), or module:name: an encoding function or an object
+with a method encode, from an installed module or one in this folder; module:name()
+calls the name first. The command prints a table; --out writes the scores in the
+format of metrics/semantics.json."""
 
 EXPORT = """\
 Write an encoder as ONNX, for programs without PyTorch.
@@ -39,9 +39,7 @@ _AGGREGATES = {"mean": "mean", "weighted_mean": "mean, by pairs", "all": "all pa
 def add(commands: Commands) -> None:
     """Add ``evaluate`` and ``export``."""
     evaluate = add_command(commands, "evaluate", EVALUATE, _evaluate)
-    evaluate.add_argument(
-        "encoder", metavar="ENCODER", help="a folder, FOLDER:SPACE, a file of word vectors, or module:name"
-    )
+    evaluate.add_argument("encoder", metavar="ENCODER", help="a folder, a file of word vectors, or module:name")
     evaluate.add_argument("--data", metavar="FOLDER", required=True, help="the folder that holds SentEval's downstream")
     tasks = "which tasks (default: STS12 to STS16, STSBenchmark, SICKRelatedness)"
     evaluate.add_argument("--tasks", metavar="NAME", nargs="+", help=tasks)

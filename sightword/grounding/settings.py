@@ -79,7 +79,7 @@ class Common(Settings):
     ranking: Weight = 0.0
     """Weight of Cap2Img (Kiela et al. 2018): captions and pictures rank each other, by a linear map of s."""
     cap2cap: Weight = 0.0
-    """Weight of Cap2Cap (Kiela et al. 2018): a decoder predicts another caption of the picture from s."""
+    """Weight of Cap2Cap (Kiela et al. 2018): a decoder, a GRU here, predicts another caption of the picture from s."""
     captions_as_text: Weight = 0.0
     """Weight of the text's loss of captions in random order: a control that sees captions and no pictures."""
     pictures: Literal["real", "shuffled"] = "real"
