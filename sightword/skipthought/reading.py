@@ -36,11 +36,23 @@ def gru_states(
         dtype: the type to compute in.
     """
     first = None if start is None else start.index_select(0, packing.order.to(start.device)).to(dtype)
+    if words.device.type != "cpu":
+        return layer_states(layer, words, places, packing, first, dtype)
     weights = [weight.to(dtype) for weight in layer.parameters()]
-    if words.device.type == "cpu":
-        blocks, keep = packing.blocks, torch.is_grad_enabled()
-        found: torch.Tensor = _Reading.apply(words.to(dtype), places, first, blocks, keep, *weights)  # type: ignore[no-untyped-call]  # torch gives it no type
-        return found
+    blocks, keep = packing.blocks, torch.is_grad_enabled()
+    found: torch.Tensor = _Reading.apply(words.to(dtype), places, first, blocks, keep, *weights)  # type: ignore[no-untyped-call]  # torch gives it no type
+    return found
+
+
+def layer_states(
+    layer: nn.GRU,
+    words: torch.Tensor,
+    places: torch.Tensor,
+    packing: Packing,
+    first: torch.Tensor | None,
+    dtype: torch.dtype,
+) -> torch.Tensor:
+    """Return what :func:`gru_states` returns, by PyTorch's layer on any device; ``first`` is in the packing's order."""
     with torch.autocast(words.device.type, dtype, enabled=dtype != layer.weight_hh_l0.dtype):
         sequence = PackedSequence(words.to(dtype).index_select(0, places), torch.tensor(packing.sizes))
         states: torch.Tensor = layer(sequence, None if first is None else first[None])[0].data

@@ -9,7 +9,7 @@ from torch import nn
 
 from sightword.model.cells import GruPass, Weights
 from sightword.model.packing import Packing
-from sightword.skipthought.reading import gru_states, last_states
+from sightword.skipthought.reading import gru_states, last_states, layer_states
 
 WIDTH, HIDDEN, WORDS = 3, 4, 6
 LENGTHS = [2, 5, 1, 5, 3]
@@ -98,6 +98,22 @@ def test_a_pass_in_either_direction_starts_each_row_at_its_own_first_block(case,
         assert torch.allclose(states[lines], wanted, atol=1e-13)
         (gradient,) = torch.autograd.grad((wanted * outer[lines]).sum(), leaf)
         assert torch.allclose(own.start_gradient[place], gradient[0, 0], atol=1e-13)
+
+
+@pytest.mark.parametrize("started", [True, False])
+def test_the_way_of_other_devices_has_the_same_states_and_gradients(case, started):
+    layer, words, ids, packing, start = case
+    leaves = [words, *([start] if started else []), *layer.parameters()]
+    found = gru_states(layer, words, packing.pack(ids), packing, start if started else None, torch.float64)
+    first = start[packing.order] if started else None
+    wanted = layer_states(layer, words, packing.pack(ids), packing, first, torch.float64)
+    outer = torch.randn_like(found)
+    for one, other in zip(
+        [found, *torch.autograd.grad(found, leaves, outer)],
+        [wanted, *torch.autograd.grad(wanted, leaves, outer)],
+        strict=True,
+    ):
+        assert torch.allclose(one, other, rtol=1e-12, atol=1e-13)
 
 
 def test_float32_and_bfloat16_are_near_float64(case):

@@ -72,7 +72,7 @@ def test_a_run_has_its_curves_and_gives_the_same_bytes_twice(random_text, whole)
     assert curves == now
 
 
-@pytest.mark.parametrize("killed_at", [1, 13, 24, 29])
+@pytest.mark.parametrize("killed_at", [1, 13])
 def test_killed_and_continued_it_ends_with_the_same_bytes(random_text, whole, tmp_path, monkeypatch, killed_at):
     settings, network, now = whole
     monkeypatch.setattr(training, "SECONDS", 0.0)
