@@ -122,3 +122,22 @@ def test_results_on_other_pairs_and_missing_results_are_refused(project, setting
     judge.work(settings.model_copy(update={"k": 2}), scenario="t", seed=7)
     with pytest.raises(ReportError, match="t-7: was judged on other numbers of neighbours than t-0"):
         read_runs("data/grounded", ["t"], [0, 7])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"splits": ["dev", "dev"]}, "a split is named twice"),
+        ({"splits": []}, "at least 1 item"),
+        ({"curve": [0, 5]}, "a number of neighbours is below 1"),
+        ({"tasks": ["MR"]}, "no such task: 'MR'"),
+        ({"transfer": ["STS12"]}, "no such transfer task: 'STS12'"),
+        ({"transfer": ["MR", "MR"]}, "a task is named twice"),
+        ({"groups": ["dog", "Dog"]}, "an entry is empty or comes twice"),
+        ({"neighbours": [" "]}, "an entry is empty or comes twice"),
+        ({"captions": "some"}, "'each', 'first' or 'sample_1000'"),
+    ],
+)
+def test_wrong_settings_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        JudgeSettings(**change)
