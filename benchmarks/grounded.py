@@ -21,6 +21,7 @@ import json
 import os
 import statistics
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the stages do
@@ -127,32 +128,25 @@ def text_of(data: Path) -> Text:
     )
 
 
-def published_steps(run: Run, order: list[NDArray[np.int64]]) -> tuple[list[float], list[float]]:
-    """Train the published way from the weights of a run; return the loss and the seconds of each step."""
+def published_step(run: Run) -> Callable[[NDArray[np.int64]], float]:
+    """Return a step of the published way from the weights of a run: it trains on a batch, and returns the loss."""
     assert isinstance(run.network, SkipThought)
     network, settings = Published(run.network), run.settings
     optimiser = torch.optim.Adam(network.parameters(), lr=settings.rate)
-    losses, seconds = [], []
-    for middles in order:
-        started = time.perf_counter()
+
+    def step(middles: NDArray[np.int64]) -> float:
         loss = network.loss(run.text, middles)
         optimiser.zero_grad()
         loss.backward()
         clip_grad_norm_(network.parameters(), settings.clip)
         optimiser.step()
-        losses.append(loss.item())
-        seconds.append(time.perf_counter() - started)
-    return losses, seconds
+        return loss.item()
+
+    return step
 
 
-def our_steps(run: Run, order: list[NDArray[np.int64]]) -> tuple[list[float], list[float]]:
-    losses, seconds = [], []
-    for middles in order:
-        started = time.perf_counter()
-        losses.append(run.step(middles).item())
-        run.progress.steps += 1
-        seconds.append(time.perf_counter() - started)
-    return losses, seconds
+def our_step(run: Run) -> Callable[[NDArray[np.int64]], float]:
+    return lambda middles: run.step(middles).item()
 
 
 def operations(text: Text, middles: NDArray[np.int64], settings: SkipthoughtSettings) -> float:
@@ -192,37 +186,38 @@ def status(name: str) -> float:
     return next(int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith(f"{name}:"))
 
 
-def compare_text(text: Text, *, rounds: int, steps: int) -> dict[str, float | None]:
-    """All sides in turn on the same batches: medians of seconds a step."""
-    seconds: dict[str, list[float]] = {}
-    difference, done = 0.0, 0.0
-    sides = ("published", "fp32", *(["bf16"] if has_bfloat16_units() else []))
-    for number in range(rounds):
-        losses: dict[str, list[float]] = {}
-        for side in sides:
-            settings = SkipthoughtSettings(precision="bf16" if side == "bf16" else "fp32", seed=number)
-            run = Run(settings, text, CPU, None)
-            order = list(itertools.islice(batches(text, settings, seed=number), steps))
-            losses[side], found = (published_steps if side == "published" else our_steps)(run, order)
-            seconds.setdefault(side, []).extend(found)
-            print(f"round {number + 1}: {side:9} {' '.join(f'{one:.2f}' for one in found)} s a step", flush=True)
-            del run
-            gc.collect()
-        done = float(np.mean([operations(text, middles, settings) for middles in order]))
-        words = np.mean([sum(map(len, text.rows(np.concatenate([own - 1, own + 1])))) for own in order])
-        apart = np.abs(np.subtract(losses["published"], losses["fp32"])) / np.abs(losses["published"])
-        difference = max(difference, float(apart.max()))
-    medians = {side: statistics.median(found) for side, found in seconds.items()}
-    for side, median in medians.items():
-        print(f"{side:9} {words / median:7.0f} predicted words/s")
-    for side in sides[1:]:
-        peak = peak_flops("bf16" if side == "bf16" else "fp32", CPU)
-        rate = done / medians[side]
+def compare_text(text: Text, *, steps: int) -> dict[str, float | None]:
+    """All sides in turn on each batch, so that they share a busy machine alike: medians of ratios of a batch."""
+    sides: dict[str, Callable[[NDArray[np.int64]], float]] = {}
+    for side in ("published", "fp32", *(["bf16"] if has_bfloat16_units() else [])):
+        settings = SkipthoughtSettings(precision="bf16" if side == "bf16" else "fp32")
+        run = Run(settings, text, CPU, None)
+        sides[side] = (published_step if side == "published" else our_step)(run)
+    seconds: dict[str, list[float]] = {side: [] for side in sides}
+    shares: dict[str, list[float]] = {side: [] for side in sides}
+    apart = []
+    for number, middles in enumerate(itertools.islice(batches(text, settings, seed=0), steps)):
+        losses = {}
+        words = sum(map(len, text.rows(np.concatenate([middles - 1, middles + 1]))))
+        for side, step in sides.items():
+            started = time.perf_counter()
+            losses[side] = step(middles)
+            seconds[side].append(time.perf_counter() - started)
+            shares[side].append(operations(text, middles, settings) / seconds[side][-1])
+            rate = words / seconds[side][-1]
+            print(f"batch {number + 1}: {side:9} {seconds[side][-1]:6.2f} s, {rate:6.0f} predicted words/s", flush=True)
+        apart.append(abs(losses["published"] - losses["fp32"]) / abs(losses["published"]))
+    for side in list(sides)[1:]:
+        peak, rate = peak_flops("bf16" if side == "bf16" else "fp32", CPU), statistics.median(shares[side])
         print(f"{side}: {rate / 1e9:.0f} of {peak / 1e9:.0f} GFLOP/s, {rate / peak:.2f} of the peak")
+
+    def ratio(side: str) -> float:
+        return round(statistics.median(np.divide(seconds["published"], seconds[side]).tolist()), 2)
+
     return {
-        "text_ratio": round(medians["published"] / medians["fp32"], 2),
-        "text_bf16_ratio": round(medians["published"] / medians["bf16"], 2) if "bf16" in medians else None,
-        "loss_difference": difference,
+        "text_ratio": ratio("fp32"),
+        "text_bf16_ratio": ratio("bf16") if "bf16" in sides else None,
+        "loss_difference": max(apart),
     }
 
 
@@ -231,14 +226,13 @@ def main() -> None:
     data = Path(os.environ.get("SIGHTWORD_TEST_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
     parser.add_argument("--data", type=Path, default=data, help="folder with books/sentences.txt.gz")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--quick", action="store_true", help="fewer rounds and steps")
+    parser.add_argument("--quick", action="store_true", help="fewer batches")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     found: dict[str, float | None] = {"output_mb": round(output_memory(3300, 2048), 1)}
     text = text_of(arguments.data)
     print(f"{len(text)} sentences, {len(text.triples(0))} triples, {arguments.threads} threads", flush=True)
-    rounds, steps = (1, 2) if arguments.quick else (2, 4)
-    found |= compare_text(text, rounds=rounds, steps=steps)
+    found |= compare_text(text, steps=2 if arguments.quick else 6)
     # The structural measures against N x N matrices go here: structure_ratio, structure_difference.
     print(json.dumps(found))
 
