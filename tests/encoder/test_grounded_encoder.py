@@ -137,7 +137,7 @@ def test_names_of_folders_and_spaces(folder, tmp_path, monkeypatch):
     np.testing.assert_array_equal(open_encoder(str(folder))(TEXTS), found.encode(TEXTS))
     named = open_encoder(f"{folder}:visual", batch_size=4)
     np.testing.assert_allclose(named(TEXTS), found.encode(TEXTS, space="visual"), atol=1e-6)
-    with pytest.raises(EncoderError, match=r"has no space 'smell'; expected sentence or grounded or visual"):
+    with pytest.raises(EncoderError, match=r"/\S+: has no space 'smell'; expected sentence or grounded or visual"):
         open_encoder(f"{folder}:smell")
     made().save(tmp_path / "plain")
     monkeypatch.chdir(tmp_path)
