@@ -31,7 +31,8 @@ def work(settings: GroundedSettings, *, run: list[str], seeds: list[int]) -> Non
     from sightword.files import atomic_folder, read_json, write_json, write_text, write_tsv
     from sightword.grounded import drawings, subtasks
     from sightword.grounded.comparing import compare, gains
-    from sightword.grounded.page import Results, render
+    from sightword.grounded.page import render
+    from sightword.grounded.page_tables import Findings
     from sightword.grounded.plots import PLOTS
     from sightword.grounded.results import read_runs
     from sightword.grounded.scenarios import chosen, read_scenarios
@@ -58,15 +59,20 @@ def work(settings: GroundedSettings, *, run: list[str], seeds: list[int]) -> Non
     queries = {str(query) for table in near for query in table["query"]}
     asked = {text: image for (image, _), text in sorted(texts.items(), reverse=True) if text in queries}
     images = {*asked.values(), *(str(image) for table in near for image in table["image_id"])}
-    results = Results(
+    findings = Findings(
         scenarios, described, baseline, shown, tables, tests, gained,
         {name: subtasks.trend(own) for name, own in points.items() if own},
         curves, read_json(TEXT), read_json(TEXTUAL), asked, thumbnails(RESIZED, dict.fromkeys(images, THUMBNAIL)),
     )  # fmt: skip
-    drawn = [*drawings.space(beside, scenarios), *drawings.training(shown, curves[shown], CURVES / "skipthought")]
-    if (gain := drawings.gain(points.get(shown, []), shown, baseline)) is not None:
-        drawn.append(("Gain by concreteness", gain))
-    text = render(results, drawn, settings)
+    first = dict.fromkeys((*beside, *scenarios))  # a drawing has room for a few lines
+    every = [
+        (drawings.CURVE, drawings.neighbours({name: scenarios[name] for name in first})),
+        *((f"Captions by t-SNE, {name}", drawings.plane(one)) for name, one in beside.items()),
+        (f"Gain of {shown} over {baseline} by concreteness", drawings.gain(points.get(shown, []), shown, baseline)),
+        *drawings.training(shown, curves[shown], CURVES / "skipthought"),
+    ]
+    drawn = [(caption, one) for caption, one in every if one is not None]
+    text = render(findings, drawn, settings)
     with atomic_folder("plots/scenarios") as folder:
         for name, plot in PLOTS.items():
             write_tsv(folder / f"{name}.tsv", plot.header, plot.rows(scenarios, tables, gained))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -21,7 +21,10 @@ from sightword.report.plots import LINES, plain_axes
 COLOURS = (BLUE, ORANGE, GREEN, GREY)
 MARKERS = "os^Dv"
 _LOOKS = tuple(itertools.product(("-", "--", ":"), zip(COLOURS[:3], MARKERS, strict=False)))
+NAMED = 12
+"""Of more points, only the genres have names."""
 CHANCE = "chance"
+CURVE = f"mNNO by the number of neighbours K, of at most {LINES} scenarios"
 XY = tuple[Sequence[float], Sequence[float]]
 
 
@@ -60,19 +63,10 @@ def lines(
             axes.xaxis.set_minor_formatter(NullFormatter())
         if "y" in log:
             axes.set_yscale("log")
+            axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+            axes.yaxis.set_minor_formatter(NullFormatter())
         figure.legend(loc="outside upper left", ncols=3, handlelength=2.2, fontsize=8)
         return Drawing(name, title, figure)
-
-
-def space(beside: Mapping[str, Run], scenarios: Mapping[str, Sequence[Run]]) -> list[tuple[str, Drawing]]:
-    """Draw the mNNO by K of all scenarios, and t-SNE of the runs ``beside`` each other, with captions."""
-    first = dict.fromkeys((*beside, *scenarios))
-    tables = {name: run.tables["points"][run.tables["points"]["space"] == run.judged] for name, run in beside.items()}
-    both = (
-        ("mNNO by the number of neighbours K", neighbours({name: scenarios[name] for name in first})),
-        ("Captions with one of some words, by t-SNE", plane({n: list(t.itertuples()) for n, t in tables.items()})),
-    )
-    return [(caption, one) for caption, one in both if one is not None]
 
 
 def neighbours(scenarios: Mapping[str, Sequence[Run]]) -> Drawing | None:
@@ -88,26 +82,21 @@ def neighbours(scenarios: Mapping[str, Sequence[Run]]) -> Drawing | None:
     return lines("neighbours", series, ("neighbours K", "mNNO (%)"), "mNNO by the number of neighbours.", log="x")
 
 
-def plane(panels: Mapping[str, Sequence[Any]]) -> Drawing | None:
-    """Draw rows with ``group``, ``x`` and ``y`` in a panel for each name; None without rows."""
-    groups = list(dict.fromkeys(row.group for rows in panels.values() for row in rows))
-    if not groups:
+def plane(run: Run) -> Drawing | None:
+    """Draw the points of the t-SNE in the judged space, by group; None without points."""
+    table = run.tables["points"]
+    rows = table[table["space"] == run.judged]
+    if rows.empty:
         return None
-    with drawing_style("plane"):
-        figure = Figure(figsize=(WIDTH, 0.6 + 3.4 * len(panels)), layout="constrained")
-        grid: Any = figure.subplots(len(panels), 1, squeeze=False)
-        for axes, (name, rows) in zip(grid.flat, panels.items(), strict=True):
-            for place, group in enumerate(groups):
-                places = [(row.x, row.y) for row in rows if row.group == group]
-                colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
-                axes.plot(*zip(*places, strict=True), marker, color=colour, markersize=3.6, alpha=0.8, label=group)
-            axes.set_title(name, fontsize=9)
-            axes.set_xticks([])
-            axes.set_yticks([])
-        handles, labels = grid.flat[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper center", ncols=3, fontsize=8)
-        title = f"Captions with the words {', '.join(groups)} in the plane, by t-SNE: {', '.join(panels)}."
-        return Drawing("plane", title, figure)
+    name, groups = f"plane_{run.scenario}", list(dict.fromkeys(rows["group"]))
+    with drawing_style(name):
+        figure = Figure(figsize=(WIDTH, 3.8), layout="constrained")
+        axes = figure.add_subplot(xticks=[], yticks=[])
+        for place, group in enumerate(groups):
+            own, look = rows[rows["group"] == group], (COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)])
+            axes.plot(own["x"], own["y"], look[1], color=look[0], markersize=3.6, alpha=0.8, label=group)
+        figure.legend(loc="outside upper center", ncols=min(4, len(groups)), fontsize=8)
+        return Drawing(name, f"Captions of {run.scenario} with the words {', '.join(groups)}, by t-SNE.", figure)
 
 
 def gain(points: Sequence[Point], scenario: str, baseline: str) -> Drawing | None:
@@ -115,8 +104,7 @@ def gain(points: Sequence[Point], scenario: str, baseline: str) -> Drawing | Non
     if not points:
         return None
     with drawing_style("gain"):
-        axis = f"Spearman's ρ x 100, {scenario} minus {baseline}"
-        figure, axes = plain_axes(3.3, "mean concreteness of the words, 1 to 5", axis)
+        figure, axes = plain_axes(3.3, "mean concreteness of the words, 1 to 5", "gain in 100 ρ")
         axes.axhline(0.0, color=INK, alpha=0.5, linewidth=0.8)
         for genre, colour, marker, label in ((False, BLUE, "o", "subtask"), (True, ORANGE, "s", "STS Benchmark")):
             chosen = [one for one in points if one.genre is genre]
@@ -124,11 +112,10 @@ def gain(points: Sequence[Point], scenario: str, baseline: str) -> Drawing | Non
             if chosen:
                 axes.plot(x, y, marker, color=colour, markersize=5, label=label)
         for one in points:
-            spot, side = (one.concreteness, 100.0 * one.gain), -4 if one.genre else 4
-            axes.annotate(
-                one.name.split()[-1], spot, (side, 3), textcoords="offset points", fontsize=6.5,
-                ha="right" if one.genre else "left",
-            )  # fmt: skip
+            if one.genre or len(points) <= NAMED:
+                spot, side = (one.concreteness, 100.0 * one.gain), -4 if one.genre else 4
+                where = "right" if one.genre else "left"
+                axes.annotate(one.name.split()[-1], spot, (side, 3), textcoords="offset points", fontsize=6.5, ha=where)
         axes.margins(0.14, 0.1)
         figure.legend(loc="outside upper left", ncols=2, fontsize=8)
         return Drawing("gain", f"Gain of {scenario} over {baseline} by concreteness, {len(points)} subtasks.", figure)
@@ -149,10 +136,11 @@ def training(name: str, curves: Curves, text: Path) -> list[tuple[str, Drawing]]
         if series:
             head = f"Loss of {name}: {LOSSES.get(part, part)}"
             found.append((head, lines(f"loss_{part}", series, ("batch", "loss"), f"{head}.", dots=False)))
-    norms = {side: _column(curves.norms, side) for side in ("text", "grounded")}
+    sides = {"text": "text", "captions and pictures": "grounded"}
+    norms = {side: _column(curves.norms, column) for side, column in sides.items()}
     norms = {side: (x, y) for side, (x, y) in norms.items() if any(value > 0 for value in y)}
     if norms:
-        head = f"Norm of the gradient of {name}, from text and from captions with pictures"
+        head = f"Norm of the gradient of {name}, by side"
         found.append((head, lines("norms", norms, ("batch", "norm"), f"{head}.", dots=False, log="y")))
     own = {"training": _column(read_tsv(text / "loss.tsv"), "loss")}
     own["held out"] = _column(read_tsv(text / "held_out.tsv"), "loss")
