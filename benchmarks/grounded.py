@@ -5,9 +5,12 @@ and a clipped gradient. The published way (Bordes et al. 2019): sentences padded
 autograd through PyTorch's GRU, float32. Ours: what the stage skipthought does. The sentences are those of the books
 where they are at hand, else drawn with the same lengths.
 
+Structural measures: ``benchmarks/structure.py`` in a process of its own.
+
 The last line is JSON: text_ratio and text_bf16_ratio (predicted words a second, times the published way),
-loss_difference (the largest relative difference of a batch's loss, float32), and output_mb (the most memory of the
-output layer's loss besides its gradients).
+loss_difference (the largest relative difference of a batch's loss, float32), output_mb (the most memory of the
+output layer's loss besides its gradients), and structure_ratio, structure_difference and structure_mb of vectors of 512
+numbers, with _2048 at the end of 2,048 numbers (not with --quick).
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ import itertools
 import json
 import os
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -221,6 +226,19 @@ def compare_text(text: Text, *, steps: int) -> dict[str, float | None]:
     }
 
 
+def structure(*, quick: bool) -> dict[str, float]:
+    """Return the numbers of ``benchmarks/structure.py``, which measures the memory of a whole process."""
+    command = [sys.executable, str(Path(__file__).with_name("structure.py")), *(["--quick"] if quick else [])]
+    *lines, last = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+    print("\n".join(lines))
+    by_width = json.loads(last)
+    return {
+        name if width == "512" else f"{name}_{width}": by_width[width][name]
+        for width in by_width
+        for name in by_width[width]
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     data = Path(os.environ.get("SIGHTWORD_TEST_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
@@ -233,8 +251,7 @@ def main() -> None:
     text = text_of(arguments.data)
     print(f"{len(text)} sentences, {len(text.triples(0))} triples, {arguments.threads} threads", flush=True)
     found |= compare_text(text, steps=2 if arguments.quick else 6)
-    # The structural measures against N x N matrices go here: structure_ratio, structure_difference.
-    print(json.dumps(found))
+    print(json.dumps(found | structure(quick=arguments.quick)))
 
 
 if __name__ == "__main__":

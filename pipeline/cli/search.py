@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 SEARCH = """\
 Find pictures by a sentence, or captions by a picture.
 
-ENCODER is the folder of an encoder. With QUERY, the command prints the best pictures
+ENCODER is the folder of an encoder: of the first pipeline, or with the space visual
+(models/grounded/cm-0). With QUERY, the command prints the best pictures
 with their scores; without QUERY, it reads sentences from standard input, one a line.
 --picture finds captions by a picture. --max finds pictures of several things at
 once, and --min pictures of what several things have in common, by order-embeddings

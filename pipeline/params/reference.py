@@ -116,6 +116,9 @@ def _type(annotation: Any) -> str:
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Literal:
         return " or ".join(str(value) for value in arguments)
+    if origin is typing.Annotated:
+        limits = [limit for one in arguments[1:] for limit in getattr(one, "metadata", [one])]
+        return ", ".join([_type(arguments[0]), *_limits(limits)])
     if origin in (typing.Union, types.UnionType):
         return " or ".join(_type(one) for one in arguments)
     if origin is not None and arguments:

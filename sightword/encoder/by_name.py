@@ -60,7 +60,7 @@ def open_encoder(name: str, *, batch_size: int | None = None, lower_case: bool =
         return BagOfWords.load(path, lower_case=lower_case)
     if found := re.fullmatch(r"(\w[\w.]*):([\w.]+)(\(\))?", name):
         return _from_module(found[1], found[2], bool(found[3]), batch_size)
-    expected = "the folder of an encoder, a file of word vectors (.txt, .vec or .gz), or module:name"
+    expected = "the folder of an encoder, FOLDER:SPACE, a file of word vectors (.txt, .vec or .gz), or module:name"
     raise EncoderError("no such encoder", where=name, expected=expected)
 
 
@@ -75,11 +75,12 @@ def _from_folder(folder: Path, space: str | None, batch_size: int | None) -> Cal
     if is_grounded(folder):
         grounded = GroundedEncoder.load(folder, device=device)
         if space is not None:
-            grounded.width_of(space)  # a wrong name is reported before any sentence is read
+            if space not in grounded.spaces:  # reported before any sentence is read
+                raise EncoderError(f"has no space {space!r}", where=folder, expected=" or ".join(grounded.spaces))
             options["space"] = space
         return NamedEncoder(grounded.encode, options={**options, **_options(grounded.encode, batch_size)})
     if space is not None:
-        raise EncoderError(f"has one space, without a name; {space!r} is none", where=folder, todo=f"Remove :{space}.")
+        raise EncoderError(f"has one space only, without a name; not {space!r}", where=folder, todo=f"Remove :{space}.")
     encoder = SentenceEncoder.load(folder, device=device)
     return NamedEncoder(encoder.encode, options={**options, **_options(encoder.encode, batch_size)})
 

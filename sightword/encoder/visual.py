@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -62,10 +63,20 @@ class VisualEncoder:
 def open_beside_pictures(folder: Pathish, *, device: torch.device | str = "cpu") -> SentenceEncoder | VisualEncoder:
     """Read the encoder of a folder, of captions and pictures or with a space ``visual``.
 
+    Args:
+        folder: the folder, or ``FOLDER:visual``.
+        device: as for :meth:`sightword.encoder.sentence_encoder.SentenceEncoder.load`.
+
     Raises:
-        EncoderError: the folder holds no such encoder, or a damaged one.
+        EncoderError: the folder holds no such encoder, or a damaged one; or another space is named.
         SetupError: the device does not exist.
     """
+    before, _, space = str(folder).rpartition(":")
+    if before and is_grounded(before) and not Path(folder).is_dir():
+        if space != "visual":
+            what = f"search needs a space of pictures, and {space!r} is another one"
+            raise EncoderError(what, where=before, expected="the space visual")
+        folder = before
     if not is_grounded(folder):
         return SentenceEncoder.load(folder, device=device)
     found = GroundedEncoder.load(folder, device=device)

@@ -69,16 +69,22 @@ class Run:
         """
         if key == "transfer_mean" or key.removesuffix("_f1") in TRANSFER:
             return self._transfer(key)
-        one = self.metrics["spaces"][space or self.judged]
-        one = one["centred"] if centred else one
         if key in MEASURES:
-            value = one["structure"][self.split][key]
-        elif key == "sick":
-            value = one["relatedness"].get("SICKRelatedness", {}).get("spearman")
+            value = self._space(space, centred)["structure"][self.split][key]
         else:
-            genre = key.removeprefix("stsb").removeprefix("_") or "all"
-            value = one["relatedness"].get(BENCHMARK, {}).get(genre, {}).get("spearman")
+            value = self.related(key, space, centred=centred).get("spearman")
         return None if value is None else float(value)
+
+    def related(self, key: str, space: str | None = None, *, centred: bool = False) -> dict[str, Any]:
+        """Return the entry of a key of :data:`RELATED` in the metrics; empty if the run was not judged by it."""
+        found: dict[str, Any] = self._space(space, centred)["relatedness"]
+        if key == "sick":
+            return dict(found.get("SICKRelatedness", {}))
+        return dict(found.get(BENCHMARK, {}).get(key.removeprefix("stsb").removeprefix("_") or "all", {}))
+
+    def _space(self, space: str | None, centred: bool) -> dict[str, Any]:
+        one: dict[str, Any] = self.metrics["spaces"][space or self.judged]
+        return dict(one["centred"]) if centred else one
 
     def _transfer(self, key: str) -> float | None:
         if self.transfer_space is None:

@@ -115,7 +115,7 @@ def _interval(runs: Sequence[Run], key: str, space: str | None, value: float) ->
         return rank_interval(value, len(runs[0].pairs(key)))
     if key in TRANSFER:
         half = wald_half_width(value, len(runs[0].right(key)))
-        return value - half, value + half
+        return max(value - half, 0.0), min(value + half, 100.0)
     if key == "transfer_mean":
         halves = [wald_half_width(_accuracy(runs, task), len(runs[0].right(task))) / Z95 for task in _tasks(runs)]
         half = Z95 * sum(error**2 for error in halves) ** 0.5 / len(halves)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from small_encoder import made
 from small_ground import TEXTS, encoder
 from sums import renew
 
+from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.by_name import open_encoder
 from sightword.encoder.grounded import GroundedEncoder, head
 from sightword.encoder.sentence_encoder import SentenceEncoder
@@ -137,7 +139,7 @@ def test_names_of_folders_and_spaces(folder, tmp_path, monkeypatch):
     np.testing.assert_array_equal(open_encoder(str(folder))(TEXTS), found.encode(TEXTS))
     named = open_encoder(f"{folder}:visual", batch_size=4)
     np.testing.assert_allclose(named(TEXTS), found.encode(TEXTS, space="visual"), atol=1e-6)
-    with pytest.raises(EncoderError, match=r"has no space 'smell'; expected sentence or grounded or visual"):
+    with pytest.raises(EncoderError, match=r"/\S+: has no space 'smell'; expected sentence or grounded or visual"):
         open_encoder(f"{folder}:smell")
     made().save(tmp_path / "plain")
     monkeypatch.chdir(tmp_path)
@@ -167,3 +169,12 @@ def test_wrong_arguments():
 def test_a_head_of_no_widths_is_the_identity():
     assert len(head([])) == 0
     assert [type(layer).__name__ for layer in head([4, 3, 2])] == ["Linear", "ReLU", "Linear"]
+
+
+def test_a_token_of_the_treebank_is_called_a_word(caplog):
+    part = encoder().parts[0]
+    vocabulary = Vocabulary(part.vocabulary.tokens, part.vocabulary.normalise, "treebank")
+    found = replace(encoder(), parts=[replace(part, vocabulary=vocabulary)])
+    assert "GRU over words;" in repr(found)
+    found.encode(["qwertz"])
+    assert "1 of 1 sentences have no word that the encoder knows" in caplog.text

@@ -6,35 +6,15 @@ import json
 
 import numpy as np
 import pytest
-import torch
-from stand_in import WORDS, sentences
+from grounded_project import encoder, write_project
 
-from sightword.captions.vocabulary import Vocabulary
-from sightword.corpus.records import Caption, Image, clean
-from sightword.corpus.tables import write_tables
-from sightword.encoder.grounded import GroundedEncoder, Part, head
 from sightword.errors import FileFormatError, ReportError
-from sightword.features.table import Origin, write_features
 from sightword.files import read_json
 from sightword.grounded.grounded_settings import GroundedSettings
 from sightword.grounded.judge_settings import JudgeSettings
 from sightword.grounded.results import KEYS, read_runs
-from sightword.model.encoders import CaptionEncoder
-from sightword.model.shape import Shape
 from sightword.semantics.pair_table import read_pairs
 from stages import grounded, judge
-
-RUNS = [(scenario, seed) for scenario in ("t", "cg-pg") for seed in (0, 1)]
-
-
-def encoder(scenario, seed):
-    torch.manual_seed(10 * seed + len(scenario))
-    vocabulary = Vocabulary.build([" ".join(WORDS)], unit="word")
-    shape = Shape(6, "gru", 8, False, "last", 4, True, "none", "cosine")
-    captions = CaptionEncoder(len(vocabulary), shape)
-    captions.scaled = False
-    heads = {"sentence": head([])} | ({} if scenario == "t" else {"grounded": head([8, 5, 4])})
-    return GroundedEncoder([Part(captions, vocabulary, shape)], heads, list(heads)[-1])
 
 
 def files(folder):
@@ -55,18 +35,7 @@ def project(tmp_path_factory, settings):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("SIGHTWORD_DEVICE", "cpu")
-        names = [f"{number:02}.png" for number in range(36)]
-        images = [Image(name, name, ("train", "dev", "test")[n % 3]) for n, name in enumerate(names)]
-        said = zip(np.repeat(names, 2), np.tile(["0", "1"], 36), sentences(72, 3), strict=True)
-        write_tables("data/corpus", clean(images, [Caption(*map(str, one)) for one in said], None,
-                                          require_pictures=False), "pictures")  # fmt: skip
-        values = np.random.default_rng(0).normal(size=(36, 5)).astype(np.float32)
-        origin = Origin("resnet152", "", "w", "", "{}", "fp32", "extracted")
-        write_features("data/features/features.h5", names, [""] * 36, 5, [(np.arange(36), values)], origin)
-        for scenario, seed in RUNS:
-            encoder(scenario, seed).save(f"models/grounded/{scenario}-{seed}")
-            judge.work(settings, scenario=scenario, seed=seed)
-        grounded.work(GroundedSettings(resamples=100), run=["t", "cg-pg"], seeds=[0, 1])
+        write_project(settings, GroundedSettings(resamples=100))
         yield folder
 
 
@@ -101,8 +70,8 @@ def test_the_tables_and_plots_are_there(project):
     assert tables["baseline"] == "t"
     assert {row["name"] for row in tables["structure"] if row["kind"] == "judged"} == {"t", "cg-pg"}
     assert [gain["scenario"] for gain in tables["gains"]] == ["cg-pg"]
-    plots = files(project / "plots/grounded/grounded")
-    assert set(plots) == {f"{name}.tsv" for name in ("curve", "gain", "points", "structure", "transfer")}
+    plots = files(project / "plots/scenarios")
+    assert set(plots) == {f"{name}.tsv" for name in ("curve", "gain", "points", "structure", "subtasks", "transfer")}
     assert all(text.count(b"\n") > 1 for text in plots.values())
 
 

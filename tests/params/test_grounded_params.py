@@ -79,6 +79,8 @@ def test_the_reference_explains_nested_settings(repository, monkeypatch):
     (margin,) = reference.explain("ground.common.margin")
     assert (margin.name, margin.default) == ("ground.common.margin", 0.5)
     assert "equation 2" in margin.text
+    (seeds,) = reference.explain("ground.seeds")
+    assert seeds.accepted == "list of whole number, at least 0, at most 4294967295, not empty"
     (scenarios,) = reference.explain("ground.scenarios")
     assert scenarios.accepted.startswith("mapping of text to mapping of text to ")
 

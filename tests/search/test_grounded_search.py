@@ -7,11 +7,13 @@ import pytest
 from small_encoder import made
 from small_ground import TEXTS, encoder
 
+from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.grounded import GroundedEncoder
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.encoder.visual import VisualEncoder, open_beside_pictures
-from sightword.errors import EncoderError
+from sightword.errors import EncoderError, SearchError
 from sightword.features.table import FeatureTable
+from sightword.search.query import check_query
 from sightword.search.searcher import Searcher
 
 NAMES = [f"{number:02d}" for number in range(20)]
@@ -30,9 +32,19 @@ def test_a_sentence_finds_the_pictures_with_the_largest_cosine():
 def test_folders_with_and_without_pictures(tmp_path):
     encoder().save(tmp_path / "visual")
     assert isinstance(open_beside_pictures(tmp_path / "visual"), VisualEncoder)
+    assert open_beside_pictures(f"{tmp_path}/visual:visual").width == 7
+    with pytest.raises(EncoderError, match="search needs a space of pictures, and 'grounded' is another one"):
+        open_beside_pictures(f"{tmp_path}/visual:grounded")
     made().save(tmp_path / "plain")
     assert isinstance(open_beside_pictures(tmp_path / "plain"), SentenceEncoder)
     one = encoder()
     GroundedEncoder(one.parts, {"sentence": one.heads["sentence"]}, "sentence").save(tmp_path / "sentence")
     with pytest.raises(EncoderError, match="has no space of pictures"):
         open_beside_pictures(tmp_path / "sentence")
+
+
+def test_an_unknown_token_of_the_treebank_is_called_a_word():
+    vocabulary = Vocabulary(("dog",), unit="treebank")
+    assert check_query("dog cat", vocabulary).note == "The word “cat” is unknown to this encoder."
+    with pytest.raises(SearchError, match=r"none of the query's words is known .* some of the 1 words"):
+        check_query("cat", vocabulary)

@@ -1,0 +1,183 @@
+"""The page of the grounded space: its numbers, stars, published rows, notes, and text from outside."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from grounded_project import FEATURES, write_project
+from scipy.stats import spearmanr
+from stand_in import sentences
+
+from sightword.files import read_json
+from sightword.grounded import subtasks
+from sightword.grounded.grounded_settings import GroundedSettings
+from sightword.grounded.judge_settings import JudgeSettings
+from sightword.grounded.page import render
+from sightword.grounded.page_tables import Findings, stars
+from sightword.grounded.results import read_runs
+from sightword.grounded.scenarios import CONTROLS, GROUNDED, OTHERS, TEXT, Scenario, chosen, in_groups
+from sightword.grounded.tables import structure_table, transfer_table
+from sightword.grounding.settings import Common
+
+CAPTION = sentences(72, 3)[2]
+"""A caption of the second picture, which is of dev."""
+SCENARIOS = {
+    "t": {},
+    "cg-pg": {"cluster": 0.01, "perceptual": 0.01, "judged": "grounded"},
+    "untrained": {"start": "scratch"},
+}
+SETTINGS = GroundedSettings(title="Pictures & <words>", resamples=100)
+
+
+def described(**training):
+    return Scenario(Common(**training), FEATURES)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory, senteval, ratings):
+    settings = JudgeSettings(
+        k=3, resamples=20, data=str(senteval), tasks=["STS12", "STSBenchmark", "SICKRelatedness"], transfer=["MR"],
+        classifier="sklearn", kfold=2, ratings=str(ratings), neighbours=["a <red> dog", CAPTION],
+        groups=["dog", "cat"], points=5, missing="skip",
+    )  # fmt: skip
+    folder = tmp_path_factory.mktemp("page")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("SIGHTWORD_DEVICE", "cpu")
+        write_project(settings, SETTINGS, scenarios=SCENARIOS, seeds=[0])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(project):
+    return (project / "report/grounded/index.html").read_text()
+
+
+@pytest.fixture(scope="module")
+def findings(project):
+    scenarios = read_runs(project / "data/grounded", ["t", "cg-pg"], [0])
+    tables = {"structure": structure_table(scenarios, []), "transfer": transfer_table(scenarios, [])}
+    both = {name: described(**SCENARIOS[name]) for name in scenarios}
+    return Findings(scenarios, both, "t", "cg-pg", tables, [])
+
+
+def part(page, name):
+    """Return the text of a section, without tags, with single spaces."""
+    section = re.search(rf'<section aria-labelledby="{name}">.*?</section>', page, re.DOTALL)[0]
+    return " ".join(re.sub(r"<svg.*?</svg>|<[^>]+>", " ", section, flags=re.DOTALL).split())
+
+
+def test_the_table_has_the_numbers_of_the_metrics_with_intervals_in_groups(project, page):
+    entry = read_json(project / "metrics/grounded/cg-pg-0/judge.json")["spaces"]["grounded"]["structure"]["dev"]
+    text = part(page, "table1")
+    low, high = entry["mnno_ci95"]
+    assert f"{100 * entry['mnno']:.1f}" in text
+    assert f"{100 * low:.1f} to {100 * high:.1f}" in text
+    assert text.index("Text alone") < text.index("Grounded in pictures") < text.index("Controls")
+    assert "untrained random weights, not trained" in text
+    assert "g(s), centred" in part(page, "spaces")
+    mean = read_json(project / "metrics/grounded/summary.json")["t.transfer_mean"]
+    assert f"{mean:.1f}" in part(page, "table3")
+
+
+def test_stars_follow_the_corrected_p():
+    assert [stars(p) for p in (None, 0.05, 0.0499, 0.0099, 0.0009)] == ["", "", "*", "**", "***"]
+
+
+def test_stars_stand_beside_values_whose_difference_is_beyond_chance(findings):
+    rows = findings.tables["structure"]
+    cell = rows[0].cells["mnno"]
+    marked = [replace(row, cells=row.cells | {"mnno": replace(cell, p=0.003)}) for row in rows[:1]] + rows[1:]
+    text = render(replace(findings, tables=findings.tables | {"structure": marked}), [], SETTINGS)
+    assert text.count("<sup>**</sup>") == 2  # in the table, and among all spaces
+    assert "<sup>" not in render(findings, [], SETTINGS)
+
+
+def test_published_rows_stand_apart_with_corrected_means(page, findings):
+    text = part(page, "published")
+    assert "not comparable" in text
+    assert "5,000 sentences" in text
+    assert "C_g + P_g 28.9 29.1 4.7 87.5 63.0" in text
+    assert "mean of GS-Cap, 78.9 (printed: 78.4); mean of T + CM, 81.2 (printed: 81.1)" in text
+    assert "C_g + P_g" not in part(page, "table1")
+    own = {name: [row for row in rows if row.kind != "published"] for name, rows in findings.tables.items()}
+    assert 'id="published"' not in render(replace(findings, tables=own), [], SETTINGS)
+
+
+def test_notes_name_each_fall_back(page):
+    for head in ("random weights: for demonstration", "Little text", "Tasks left out", "One seed"):
+        assert f"<strong>{head}.</strong>" in page
+    assert "STS12: " in page
+    assert "Another baseline" not in page
+    assert "No transfer tasks" not in page
+
+
+def test_missing_parts_are_left_out(findings):
+    bare = {name: [row for row in rows if name != "transfer"] for name, rows in findings.tables.items()}
+    text = render(replace(findings, tables=bare), [], SETTINGS.model_copy(update={"baseline": "other"}))
+    assert all(f'id="{name}"' not in text for name in ("table3", "tests", "plane", "concreteness"))
+    assert "The scenario other did not run; differences are from t." in text
+    alone = replace(findings, shown="t", scenarios={"t": findings.scenarios["t"]},
+                    described={"t": findings.described["t"]}, tables=findings.tables | {"transfer": []})  # fmt: skip
+    assert "Nothing grounded" in render(alone, [], SETTINGS)
+
+
+def test_text_from_outside_is_escaped(page):
+    assert "<h1>Pictures &amp; &lt;words&gt;</h1>" in page
+    assert "a &lt;red&gt; dog" in page
+    assert "<red>" not in page
+
+
+def test_queries_and_neighbours_have_their_pictures(page):
+    section = re.search(r'<section aria-labelledby="neighbours">.*?</section>', page, re.DOTALL)[0]
+    first, second = section.split("<article")[1:]
+    assert "<img" not in first.split("<ol>")[0]  # no caption of dev
+    assert "<img" in second.split("<ol>")[0]
+    assert second.count("<li><img") == 10
+    assert "<b>N5</b>" in second
+
+
+def test_drawings_are_in_the_page_and_beside_it(project, page):
+    names = {path.stem for path in (project / "report/grounded/plots").iterdir()}
+    drawn = {"gain", "loss_cluster", "loss_perceptual", "loss_text", "neighbours", "norms", "plane_cg-pg", "plane_t"}
+    assert names == drawn | {"text"}
+    assert page.count("<svg") == len(names)
+    assert set(re.findall(r"https?://[\w.]+", page)) <= {"http://www.w3.org"}
+
+
+def test_the_gain_of_subtasks_is_that_of_their_correlations(project):
+    scenarios = read_runs(project / "data/grounded", ["t", "cg-pg"], [0])
+    points = subtasks.points(scenarios["cg-pg"], scenarios["t"])
+    assert [one.name for one in points] == [f"STSBenchmark {genre}" for genre in ("captions", "news", "forums")]
+    own, theirs = (scenarios[name][0].pairs("stsb_news") for name in ("cg-pg", "t"))
+    gain = spearmanr(own["score"], own["gold"])[0] - spearmanr(theirs["score"], theirs["gold"])[0]
+    assert points[1].gain == pytest.approx(gain)
+    assert points[1].concreteness == pytest.approx(own["concreteness"].mean())
+    trend = subtasks.trend(points)
+    gains, rated = [one.gain for one in points], [one.concreteness for one in points]
+    assert trend.correlation == pytest.approx(spearmanr(gains, rated)[0])
+    assert (trend.low, trend.high, trend.points) == (None, None, 3)  # an interval needs four
+    assert subtasks.trend(points[:2]).correlation is None
+
+
+def test_scenarios_are_grouped_by_their_losses():
+    scenarios = {
+        "shuffled": described(perceptual=0.1, pictures="shuffled"),
+        "captions": described(captions_as_text=1.0),
+        "untrained": described(start="scratch"),
+        "other": described(start="models"),
+        "seq": described(sequential=True, judged="visual"),
+        "cm": described(projection=0.01),
+        "gs": described(start="scratch", text=0.0, ranking=1.0, concatenate=True),
+        "cg": described(cluster=0.01),
+        "both": described(cluster=0.01, perceptual=0.02),
+        "t": described(),
+    }
+    assert in_groups(scenarios) == [(TEXT, ["t"]), (GROUNDED, ["cg", "both"]), (OTHERS, ["seq", "cm", "gs"]),
+                                    (CONTROLS, ["shuffled", "captions", "untrained", "other"])]  # fmt: skip
+    assert chosen(scenarios, "t") == "both"
+    assert chosen({"t": scenarios["t"]}, "t") == "t"
+    assert scenarios["both"].words == "text 1, clusters 0.01, pictures 0.02"
+    assert scenarios["gs"].words == "Cap2Img 1, from random weights, joined with T"
