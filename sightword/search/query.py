@@ -44,7 +44,7 @@ def check_query(text: str, vocabulary: Vocabulary, name: str = "the query") -> Q
     if len(unknown) == len(tokens):
         raise SearchError(
             f"no {NOUN[vocabulary.unit]} of {name} is known to this encoder: {_listed(unknown)}",
-            expected=f"some of the {len(known)} {NOUN[vocabulary.unit]}s of its training captions",
+            expected=f"some of the {len(known)} {NOUN[vocabulary.unit]}s of its vocabulary",
         )
     return Query(text, unknown, vocabulary.unit)
 
