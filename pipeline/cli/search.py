@@ -27,8 +27,7 @@ with their scores; without QUERY, it reads sentences from standard input, one a 
 --picture finds captions by a picture. --max finds pictures of several things at
 once, and --min pictures of what several things have in common, by order-embeddings
 (Vendrov et al. 2016); each thing is a sentence, a picture of the collection or a
-picture file. --serve shows both kinds of search as a page in
-the browser, for this machine alone.
+picture file. --serve shows both kinds of search in a browser on this machine alone.
 
   sightword search models/encoder "a dog runs in the snow"
   sightword search models/encoder --picture 1000268201_693b08cb0e.jpg
@@ -98,6 +97,7 @@ def _search(arguments: argparse.Namespace) -> int:
     with_query, with_picture = arguments.query is not None, arguments.picture is not None
     combined = [things for things in (arguments.max, arguments.min) if things is not None]
     from_page = "--serve takes its queries from the page: leave QUERY, --picture, --max, --min and --json out"
+    pictured = with_picture or combined or arguments.serve
     of_page = [name for name in ("port", "host", "pictures") if getattr(arguments, name) is not None]
     refuse(
         arguments,
@@ -106,10 +106,7 @@ def _search(arguments: argparse.Namespace) -> int:
         (with_query + with_picture + len(combined) > 1, "one of QUERY, --picture, --max and --min"),
         (any(len(things) < 2 for things in combined), "--max and --min combine at least two THINGs"),
         (of_page and not arguments.serve, f"--{''.join(of_page[:1])} goes with --serve"),
-        (
-            arguments.weights and not (with_picture or combined or arguments.serve),
-            "--weights goes with --picture, --max, --min or --serve",
-        ),
+        (arguments.weights and not pictured, "--weights goes with --picture, --max, --min or --serve"),
         (not 0 <= (arguments.port or 0) <= 65535, "--port N must be from 0 to 65535"),
     )
     for text, name in [(arguments.query, "the query")] if with_query else _named(*combined):
@@ -202,8 +199,7 @@ def _print_hits(searcher: Searcher, hits: list[PictureHit]) -> None:
 
 def _as_json(searcher: Searcher, hits: list[PictureHit]) -> dict[str, Any]:
     own = searcher.catalogue.captions_of
-    found = [{"id": hit.picture, "score": hit.score, "captions": own.get(hit.picture, [])} for hit in hits]
-    return {"pictures": found}
+    return {"pictures": [{"id": hit.picture, "score": hit.score, "captions": own.get(hit.picture, [])} for hit in hits]}
 
 
 def _combined(arguments: argparse.Namespace, searcher: Searcher, device: torch.device) -> int:
