@@ -71,7 +71,7 @@ def load(folder: Pathish, settings: SkipthoughtSettings | None = None) -> SkipTh
         what = f"does not describe a network ({first_line(error)})"
         raise EncoderError(what, where=place / ABOUT, todo=_TODO) from None
     own = saved if settings is None else settings
-    fixed = ("objective", "embedding", "hidden", "decode")
+    fixed = ("objective", "embedding", "hidden", "layer_norm", "decode")
     if other := [name for name in fixed if getattr(own, name) != getattr(saved, name)]:
         raise EncoderError(f"has another {' and '.join(other)} than these settings", where=place / ABOUT)
     part = GroundedEncoder.load(place / ENCODER).parts[0]

@@ -20,6 +20,9 @@ class SkipthoughtSettings(Settings):
     """Width of a word's embedding; encoder and decoders share the table."""
     hidden: int = Field(2048, gt=0)
     """States of the encoder and of each decoder: the width of a sentence's vector."""
+    layer_norm: Literal["none", "frozen"] = "none"
+    """Layer normalisation in the GRUs of encoder and decoders (Ba et al. 2016): ``none``, or ``frozen``, with gains
+    that stay 1 and without biases (released code)."""
     decode: list[Literal["previous", "next"]] = Field(["previous", "next"], min_length=1)
     """The neighbours that are decoded, each by a decoder of its own."""
     reduction: Literal["padded", "tokens", "sentences"] = "padded"
