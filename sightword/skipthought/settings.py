@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -55,3 +55,7 @@ class SkipthoughtSettings(Settings):
     """Seed of the initial weights and of the order of the triples."""
     deterministic: bool = True
     """On a GPU use only kernels that give the same bits each time; off is faster. On a CPU it is always so."""
+
+    def noted(self) -> dict[str, Any]:
+        """Return the values as a saved encoder notes them; without layer normalisation as before there was a choice."""
+        return self.model_dump(exclude={"layer_norm"} if self.layer_norm == "none" else None)
