@@ -140,6 +140,8 @@ def test_saved_and_loaded_a_network_is_the_same(random_text, tmp_path, objective
         save(tmp_path / name, network, random_text.vocabulary, result={"steps": 3})
     again = load(tmp_path / "one", network.settings.model_copy(update={"reduction": "tokens"}))
     assert again.settings.reduction == "tokens"
+    about = (tmp_path / "one/encoder/encoder.json").read_text()
+    assert ("layer_norm" in about) == (layer_norm == "frozen")  # a plain GRU's folder is as before
     wanted = network.state_dict()
     assert list(again.state_dict()) == list(wanted)
     assert all(torch.equal(values, wanted[name]) for name, values in again.state_dict().items())
