@@ -92,7 +92,7 @@ def work(settings: GroundSettings, *, scenario: str, seed: int) -> Callable[[], 
             "scenario": scenario,
             "seed": seed,
             "training": chosen.model_dump(),
-            "text": textual.settings.model_dump(),
+            "text": textual.settings.noted(),
             "features": {key: value for key, value in origin.items() if key != "checksum"},
         }
         found = ground(

@@ -48,6 +48,12 @@ def write_export(folder: Pathish, encoder: SentenceEncoder) -> float:
             raise SetupError(f"{name} is not installed", todo="Install the extra: pip install 'sightword[export]'.")
     from sightword.encoder.onnx_graph import captions_graph, images_graph
 
+    if encoder.model.cell == "layer_norm_gru":
+        raise EncoderError(
+            "has a GRU with layer normalisation, which ONNX has no operator for",
+            expected="a GRU or an LSTM",
+            todo="Use the encoder in Python, or train it with skipthought.layer_norm: none.",
+        )
     place = Path(folder)
     if place.exists() and (not place.is_dir() or {path.name for path in place.iterdir()} - _FILES):
         raise EncoderError("exists, and holds more than an export", where=place, todo="Name a new folder.")

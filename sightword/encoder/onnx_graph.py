@@ -18,6 +18,7 @@ from torch import nn
 
 from sightword.model.attention import Attention
 from sightword.model.encoders import CaptionEncoder, Encoders
+from sightword.model.recurrent import Layer
 from sightword.model.shape import Shape
 from sightword.model.similarity import SHORTEST
 
@@ -162,7 +163,7 @@ def _inside(graph: Graph) -> str:
     return graph.add("Less", places, graph.add("Unsqueeze", "lengths", graph.constant([1, 2], np.int64)))
 
 
-def _recurrent_weights(graph: Graph, layers: list[nn.GRU | nn.LSTM], cell: str) -> list[str]:
+def _recurrent_weights(graph: Graph, layers: list[Layer], cell: str) -> list[str]:
     """Add input weights, recurrent weights and biases of each direction, with the gates in ONNX's order."""
 
     def reordered(weights: torch.Tensor) -> npt.NDArray[np.float32]:

@@ -15,31 +15,33 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 
 from sightword.model.cells import PASSES, Pass, Weights
+from sightword.model.layer_norm import LayerNormGru
 from sightword.model.packing import Packing
-from sightword.model.shape import CellName
+from sightword.model.shape import SavedCellName
 from sightword.model.threads import side_by_side
 
-LAYERS: dict[str, type[nn.GRU | nn.LSTM]] = {"gru": nn.GRU, "lstm": nn.LSTM}
+Layer = nn.GRU | nn.LSTM | LayerNormGru
+LAYERS: dict[str, type[Layer]] = {"gru": nn.GRU, "lstm": nn.LSTM, "layer_norm_gru": LayerNormGru}
 
 
 class Recurrent(nn.Module):
-    """One GRU or LSTM layer.
+    """One recurrent layer.
 
     Args:
         width: numbers in each input vector.
         hidden: states of each direction.
-        cell: ``gru`` or ``lstm``.
+        cell: ``gru``, ``lstm`` or ``layer_norm_gru``.
         bidirectional: read the rows backwards too.
     """
 
-    def __init__(self, width: int, hidden: int, cell: CellName, *, bidirectional: bool = True) -> None:
+    def __init__(self, width: int, hidden: int, cell: SavedCellName, *, bidirectional: bool = True) -> None:
         super().__init__()
         self.cell = cell
         self.onward = LAYERS[cell](width, hidden, batch_first=True)
         self.backward_ = LAYERS[cell](width, hidden, batch_first=True) if bidirectional else None
 
     @property
-    def layers(self) -> list[nn.GRU | nn.LSTM]:
+    def layers(self) -> list[Layer]:
         """The layer of each direction."""
         return [self.onward, *([self.backward_] if self.backward_ is not None else [])]
 
@@ -69,6 +71,11 @@ class Recurrent(nn.Module):
         dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else inputs.dtype
         blocks = packing.blocks
         layers = self.layers
+        if normed := [layer for layer in layers if isinstance(layer, LayerNormGru)]:
+            with torch.autocast("cpu", enabled=False):
+                sides = zip(normed, (False, True), strict=False)
+                own = [layer.packed(inputs.to(dtype), packing.sizes, backwards=back) for layer, back in sides]
+                return torch.cat(own, dim=1)
         weights = [weight.to(dtype) for layer in layers for weight in layer.parameters()]
         with torch.autocast("cpu", enabled=False):
             states: tuple[torch.Tensor, ...] = _Directions.apply(  # type: ignore[no-untyped-call]  # torch gives it no types

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 CellName = Literal["gru", "lstm"]
+"""The cells of the parameters ``cell``."""
+SavedCellName = Literal["gru", "lstm", "layer_norm_gru"]
+"""The cells of a saved encoder: ``skipthought.layer_norm`` adds one."""
 PoolingName = Literal["attention", "max", "mean", "last"]
 StandardiseName = Literal["none", "training"]
 SimilarityName = Literal["cosine", "order", "reversed_order"]
@@ -23,7 +26,7 @@ class Shape:
     """The shape of both networks; :class:`sightword.model.settings.ModelSettings` explains the fields."""
 
     embedding: int
-    cell: CellName
+    cell: SavedCellName
     hidden: int
     bidirectional: bool
     pooling: PoolingName

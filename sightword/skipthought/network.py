@@ -13,7 +13,9 @@ from torch.nn import functional as F
 
 from sightword.devices import move
 from sightword.model.encoders import PAD, CaptionEncoder, pad
+from sightword.model.layer_norm import LayerNormGru
 from sightword.model.packing import Packing
+from sightword.model.recurrent import LAYERS
 from sightword.model.shape import Shape
 from sightword.skipthought.output import output_loss
 from sightword.skipthought.reading import gru_states, last_states
@@ -31,7 +33,7 @@ def shape_of(settings: SkipthoughtSettings) -> Shape:
     """Return the shape of the encoder: a GRU in one direction, and its last state."""
     return Shape(
         settings.embedding,
-        "gru",
+        "gru" if settings.layer_norm == "none" else "layer_norm_gru",
         settings.hidden,
         bidirectional=False,
         pooling="last",
@@ -94,7 +96,7 @@ class _Reader(nn.Module):
 
         With initial states (B, H) the GRU reads a zero vector, then all words but the last: it predicts the words.
         """
-        assert isinstance(layer, nn.GRU)
+        assert isinstance(layer, nn.GRU | LayerNormGru)
         found = np.unique(words.places if start is None else words.places_before(), return_inverse=True)
         own, places = (move(torch.from_numpy(each), table.device) for each in found)
         return gru_states(layer, table.index_select(0, own), places, words.packing, start, self.dtype)
@@ -135,7 +137,8 @@ class SkipThought(_Reader):
 
     def __init__(self, settings: SkipthoughtSettings, tokens: int) -> None:
         super().__init__(settings, tokens)
-        layers = {name: nn.GRU(settings.embedding, settings.hidden) for name in ("previous", "next")}
+        kind = LAYERS[shape_of(settings).cell]
+        layers = {name: kind(settings.embedding, settings.hidden) for name in ("previous", "next")}
         self.decoders = nn.ModuleDict({name: layers[name] for name in layers if name in settings.decode})
         self.output = nn.Linear(settings.hidden, tokens)
 

@@ -14,11 +14,12 @@ from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import PackedSequence
 
 from sightword.model.cells import GruPass, Weights, single_product
+from sightword.model.layer_norm import LayerNormGru
 from sightword.model.packing import Packing
 
 
 def gru_states(
-    layer: nn.GRU,
+    layer: nn.GRU | LayerNormGru,
     words: torch.Tensor,
     places: torch.Tensor,
     packing: Packing,
@@ -36,6 +37,8 @@ def gru_states(
         dtype: the type to compute in.
     """
     first = None if start is None else start.index_select(0, packing.order.to(start.device)).to(dtype)
+    if isinstance(layer, LayerNormGru):
+        return layer.packed(words.to(dtype), packing.sizes, places=places, start=first)
     if words.device.type != "cpu":
         return layer_states(layer, words, places, packing, first, dtype)
     weights = [weight.to(dtype) for weight in layer.parameters()]

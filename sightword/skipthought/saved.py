@@ -40,11 +40,11 @@ def save(
         result: numbers about the training run, kept in ``skipthought.json``.
     """
     place, settings = Path(folder), network.settings
-    notes = {"trained_on": "ordered text", "training": settings.model_dump()}
+    notes = {"trained_on": "ordered text", "training": settings.noted()}
     part = Part(network.captions, vocabulary, shape_of(settings))
     GroundedEncoder([part], {"sentence": nn.Sequential()}, "sentence", notes).save(place / ENCODER)
     decoders = {name: values for name, values in network.state_dict().items() if not name.startswith("captions.")}
-    about: dict[str, Any] = {"settings": settings.model_dump(), "decoders": None, "result": result or {}}
+    about: dict[str, Any] = {"settings": settings.noted(), "decoders": None, "result": result or {}}
     if decoders:
         write_tensors(place / DECODERS, decoders)
         about["decoders"] = sha256_file(place / DECODERS)
@@ -71,7 +71,7 @@ def load(folder: Pathish, settings: SkipthoughtSettings | None = None) -> SkipTh
         what = f"does not describe a network ({first_line(error)})"
         raise EncoderError(what, where=place / ABOUT, todo=_TODO) from None
     own = saved if settings is None else settings
-    fixed = ("objective", "embedding", "hidden", "decode")
+    fixed = ("objective", "embedding", "hidden", "layer_norm", "decode")
     if other := [name for name in fixed if getattr(own, name) != getattr(saved, name)]:
         raise EncoderError(f"has another {' and '.join(other)} than these settings", where=place / ABOUT)
     part = GroundedEncoder.load(place / ENCODER).parts[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -20,6 +20,9 @@ class SkipthoughtSettings(Settings):
     """Width of a word's embedding; encoder and decoders share the table."""
     hidden: int = Field(2048, gt=0)
     """States of the encoder and of each decoder: the width of a sentence's vector."""
+    layer_norm: Literal["none", "frozen"] = "none"
+    """Layer normalisation in the GRUs of encoder and decoders (Ba et al. 2016): ``none``, or ``frozen``, with gains
+    that stay 1 and without biases (released code)."""
     decode: list[Literal["previous", "next"]] = Field(["previous", "next"], min_length=1)
     """The neighbours that are decoded, each by a decoder of its own."""
     reduction: Literal["padded", "tokens", "sentences"] = "padded"
@@ -52,3 +55,7 @@ class SkipthoughtSettings(Settings):
     """Seed of the initial weights and of the order of the triples."""
     deterministic: bool = True
     """On a GPU use only kernels that give the same bits each time; off is faster. On a CPU it is always so."""
+
+    def noted(self) -> dict[str, Any]:
+        """Return the values as a saved encoder notes them; without layer normalisation as before there was a choice."""
+        return self.model_dump(exclude={"layer_norm"} if self.layer_norm == "none" else None)

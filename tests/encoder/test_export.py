@@ -168,6 +168,12 @@ def test_what_is_too_large_for_a_graph_is_refused(tmp_path, monkeypatch):
         write_export(tmp_path / "out", made())
 
 
+def test_layer_normalisation_is_refused(tmp_path):
+    with pytest.raises(EncoderError, match=r"a GRU with layer normalisation, .*; expected a GRU or an LSTM\. "):
+        write_export(tmp_path / "out", made(cell="layer_norm_gru"))
+    assert not (tmp_path / "out").exists()
+
+
 def test_runtimes_of_2022_read_it(tmp_path):
     write_export(tmp_path / "out", made())
     for name in (CAPTIONS, IMAGES):

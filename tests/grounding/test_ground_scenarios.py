@@ -7,10 +7,10 @@ import copy
 import numpy as np
 import pytest
 import torch
-from small_ground import SETTINGS, TEXTS, VOCABULARY, described, saved_start, scenario, textual
+from small_ground import SETTINGS, TEXTS, VOCABULARY, described, rows, saved_start, scenario, textual
 
 import sightword.grounding.training as module
-from sightword.encoder.grounded import Part
+from sightword.encoder.grounded import GroundedEncoder, Part
 from sightword.errors import EncoderError, SemanticsError, TrainingError
 from sightword.grounding.scenario import ground, read_start
 from sightword.grounding.sequential import sequential
@@ -88,6 +88,20 @@ def test_each_loss_trains_the_encoder(changes, spaces):
     ((_, text, grounded),) = found.progress.norms
     assert (text > 0) == bool(parts & {"text", "captions_as_text"})
     assert (grounded > 0) == bool(parts - {"text", "captions_as_text"})
+
+
+@pytest.mark.parametrize("start", ["skipthought", "scratch"])
+def test_each_loss_trains_an_encoder_with_layer_normalisation(start, tmp_path):
+    settings = SETTINGS.model_copy(update={"layer_norm": "frozen"})
+    found = run(**EVERYTHING, settings=settings, start=start, concatenate=start == "scratch").encoder
+    assert [part.shape.cell for part in found.parts] == ["layer_norm_gru"] * len(found.parts)
+    before = textual(settings).part.captions.state_dict()
+    assert all((value != before[name]).any() for name, value in found.parts[-1].captions.state_dict().items())
+    found.save(tmp_path)
+    again = GroundedEncoder.load(tmp_path)
+    with torch.enable_grad():  # as in training
+        own = torch.cat([part.captions.embed(rows(TEXTS)) for part in found.parts], dim=1)
+    np.testing.assert_allclose(again.encode(TEXTS, space="sentence"), own.detach().numpy(), atol=1e-6)
 
 
 def cosines(**changes):

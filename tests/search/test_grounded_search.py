@@ -46,5 +46,5 @@ def test_folders_with_and_without_pictures(tmp_path):
 def test_an_unknown_token_of_the_treebank_is_called_a_word():
     vocabulary = Vocabulary(("dog",), unit="treebank")
     assert check_query("dog cat", vocabulary).note == "The word “cat” is unknown to this encoder."
-    with pytest.raises(SearchError, match=r"no word of the query is known .* some of the 1 words of its vocabulary"):
+    with pytest.raises(SearchError, match=r"no word of the query is known .* some of the 1 words"):
         check_query("cat", vocabulary)

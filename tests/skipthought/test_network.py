@@ -60,10 +60,17 @@ def plain_loss(network, text, reduction):
     return total
 
 
-@pytest.mark.parametrize("reduction", ["padded", "tokens", "sentences"])
-@pytest.mark.parametrize("decode", [["previous", "next"], ["next"]])
-def test_loss_and_gradients_are_those_of_a_plain_loop(random_text, reduction, decode):
-    network = network_of(random_text, reduction=reduction, decode=decode)
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"reduction": reduction, "decode": ["next"]} for reduction in ("padded", "tokens", "sentences")),
+        *({"reduction": reduction} for reduction in ("padded", "tokens", "sentences")),
+        {"layer_norm": "frozen"},
+    ],
+)
+def test_loss_and_gradients_are_those_of_a_plain_loop(random_text, change):
+    network = network_of(random_text, **change)
+    reduction = network.settings.reduction
     found, wanted = [], []
     for values, loss in (
         (found, network.loss(random_text, MIDDLES)),
@@ -94,9 +101,10 @@ def test_without_weights_the_perplexity_is_the_number_of_words(random_text):
     assert (loss.detach() / words).exp().item() == pytest.approx(20, rel=1e-12)
 
 
+@pytest.mark.parametrize("layer_norm", ["none", "frozen"])
 @pytest.mark.parametrize("objective", ["skipthought", "infonce"])
-def test_vectors_are_those_of_the_encoder(random_text, objective):
-    network = network_of(random_text, objective=objective)
+def test_vectors_are_those_of_the_encoder(random_text, objective, layer_norm):
+    network = network_of(random_text, objective=objective, layer_norm=layer_norm)
     rows = random_text.rows(MIDDLES)
     table, (words,) = network.words([rows])
     found = network.vectors(table, words)
@@ -120,15 +128,20 @@ def test_neighbours_are_told_apart_by_cosines_and_copies_are_no_wrong_ones():
     assert network.loss(text, firsts).item() == pytest.approx(total, rel=1e-12)
 
 
-@pytest.mark.parametrize("objective", ["skipthought", "infonce", "none"])
-def test_saved_and_loaded_a_network_is_the_same(random_text, tmp_path, objective):
+@pytest.mark.parametrize(
+    ("objective", "layer_norm"),
+    [("skipthought", "none"), ("skipthought", "frozen"), ("infonce", "none"), ("none", "none")],
+)
+def test_saved_and_loaded_a_network_is_the_same(random_text, tmp_path, objective, layer_norm):
     torch.manual_seed(3)
-    network = build(SMALL.model_copy(update={"objective": objective}), 20)
+    network = build(SMALL.model_copy(update={"objective": objective, "layer_norm": layer_norm}), 20)
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
         save(tmp_path / name, network, random_text.vocabulary, result={"steps": 3})
     again = load(tmp_path / "one", network.settings.model_copy(update={"reduction": "tokens"}))
     assert again.settings.reduction == "tokens"
+    about = (tmp_path / "one/encoder/encoder.json").read_text()
+    assert ("layer_norm" in about) == (layer_norm == "frozen")  # a plain GRU's folder is as before
     wanted = network.state_dict()
     assert list(again.state_dict()) == list(wanted)
     assert all(torch.equal(values, wanted[name]) for name, values in again.state_dict().items())
@@ -142,8 +155,9 @@ def test_saved_and_loaded_a_network_is_the_same(random_text, tmp_path, objective
 def test_a_damaged_folder_is_one_message(random_text, tmp_path):
     network = build(SMALL, 20)
     save(tmp_path, network, random_text.vocabulary)
-    with pytest.raises(EncoderError, match="another hidden than these settings"):
-        load(tmp_path, SMALL.model_copy(update={"hidden": 9}))
+    for name, value in (("hidden", 9), ("layer_norm", "frozen")):
+        with pytest.raises(EncoderError, match=f"another {name} than these settings"):
+            load(tmp_path, SMALL.model_copy(update={name: value}))
     (tmp_path / "decoders.safetensors").write_bytes(b"x")
     with pytest.raises(EncoderError, match=r"decoders.safetensors: is missing, or is not the file that was saved"):
         load(tmp_path)

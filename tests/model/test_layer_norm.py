@@ -1,0 +1,115 @@
+"""The GRU with layer normalisation against a plain loop in NumPy, and finite differences, in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from sightword.model.layer_norm import LayerNormGru
+from sightword.model.packing import Packing
+from sightword.model.recurrent import Recurrent
+
+WIDTH, HIDDEN = 3, 4
+LENGTHS = [2, 5, 1, 5, 3]
+
+
+@pytest.fixture
+def case():
+    """A layer, inputs (B, T, width) and initial states (B, H)."""
+    torch.manual_seed(2)
+    layer = LayerNormGru(WIDTH, HIDDEN).double()
+    inputs = torch.randn(len(LENGTHS), max(LENGTHS), WIDTH, dtype=torch.float64)
+    return layer, inputs, torch.randn(len(LENGTHS), HIDDEN, dtype=torch.float64)
+
+
+def normal(values):
+    return (values - values.mean()) / np.sqrt(values.var() + 1e-12)
+
+
+def loop(layer, inputs, state):
+    """The states of one row (T, H): a norm for both gates, one for the candidate, of inputs and of states."""
+    own, recurrent = (weights.detach().numpy() for weights in layer.parameters())
+    found = []
+    for line in inputs.detach().numpy():
+        by_input, by_state = own @ line, recurrent @ state
+        both = normal(by_input[: 2 * HIDDEN]) + normal(by_state[: 2 * HIDDEN])
+        reset, update = np.split(1 / (1 + np.exp(-both)), 2)
+        new = np.tanh(normal(by_input[2 * HIDDEN :]) + reset * normal(by_state[2 * HIDDEN :]))
+        state = (1 - update) * new + update * state
+        found.append(state)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("started", [True, False])
+def test_states_are_those_of_a_loop_row_by_row(case, started):
+    layer, inputs, start = case
+    packing = Packing.of(torch.tensor(LENGTHS))
+    first = start[packing.order] if started else None
+    found = packing.unpack(layer.packed(packing.pack(inputs), packing.sizes, start=first)).detach().numpy()
+    padded, last = layer(inputs, start[None] if started else None)
+    for row, length in enumerate(LENGTHS):
+        before = start[row].numpy() if started else np.zeros(HIDDEN)
+        assert np.abs(found[row, :length] - loop(layer, inputs[row, :length], before)).max() < 1e-12
+        whole = loop(layer, inputs[row], before)  # the padded way reads the padding too, after the row
+        assert np.abs(padded[row].detach().numpy() - whole).max() < 1e-12
+        assert np.abs(last[0, row].detach().numpy() - whole[-1]).max() < 1e-12
+
+
+@pytest.mark.parametrize("backwards", [True, False])
+def test_gradients_are_those_of_finite_differences_in_either_direction(case, backwards):
+    layer, _, start = case
+    packing = Packing.of(torch.tensor(LENGTHS))
+    words = torch.randn(6, WIDTH, dtype=torch.float64)  # each is the word of several lines
+    places = torch.arange(len(packing.lines)) % 6
+
+    def states(words, start, *_):  # the weights are changed where they are
+        return layer.packed(words, packing.sizes, places=places, start=start, backwards=backwards)
+
+    leaves = (words.requires_grad_(), start.requires_grad_(), *layer.parameters())
+    assert torch.autograd.gradcheck(states, leaves)
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_both_ways_of_the_layer_agree_and_padding_changes_nothing(case, bidirectional):
+    _, inputs, _ = case
+    layer = Recurrent(WIDTH, HIDDEN, "layer_norm_gru", bidirectional=bidirectional).double()
+    lengths, outer = torch.tensor(LENGTHS), torch.randn(sum(LENGTHS), HIDDEN * (1 + bidirectional)).double()
+    found = []
+    for spare in (0.0, 7.0):
+        packing = Packing.of(lengths, max(LENGTHS) + 1)
+        wider = torch.cat((inputs, torch.full_like(inputs[:, :1], spare)), dim=1)
+        found += [
+            [states, *torch.autograd.grad((states * outer).sum(), list(layer.parameters()))]
+            for states in (layer.packed(packing.pack(wider), packing), packing.pack(layer(wider, lengths)))
+        ]
+    assert all(
+        torch.allclose(one, other, rtol=1e-11, atol=1e-13)
+        for each in found[1:]
+        for one, other in zip(found[0], each, strict=True)
+    )
+
+
+def test_the_scale_of_the_weights_changes_nothing_and_zeros_give_finite_gradients(case):
+    layer, inputs, _ = case
+    before = layer(inputs)[0].detach()
+    with torch.no_grad():
+        for weights in layer.parameters():
+            weights.mul_(3)
+    assert torch.allclose(layer(inputs)[0], before, atol=1e-9)
+    silent = torch.zeros(2, 3, WIDTH, dtype=torch.float64, requires_grad=True)
+    states = layer(silent)[0]
+    assert not states.any()
+    states.sum().backward()
+    assert all(value.grad.isfinite().all() for value in (silent, *layer.parameters()))
+
+
+def test_float32_and_bfloat16_are_near_float64(case):
+    layer, inputs, start = case
+    packing = Packing.of(torch.tensor(LENGTHS))
+    lines = packing.pack(inputs)
+    wanted = layer.packed(lines, packing.sizes, start=start[packing.order])
+    for dtype, close in ((torch.float32, 1e-5), (torch.bfloat16, 0.1)):
+        found = layer.packed(lines.to(dtype), packing.sizes, start=start[packing.order].to(dtype))
+        assert found.dtype == dtype
+        assert (found.double() - wanted).abs().max() < close
