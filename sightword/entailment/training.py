@@ -26,7 +26,7 @@ from sightword.messages import flat
 from sightword.model.embedding import embed_captions
 from sightword.model.encoders import Encoders
 from sightword.model.shape import Shape
-from sightword.training.checkpoint import SECONDS, Checkpoint
+from sightword.training.checkpoint import SECONDS, Checkpoint, part, restore
 from sightword.training.checkpoint import Progress as Saved
 from sightword.training.initialisation import initialise
 
@@ -251,17 +251,12 @@ class Run:
             return
         saved, tensors = found
 
-        def part(name: str) -> dict[str, torch.Tensor]:
-            return {key.removeprefix(name): value for key, value in tensors.items() if key.startswith(name)}
-
         self.progress = now = Progress(**saved.history["progress"][0])
         for curve in (now.loss, now.dev):
             curve[:] = [(int(done), value) for done, value in curve]
-        self.encoders.captions.load_state_dict(part("captions."))
-        numbers = {int(name.partition(".")[0]) for name in part("optimiser.")}
-        state = {number: part(f"optimiser.{number}.") for number in numbers}
-        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state})
-        self.best = {name: value.to(self.device) for name, value in part("best.").items()}
-        losses = part("losses.")
+        self.encoders.captions.load_state_dict(part(tensors, "captions."))
+        restore(self.optimiser, part(tensors, "optimiser."))
+        self.best = {name: value.to(self.device) for name, value in part(tensors, "best.").items()}
+        losses = part(tensors, "losses.")
         self.losses = [losses[str(number)].to(self.device) for number in range(len(losses))]
         log.info("entail: goes on after epoch %d, batch %d, of an earlier run", now.epoch, now.batches)

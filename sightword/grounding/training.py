@@ -21,7 +21,7 @@ from sightword.grounding.batches import Batch, Described, batch
 from sightword.grounding.network import Network, Seen
 from sightword.grounding.settings import Scenario
 from sightword.messages import flat
-from sightword.training.checkpoint import SECONDS, Checkpoint
+from sightword.training.checkpoint import SECONDS, Checkpoint, part, restore
 from sightword.training.checkpoint import Progress as Saved
 
 log = logging.getLogger(__name__)
@@ -226,19 +226,15 @@ class Run:
             return
         saved, tensors = found
 
-        def part(name: str) -> dict[str, torch.Tensor]:
-            return {key.removeprefix(name): value for key, value in tensors.items() if key.startswith(name)}
-
         self.progress = now = Progress(**saved.history["progress"][0])
         for curves in (now.loss, now.dev):
             for name, curve in curves.items():
                 curves[name] = [(int(done), value) for done, value in curve]
         now.norms = [(int(done), text, grounded) for done, text, grounded in now.norms]
-        self.modules.load_state_dict(part("modules."), strict=False)  # the encoder that modules share is kept once
-        numbers = {int(name.partition(".")[0]) for name in part("optimiser.")}
-        state = {number: part(f"optimiser.{number}.") for number in numbers}
-        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state})
-        losses = part("losses.")
+        # The encoder that modules share is kept once.
+        self.modules.load_state_dict(part(tensors, "modules."), strict=False)
+        restore(self.optimiser, part(tensors, "optimiser."))
+        losses = part(tensors, "losses.")
         for name in dict.fromkeys(key.rpartition(".")[0] for key in losses):
             count = sum(key.rpartition(".")[0] == name for key in losses)
             self.losses[name] = [losses[f"{name}.{number}"].to(self.device) for number in range(count)]

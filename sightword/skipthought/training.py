@@ -20,7 +20,7 @@ from sightword.skipthought.batches import batches, examples
 from sightword.skipthought.network import Neighbours, SkipThought, build
 from sightword.skipthought.settings import SkipthoughtSettings
 from sightword.text.storage import HELD_OUT, Text
-from sightword.training.checkpoint import SECONDS, Checkpoint
+from sightword.training.checkpoint import SECONDS, Checkpoint, part, restore
 from sightword.training.checkpoint import Progress as Saved
 
 log = logging.getLogger(__name__)
@@ -213,16 +213,11 @@ class Run:
             return
         saved, tensors = found
 
-        def part(name: str) -> dict[str, torch.Tensor]:
-            return {key.removeprefix(name): value for key, value in tensors.items() if key.startswith(name)}
-
         self.progress = now = Progress(**saved.history["progress"][0])
         for curve in (now.loss, now.held_out):
             curve[:] = [(int(done), value) for done, value in curve]
-        self.network.load_state_dict(part("network."))
-        numbers = {int(name.partition(".")[0]) for name in part("optimiser.")}
-        state = {number: part(f"optimiser.{number}.") for number in numbers}
-        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state})
-        losses = part("losses.")
+        self.network.load_state_dict(part(tensors, "network."))
+        restore(self.optimiser, part(tensors, "optimiser."))
+        losses = part(tensors, "losses.")
         self.losses = [losses[str(number)].to(self.device) for number in range(len(losses))]
         log.info("skipthought: goes on after batch %d of an earlier run", now.steps)

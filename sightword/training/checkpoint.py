@@ -11,7 +11,7 @@ import hashlib
 import logging
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -106,6 +106,18 @@ class Checkpoint:
     def done(self) -> None:
         """Delete the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def part(tensors: Mapping[str, torch.Tensor], name: str) -> dict[str, torch.Tensor]:
+    """Return the tensors whose names begin with a name, such as ``encoders.``, by the rest of their names."""
+    return {key.removeprefix(name): value for key, value in tensors.items() if key.startswith(name)}
+
+
+def restore(optimiser: torch.optim.Optimizer, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Give an optimiser the state of an earlier one: tensors by the weight's number and a name, ``3.exp_avg``."""
+    numbers = {int(name.partition(".")[0]) for name in tensors}
+    state = {number: part(tensors, f"{number}.") for number in numbers}
+    optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
 
 
 @contextlib.contextmanager

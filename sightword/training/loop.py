@@ -21,7 +21,7 @@ from sightword.model.similarity import scores
 from sightword.pairs import Pairs
 from sightword.training.averaging import Averaging
 from sightword.training.batches import batches
-from sightword.training.checkpoint import SECONDS, Checkpoint, Progress
+from sightword.training.checkpoint import SECONDS, Checkpoint, Progress, part, restore
 from sightword.training.clipping import clip
 from sightword.training.divergence import EPOCHS, Plan, Watch, at_chance, stuck
 from sightword.training.initialisation import initialise
@@ -162,17 +162,12 @@ class Run:
             return
         self.progress, tensors = found
 
-        def part(name: str) -> dict[str, torch.Tensor]:
-            return {key.removeprefix(name): value for key, value in tensors.items() if key.startswith(name)}
-
         self.history = History(**{name: [tuple(row) for row in rows] for name, rows in self.progress.history.items()})
-        self.encoders.load_state_dict(part("encoders."))
-        self.objective.load_state_dict(part("objective."))
-        self.averaging.restore(part("average."))
-        self.watch.restore(part("watch."))
-        numbers = {int(name.partition(".")[0]) for name in part("optimiser.")}
-        state = {number: part(f"optimiser.{number}.") for number in numbers}
-        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state})
+        self.encoders.load_state_dict(part(tensors, "encoders."))
+        self.objective.load_state_dict(part(tensors, "objective."))
+        self.averaging.restore(part(tensors, "average."))
+        self.watch.restore(part(tensors, "watch."))
+        restore(self.optimiser, part(tensors, "optimiser."))
         torch.set_rng_state(tensors["random"])
         if "random.cuda" in tensors:
             torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
