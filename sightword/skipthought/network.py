@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -187,7 +187,7 @@ class Neighbours(_Reader):
     def loss(self, text: Text, firsts: NDArray[np.int64]) -> torch.Tensor:
         """Return the mean cross-entropy of B pairs, over both directions: a scalar.
 
-        Copies of the right sentence are no wrong ones.
+        A sentence of the batch that equals the right one, or the one whose neighbour is asked for, is not a wrong one.
 
         Args:
             text: the text.
@@ -203,14 +203,20 @@ class Neighbours(_Reader):
         one, other = both[: len(firsts)], both[len(firsts) :]
         logits = one @ other.t() / self.settings.temperature
         right = torch.arange(len(firsts), device=logits.device)
-        first, second = (_copies(each, logits.device) for each in (rows[: len(firsts)], rows[len(firsts) :]))
-        loss = F.cross_entropy(logits.masked_fill(second, float("-inf")), right, reduction="sum")
-        loss = loss + F.cross_entropy(logits.t().masked_fill(first, float("-inf")), right, reduction="sum")
+        forth, back = (move(torch.from_numpy(each), logits.device) for each in _left_out(rows))
+        loss = F.cross_entropy(logits.masked_fill(forth, float("-inf")), right, reduction="sum")
+        loss = loss + F.cross_entropy(logits.t().masked_fill(back, float("-inf")), right, reduction="sum")
         return loss, 2 * len(firsts)
 
 
-def _copies(rows: Rows, device: torch.device) -> torch.Tensor:
-    """Return whether two of B sentences are equal, but not the same: bool (B, B)."""
+def _left_out(rows: Rows) -> Iterator[NDArray[np.bool_]]:
+    """Yield which of B second sentences are not wrong ones for each of B first, and the reverse: twice bool (B, B).
+
+    The first B rows are the first sentences. The right sentence, on the diagonal, is never left out.
+    """
     _, numbers = np.unique([row.tobytes() for row in rows], return_inverse=True)
-    equal = torch.from_numpy(numbers[:, None] == numbers[None, :])
-    return move(equal.fill_diagonal_(fill_value=False), device)
+    first, second = numbers[: len(rows) // 2], numbers[len(rows) // 2 :]
+    for own, others in ((first, second), (second, first)):
+        equal = (others == others[:, None]) | (others == own[:, None])
+        np.fill_diagonal(equal, val=False)
+        yield equal

@@ -112,19 +112,19 @@ def test_vectors_are_those_of_the_encoder(random_text, objective, layer_norm):
     assert torch.allclose(found[2], vector(network, rows[2]), rtol=1e-12, atol=1e-14)
 
 
-def test_neighbours_are_told_apart_by_cosines_and_copies_are_no_wrong_ones():
+def test_neighbours_are_told_apart_by_cosines_from_all_but_copies_and_themselves():
     rows = [[2, 3], [4], [2, 3], [5, 6, 7], [8], [9, 2]]
     text = text_of(rows, words=12)
     network = network_of(text, objective="infonce", temperature=0.3)
-    firsts = np.array([0, 2, 4])
+    firsts = np.array([0, 2, 3, 4])  # 3 is the right sentence of 2, and 4 that of 3
     vectors = [F.normalize(vector(network, text.row(number)), dim=0) for number in range(6)]
     total = 0.0
     for first in firsts:
         for own, others in ((first + 1, firsts + 1), (first, firsts)):
-            from_ = vectors[first if own != first else first + 1]
-            wrong = [other for other in others if other != own and rows[other] != rows[own]]
-            logits = torch.stack([from_ @ vectors[number] for number in [own, *wrong]]) / 0.3
-            total += F.cross_entropy(logits[None], torch.tensor([0])).item() / 6
+            asked = first if own != first else first + 1
+            wrong = [other for other in others if other != own and rows[other] not in (rows[own], rows[asked])]
+            logits = torch.stack([vectors[asked] @ vectors[number] for number in [own, *wrong]]) / 0.3
+            total += F.cross_entropy(logits[None], torch.tensor([0])).item() / 8
     assert network.loss(text, firsts).item() == pytest.approx(total, rel=1e-12)
 
 
