@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from sightword.settings import MAX_SEED, Settings
 
@@ -55,6 +55,13 @@ class SkipthoughtSettings(Settings):
     """Seed of the initial weights and of the order of the triples."""
     deterministic: bool = True
     """On a GPU use only kernels that give the same bits each time; off is faster. On a CPU it is always so."""
+
+    @field_validator("decode")
+    @classmethod
+    def _each_once(cls, decode: list[str]) -> list[str]:
+        if len(set(decode)) < len(decode):
+            raise ValueError("a neighbour is named twice")
+        return decode
 
     def noted(self) -> dict[str, Any]:
         """Return the values as a saved encoder notes them; without layer normalisation as before there was a choice."""

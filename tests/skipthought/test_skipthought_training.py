@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 from small_text import text_of
 
 from sightword.errors import TrainingError
@@ -147,6 +148,11 @@ def test_a_loss_that_is_not_finite_is_one_message_and_never_in_a_checkpoint(rand
     progress, tensors = Checkpoint(tmp_path).load()
     assert progress.batches == 3
     assert all(values.isfinite().all() for values in tensors.values())
+
+
+def test_a_neighbour_that_is_named_twice_is_one_message():
+    with pytest.raises(ValidationError, match="a neighbour is named twice"):
+        SkipthoughtSettings(decode=["next", "next"])
 
 
 def test_too_little_text_is_one_message():
