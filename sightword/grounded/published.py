@@ -23,8 +23,6 @@ class PublishedRow:
 
     name: str
     """As in the paper, such as ``C_g + P_g``; ``T + ...`` goes on with the text's loss."""
-    scenario: str
-    """A name of the same kind as those in ``ground.scenarios``."""
     scores: Mapping[str, float]
     """By measure, as printed: all times 100."""
     misprinted: Mapping[str, float]
@@ -36,22 +34,22 @@ def published_structure() -> tuple[PublishedRow, ...]:
     """Return Table 1: ``mnno``, ``rho_vis``, ``c_inter``, ``c_intra``; Spearman's correlations ``stsb``,
     ``stsb_captions``, ``stsb_news``, ``stsb_forums`` and ``sick``.
     """
-    return tuple(PublishedRow(name, scenario, scores, {}) for name, scenario, scores in _rows("structure"))
+    return tuple(PublishedRow(name, scores, {}) for name, scores in _rows("structure"))
 
 
 @functools.cache
 def published_transfer() -> tuple[PublishedRow, ...]:
     """Return Table 3: the accuracies of :data:`TRANSFER`, ``MRPC_f1``, and ``transfer_mean``."""
     found = []
-    for name, scenario, scores in _rows("transfer"):
+    for name, scores in _rows("transfer"):
         printed = scores.pop("mean")
         mean = sum(scores[task] for task in TRANSFER) / len(TRANSFER)
         misprinted = {} if abs(printed - mean) < 0.0501 else {"transfer_mean": printed}
-        found.append(PublishedRow(name, scenario, scores | {"transfer_mean": round(mean, 1)}, misprinted))
+        found.append(PublishedRow(name, scores | {"transfer_mean": round(mean, 1)}, misprinted))
     return tuple(found)
 
 
-def _rows(table: str) -> list[tuple[str, str, dict[str, float]]]:
+def _rows(table: str) -> list[tuple[str, dict[str, float]]]:
     text = resources.files("sightword.grounded").joinpath(f"published_{table}.csv").read_text("utf-8")
     lines = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
-    return [(row.pop("name"), row.pop("scenario"), {key: float(row[key]) for key in row}) for row in lines]
+    return [(row.pop("name"), {key: float(row[key]) for key in row}) for row in lines]
