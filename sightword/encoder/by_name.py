@@ -52,7 +52,7 @@ def open_encoder(name: str, *, batch_size: int | None = None, lower_case: bool =
     if path.is_dir():
         return _from_folder(path, None, batch_size)
     folder, colon, space = name.rpartition(":")
-    if colon and Path(folder).is_dir():
+    if colon and (Path(folder) / "encoder.json").is_file():  # a module may be a folder too
         return _from_folder(Path(folder), space, batch_size)
     if name.endswith(WORD_VECTORS):
         from sightword.semantics.word_vectors import BagOfWords

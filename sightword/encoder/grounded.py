@@ -16,6 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from sightword.captions.units import NOUN
 from sightword.captions.vocabulary import UNKNOWN, Vocabulary
 from sightword.devices import choose
 from sightword.encoder.folder import GROUNDED, SCHEMA, WHOLE, check_sums, check_values, read_description, write_sums
@@ -74,7 +75,7 @@ class GroundedEncoder:
 
     def __repr__(self) -> str:
         """Describe the encoder in one line, without the weights."""
-        parts = " + ".join(f"{part.shape.cell.upper()} over {part.vocabulary.unit}s" for part in self.parts)
+        parts = " + ".join(f"{part.shape.cell.upper()} over {NOUN[part.vocabulary.unit]}s" for part in self.parts)
         spaces = ", ".join(f"{space} {self.width_of(space)}" for space in self.spaces)
         return f"<GroundedEncoder: {parts}; {spaces}; encodes to {self.default}; {self.device}>"
 

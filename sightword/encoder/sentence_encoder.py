@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from sightword.captions.units import NOUN
 from sightword.captions.vocabulary import UNKNOWN, Vocabulary
 from sightword.devices import choose
 from sightword.encoder.folder import Saved, read_folder, write_folder
@@ -72,7 +73,7 @@ class SentenceEncoder:
     def __repr__(self) -> str:
         """Describe the encoder in one line, without the weights."""
         return (
-            f"<SentenceEncoder: {len(self.members)} x {self.model.cell.upper()} over {self.vocabulary.unit}s, "
+            f"<SentenceEncoder: {len(self.members)} x {self.model.cell.upper()} over {NOUN[self.vocabulary.unit]}s, "
             f"{self.features_width} features, {self.width} numbers an embedding, {self.similarity_name}, {self.device}>"
         )
 
@@ -280,7 +281,7 @@ def token_rows(texts: Sequence[str], vocabulary: Vocabulary, most: int) -> list[
         log.warning(
             "%d of %d sentences have no %s that the encoder knows, first sentence %d (%s): "
             "their embeddings mean nothing",
-            *(len(strange), len(ids_of), vocabulary.unit, strange[0], ascii(texts[strange[0]][:40])),
+            *(len(strange), len(ids_of), NOUN[vocabulary.unit], strange[0], ascii(texts[strange[0]][:40])),
         )
     return [ids_of[text] for text in texts]
 

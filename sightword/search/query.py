@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sightword.captions.units import split
+from sightword.captions.units import NOUN, Unit, split
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import SearchError
 from sightword.messages import and_more
@@ -20,14 +20,14 @@ class Query:
     text: str
     unknown: tuple[str, ...] = ()
     """Characters (or words) of the text that the encoder never saw, each once, in order; without white space."""
-    unit: str = "character"
+    unit: Unit = "character"
 
     @property
     def note(self) -> str:
         """The note on unknown characters (or words) for the user; empty where all are known."""
         if not self.unknown:
             return ""
-        kind, verb = (self.unit, "is") if len(self.unknown) == 1 else (f"{self.unit}s", "are")
+        kind, verb = (NOUN[self.unit], "is") if len(self.unknown) == 1 else (f"{NOUN[self.unit]}s", "are")
         return f"The {kind} {_listed(self.unknown)} {verb} unknown to this encoder."
 
 
@@ -43,8 +43,8 @@ def check_query(text: str, vocabulary: Vocabulary, name: str = "the query") -> Q
     unknown = tuple(token for token in tokens if token not in known)
     if len(unknown) == len(tokens):
         raise SearchError(
-            f"no {vocabulary.unit} of {name} is known to this encoder: {_listed(unknown)}",
-            expected=f"some of the {len(known)} {vocabulary.unit}s of its training captions",
+            f"no {NOUN[vocabulary.unit]} of {name} is known to this encoder: {_listed(unknown)}",
+            expected=f"some of the {len(known)} {NOUN[vocabulary.unit]}s of its training captions",
         )
     return Query(text, unknown, vocabulary.unit)
 
