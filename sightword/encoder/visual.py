@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.by_name import folder_and_space
 from sightword.encoder.folder import is_grounded
 from sightword.encoder.grounded import GroundedEncoder
 from sightword.encoder.sentence_encoder import MAX_LENGTH, SentenceEncoder
@@ -62,13 +63,19 @@ class VisualEncoder:
 def open_beside_pictures(folder: Pathish, *, device: torch.device | str = "cpu") -> SentenceEncoder | VisualEncoder:
     """Read the encoder of a folder, of captions and pictures or with a space ``visual``.
 
+    ``FOLDER:visual`` stands for ``FOLDER``.
+
     Raises:
         EncoderError: the folder holds no such encoder, or a damaged one.
         SetupError: the device does not exist.
     """
-    if not is_grounded(folder):
+    place, space = folder_and_space(folder)
+    if not is_grounded(place):
         return SentenceEncoder.load(folder, device=device)
-    found = GroundedEncoder.load(folder, device=device)
+    if space not in (None, "visual"):
+        what = f"sentences are beside pictures in the space visual, not in {space!r}"
+        raise EncoderError(what, where=place, todo=f"Remove :{space}.")
+    found = GroundedEncoder.load(place, device=device)
     if "visual" not in found.spaces:
         todo = "Take a scenario with projection, or a sequential one."
         raise EncoderError("has no space of pictures", where=folder, expected="the space visual", todo=todo)

@@ -30,6 +30,9 @@ def test_a_sentence_finds_the_pictures_with_the_largest_cosine():
 def test_folders_with_and_without_pictures(tmp_path):
     encoder().save(tmp_path / "visual")
     assert isinstance(open_beside_pictures(tmp_path / "visual"), VisualEncoder)
+    assert isinstance(open_beside_pictures(f"{tmp_path}/visual:visual"), VisualEncoder)
+    with pytest.raises(EncoderError, match="in the space visual, not in 'grounded'"):
+        open_beside_pictures(f"{tmp_path}/visual:grounded")
     made().save(tmp_path / "plain")
     assert isinstance(open_beside_pictures(tmp_path / "plain"), SentenceEncoder)
     one = encoder()
