@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sightword.errors import EncoderError
+from sightword.files import Pathish
 
 WORD_VECTORS = (".txt", ".vec", ".gz")
 """Endings of files of word vectors."""
@@ -51,9 +52,9 @@ def open_encoder(name: str, *, batch_size: int | None = None, lower_case: bool =
         raise EncoderError("does not look words up: --lower-case is for word vectors", where=name)
     if path.is_dir():
         return _from_folder(path, None, batch_size)
-    folder, colon, space = name.rpartition(":")
-    if colon and Path(folder).is_dir():
-        return _from_folder(Path(folder), space, batch_size)
+    folder, space = folder_and_space(name)  # a module may be a folder too
+    if space is not None:
+        return _from_folder(folder, space, batch_size)
     if name.endswith(WORD_VECTORS):
         from sightword.semantics.word_vectors import BagOfWords
 
@@ -62,6 +63,14 @@ def open_encoder(name: str, *, batch_size: int | None = None, lower_case: bool =
         return _from_module(found[1], found[2], bool(found[3]), batch_size)
     expected = "the folder of an encoder, FOLDER:SPACE, a file of word vectors (.txt, .vec or .gz), or module:name"
     raise EncoderError("no such encoder", where=name, expected=expected)
+
+
+def folder_and_space(name: Pathish) -> tuple[Path, str | None]:
+    """Return the folder and the space of ``FOLDER:SPACE``; without an encoder in FOLDER, the name and None."""
+    folder, colon, space = str(name).rpartition(":")
+    if colon and not Path(name).is_dir() and (Path(folder) / "encoder.json").is_file():
+        return Path(folder), space
+    return Path(name), None
 
 
 def _from_folder(folder: Path, space: str | None, batch_size: int | None) -> Callable[[list[str]], Any]:

@@ -26,10 +26,10 @@ GROUNDED = "grounded"
 WRAPPER = "sightword.encoder.sentence_transformers.SightwordModule"
 _KNOWN = {"schema", "similarity", "width", "features_width", "renormalise", "model", "members", "scaled"}
 SUMS = "SHA256SUMS"
-WHOLE = "Take the folder whole: run `dvc checkout models/encoder`, or copy it again."
+WHOLE = "Take the folder whole: run `dvc checkout` in its project, or copy it again."
 _MEANT = (
     "If the change is intended, write the sums anew: "
-    "`sha256sum encoder.json vocabulary.json member-*.safetensors > SHA256SUMS`."
+    "`sha256sum encoder.json vocabulary*.json *.safetensors > SHA256SUMS`."
 )
 
 
@@ -138,7 +138,8 @@ def read_description(place: Path) -> tuple[Mapping[str, Any], dict[str, str]]:
     where = place / "encoder.json"
     if not where.is_file():
         what = "holds no encoder (encoder.json is missing)" if place.is_dir() else "is no folder of an encoder"
-        raise EncoderError(what, where=place, todo="The stage select writes models/encoder.")
+        todo = "The stage select writes models/encoder, the stage ground models/grounded/SCENARIO-SEED."
+        raise EncoderError(what, where=place, todo=todo)
     try:
         sums = _sums(place)
         check_sums(place, ["encoder.json"], sums)

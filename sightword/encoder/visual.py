@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.by_name import folder_and_space
 from sightword.encoder.folder import is_grounded
 from sightword.encoder.grounded import GroundedEncoder
 from sightword.encoder.sentence_encoder import MAX_LENGTH, SentenceEncoder
@@ -71,15 +71,13 @@ def open_beside_pictures(folder: Pathish, *, device: torch.device | str = "cpu")
         EncoderError: the folder holds no such encoder, or a damaged one; or another space is named.
         SetupError: the device does not exist.
     """
-    before, _, space = str(folder).rpartition(":")
-    if before and is_grounded(before) and not Path(folder).is_dir():
-        if space != "visual":
-            what = f"search needs a space of pictures, and {space!r} is another one"
-            raise EncoderError(what, where=before, expected="the space visual")
-        folder = before
-    if not is_grounded(folder):
+    place, space = folder_and_space(folder)
+    if not is_grounded(place):
         return SentenceEncoder.load(folder, device=device)
-    found = GroundedEncoder.load(folder, device=device)
+    if space not in (None, "visual"):
+        what = f"sentences are beside pictures in the space visual, not in {space!r}"
+        raise EncoderError(what, where=place, todo=f"Remove :{space}.")
+    found = GroundedEncoder.load(place, device=device)
     if "visual" not in found.spaces:
         todo = "Take a scenario with projection, or a sequential one."
         raise EncoderError("has no space of pictures", where=folder, expected="the space visual", todo=todo)

@@ -32,7 +32,9 @@ class Moments(NamedTuple):
     xy: float
 
     def correlation(self) -> float:
-        """Return Pearson's correlation of x and y; NaN if either is constant up to rounding."""
+        """Return Pearson's correlation of x and y; NaN if either is constant up to rounding, or without a pair."""
+        if not self.pairs:
+            return float("nan")
         mean_x, mean_y = self.x / self.pairs, self.y / self.pairs
         of_x, of_y = self.xx / self.pairs - mean_x**2, self.yy / self.pairs - mean_y**2
         if min(of_x, of_y) < _ROUNDING:

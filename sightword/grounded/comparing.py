@@ -28,14 +28,14 @@ class Difference(NamedTuple):
     scenario: str
     key: str
     difference: float
-    """In the unit of the measure: a fraction, or percent for transfer tasks; the mean over seeds."""
+    """In the unit of the measure: a fraction, of means over seeds; for transfer tasks percent, of the first seed."""
     low: float | None
     """The lower end of the 95 % interval; None for McNemar's test."""
     high: float | None
     p: float
     """Two-sided."""
     holm: float
-    """p after Holm's correction over all tests of the table."""
+    """p after Holm's correction over all tests: of all scenarios, measures and tasks."""
 
 
 def resampled_spearman(gold: Doubles, scores: Doubles, times: Doubles) -> Doubles:
@@ -75,10 +75,11 @@ def compare(
     """Compare every scenario with the baseline in its judged space.
 
     The measures are those of structure (bootstrap over pictures, from the stage judge), of relatedness (bootstrap over
-    pairs) and the transfer tasks (McNemar's exact test of the first seed's test examples). A difference is that of the
-    means over seeds, on the same draws for all scenarios and seeds; p is that of the normal distribution with the
-    bootstrap's standard error, since corrected p-values are smaller than resamples can count. Seeds are no part of the
-    error: the tests are about these encoders, on other pictures and pairs. A measure that a scenario lacks has no test.
+    pairs) and the transfer tasks (McNemar's exact test of the first seed's test examples). A bootstrapped
+    difference is that of the means over seeds, on the same draws for all scenarios and seeds; its p is that of the
+    normal distribution with the bootstrap's standard error, since corrected p-values are smaller than resamples can
+    count. Seeds are no part of the error: the tests are about these encoders, on other pictures and pairs. A measure
+    that a scenario lacks has no test.
     """
     base, found = scenarios[baseline], []
     for name, runs in scenarios.items():

@@ -147,6 +147,8 @@ def read_runs(folder: Pathish, scenarios: Sequence[str], seeds: Sequence[int]) -
 def _read(folder: Path, scenario: str, seed: int) -> Run:
     place = folder / f"{scenario}-{seed}"
     metrics = read_json(place / METRICS, todo=_TODO)
+    if not isinstance(metrics, dict) or metrics.get("judged") not in metrics.get("spaces", {}):
+        raise ReportError("has no result of the stage judge", where=place / METRICS, todo=_TODO)
     tables = {
         name: read_table(place / f"{name}.parquet", columns, todo=_TODO).to_pandas() for name, columns in TABLES.items()
     }
@@ -162,6 +164,7 @@ def _material(run: Run, other: Run) -> dict[str, tuple[object, object]]:
         rights = {task: len(one.right(task)) for task in TRANSFER}
         return {
             "pictures": {split: (values["pictures"], values["captions"]) for split, values in structure.items()},
+            "numbers of resamples": len(one.resamples(MEASURES[0])),
             "numbers of neighbours": {split: values["k"] for split, values in structure.items()},
             "sentence pairs": [table["gold"].tolist() for table in pairs],
             "test examples": rights,

@@ -83,7 +83,7 @@ class Common(Settings):
     captions_as_text: Weight = 0.0
     """Weight of the text's loss of captions in random order: a control that sees captions and no pictures."""
     pictures: Literal["real", "shuffled"] = "real"
-    """``shuffled``: each picture has the features of another one, a control."""
+    """``shuffled``: the pictures exchange their features at random, a control."""
     clusters: Literal["real", "shuffled"] = "real"
     """``shuffled``: captions are dealt to pictures at random, a control."""
     sequential: bool = False
@@ -128,6 +128,8 @@ class Scenario(Common):
     def _fits_together(self) -> Scenario:
         if self.negatives == "last_ten" and self.batch <= TEN:
             raise ValueError(f"negatives last_ten and a batch of {self.batch}: the batch must have more than {TEN}")
+        if self.perceptual and self.similarity == "pearson" and self.pairs == "off_diagonal" and self.batch < 3:
+            raise ValueError("a batch of 2 has one pair of pictures: Pearson's correlation needs a batch of 3 or more")
         if self.concatenate and not self.trains and self.start == "skipthought":
             raise ValueError("concatenate joins T with itself: give a weight above zero, or another start")
         if self.sequential and (self.trains or self.concatenate or self.start != "skipthought"):

@@ -177,10 +177,11 @@ class Run:
             TrainingError: a loss or a gradient is not finite.
         """
         now = self.progress
+        finite = {name: int(torch.stack(values).isfinite().sum()) for name, values in self.losses.items()}
         for name, values in self.losses.items():
             mean = float(torch.stack(values).double().mean())
-            if not math.isfinite(mean):
-                raise _diverged(name, self.scenario, now.steps - len(values), now.steps)
+            if not math.isfinite(mean):  # the first part that is not finite spoils the others
+                raise _diverged(min(finite, key=finite.__getitem__), self.scenario, now.steps - len(values), now.steps)
             now.loss.setdefault(name, []).append((now.steps, mean))
         self.losses = {}
         text, grounded = _norm(before), _norm(_difference(after, before))

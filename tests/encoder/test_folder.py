@@ -70,7 +70,9 @@ def test_a_missing_file_is_named(folder, name):
 
 
 def test_no_folder_at_all(tmp_path):
-    assert "is no folder of an encoder. The stage select writes models/encoder." in refusal(tmp_path / "nothing")
+    assert "is no folder of an encoder. The stage select writes models/encoder, the stage ground" in refusal(
+        tmp_path / "nothing"
+    )
     assert "holds no encoder (encoder.json is missing)" in refusal(tmp_path)
 
 
@@ -83,8 +85,8 @@ def test_one_changed_byte_is_found(folder, name):
     assert refusal(folder) == (
         f"{folder / name}: is not the file that was saved with this encoder: its sha256 is "
         f"{hashlib.sha256(data).hexdigest()}; expected {saved}, as SHA256SUMS says. Take the folder whole: "
-        "run `dvc checkout models/encoder`, or copy it again. If the change is intended, write the sums anew: "
-        "`sha256sum encoder.json vocabulary.json member-*.safetensors > SHA256SUMS`."
+        "run `dvc checkout` in its project, or copy it again. If the change is intended, write the sums anew: "
+        "`sha256sum encoder.json vocabulary*.json *.safetensors > SHA256SUMS`."
     )
 
 
@@ -100,7 +102,7 @@ def test_one_changed_byte_is_found(folder, name):
 def test_an_edited_description_is_found_and_may_be_meant(folder, entries):
     change(folder, **entries, meant=False)
     assert "encoder.json: is not the file that was saved" in refusal(folder)
-    command = "sha256sum encoder.json vocabulary.json member-*.safetensors > SHA256SUMS"
+    command = "sha256sum encoder.json vocabulary*.json *.safetensors > SHA256SUMS"
     assert f"`{command}`" in refusal(folder)
     subprocess.run(command, shell=True, cwd=folder, check=True)
     SentenceEncoder.load(folder)

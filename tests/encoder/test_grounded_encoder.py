@@ -15,9 +15,10 @@ from sums import renew
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.by_name import open_encoder
-from sightword.encoder.grounded import GroundedEncoder, head
+from sightword.encoder.grounded import GroundedEncoder, Part, head
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
+from sightword.model.encoders import CaptionEncoder
 
 
 @pytest.fixture
@@ -145,9 +146,23 @@ def test_names_of_folders_and_spaces(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(EncoderError, match="has one space"):
         open_encoder("plain:grounded")
+    (tmp_path / "a_module").mkdir()
+    (tmp_path / "a_module/__init__.py").write_text("def lengths(texts):\n    return [[len(text)] for text in texts]\n")
+    assert open_encoder("a_module:lengths")(["dog"]) == [[3]]
     shutil.rmtree(folder)
     with pytest.raises(EncoderError, match="no such encoder"):
         open_encoder(f"{folder}:visual")
+
+
+def test_messages_call_tokens_words(caplog):
+    vocabulary = Vocabulary.build(TEXTS, unit="treebank")
+    shape = encoder().parts[0].shape
+    found = GroundedEncoder(
+        [Part(CaptionEncoder(len(vocabulary), shape), vocabulary, shape)], {"sentence": head([])}, "sentence"
+    )
+    assert "over words" in repr(found)
+    found.encode("zzz")
+    assert "1 of 1 sentences have no word that the encoder knows" in caplog.text
 
 
 def test_wrong_arguments():

@@ -205,6 +205,14 @@ class TestIntervals:
             assert low <= narrow[name] <= high
             assert high - low < np.subtract(*wide[f"{name}_ci95"][::-1])
 
+    def test_resamples_of_one_picture_alone_are_left_out(self):
+        values, drawn = with_intervals(space(*corpus(14, [2, 2, 2])), 1, resamples=300, seed=0)
+        assert np.isnan(drawn.c_inter).mean() == pytest.approx(3 / 27, abs=0.06)
+        assert np.isnan(drawn.rho_vis).mean() == pytest.approx(21 / 27, abs=0.08)  # two pictures have one cosine
+        assert values["rho_vis_ci95"] is None
+        assert not np.isnan(drawn.c_intra).any()
+        assert values["c_inter_ci95"][0] < values["c_inter_ci95"][1]
+
 
 @pytest.mark.parametrize(
     ("change", "message"),

@@ -91,6 +91,12 @@ def test_results_on_other_pairs_and_missing_results_are_refused(project, setting
     judge.work(settings.model_copy(update={"k": 2}), scenario="t", seed=7)
     with pytest.raises(ReportError, match="t-7: was judged on other numbers of neighbours than t-0"):
         read_runs("data/grounded", ["t"], [0, 7])
+    judge.work(settings.model_copy(update={"resamples": 5}), scenario="t", seed=7)
+    with pytest.raises(ReportError, match="t-7: was judged on other numbers of resamples than t-0"):
+        read_runs("data/grounded", ["t"], [0, 7])
+    (project / "data/grounded/t-7/judge.json").write_text("{}")
+    with pytest.raises(ReportError, match=r"t-7/judge.json: has no result of the stage judge\. Run the stage judge"):
+        read_runs("data/grounded", ["t"], [0, 7])
 
 
 @pytest.mark.parametrize(

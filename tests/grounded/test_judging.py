@@ -99,6 +99,13 @@ def test_resamples_are_paired_over_encoders(found, settings, splits):
     assert list(own.columns) == ["space", "split", "resample", "mnno", "rho_vis", "c_inter", "c_intra"]
     assert (own[["space", "split", "resample"]] == other[["space", "split", "resample"]]).all(axis=None)
     assert len(own) == 2 * 2 * 20
+    longer = StandIn()
+    longer.scale = 2.0  # the same directions, so that the measures are equal where the draws are
+    alike = judge(longer, read(settings, splits, None), settings).tables["structure"].to_pandas()
+    np.testing.assert_allclose(alike.iloc[:, 3:], own.iloc[:, 3:], atol=1e-6)
+    redrawn = settings.model_copy(update={"seed": 5})
+    moved = judge(StandIn(), read(redrawn, splits, None), redrawn).tables["structure"].to_pandas()
+    assert (moved.c_inter != own.c_inter).all()
 
 
 def test_neighbours_points_and_concreteness(found):

@@ -216,6 +216,8 @@ def test_undefined_correlations_are_an_error_and_never_nan():
     equal_texts = [TEXTS[0]] * 16
     with pytest.raises(TrainingError, match="Pearson's correlation is undefined where"):
         run(described(equal_texts, each=2), perceptual=1)
+    with pytest.raises(TrainingError, match="the perceptual loss is not a finite number"):  # the text's is not either
+        run(described(equal_texts, each=2), perceptual=1, text=1.0)
 
 
 def test_words_of_a_file_are_added(tmp_path):

@@ -37,6 +37,7 @@ def test_a_scenario_is_the_common_parameters_with_its_changes():
         ({"scenarios": {"t": {"batch": 1}}}, "scenarios.t.batch: Input should be greater than or equal to 2"),
         ({"scenarios": {"t": {"cluster": -1}}}, "scenarios.t.cluster: Input should be greater"),
         ({"scenarios": {"t": {"negatives": "last_ten", "batch": 10}}}, "the batch must have more than 10"),
+        ({"scenarios": {"t": {"perceptual": 1, "batch": 2}}}, "Pearson's correlation needs a batch of 3 or more"),
         ({"scenarios": {"t": {"concatenate": True}}}, "concatenate joins T with itself"),
         ({"scenarios": {"t": {"sequential": True, "cluster": 1}}}, "sequential trains nothing"),
         ({"scenarios": {"t": {"start": "char", "cluster": 1}}}, "text has a weight with start 'char'"),

@@ -159,6 +159,9 @@ def test_a_killed_stage_goes_on(here, monkeypatch, caplog):
 def test_wrong_names(here):
     with pytest.raises(ParamsError, match=r"no scenario is called 'cg'.*known: t, cg-pg"):
         ground.work(settings(), scenario="cg", seed=0)
+    for seed in (-1, 2**70):
+        with pytest.raises(ParamsError, match=f"the seed is {seed}; expected 0 to"):
+            ground.work(settings(), scenario="t", seed=seed)
     shutil.rmtree(here / "encoders/mine")
     with pytest.raises(EncoderError, match="start 'mine' is no folder of an encoder"):
         ground.work(settings(), scenario="other", seed=0)

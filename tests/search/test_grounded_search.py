@@ -33,7 +33,7 @@ def test_folders_with_and_without_pictures(tmp_path):
     encoder().save(tmp_path / "visual")
     assert isinstance(open_beside_pictures(tmp_path / "visual"), VisualEncoder)
     assert open_beside_pictures(f"{tmp_path}/visual:visual").width == 7
-    with pytest.raises(EncoderError, match="search needs a space of pictures, and 'grounded' is another one"):
+    with pytest.raises(EncoderError, match="in the space visual, not in 'grounded'"):
         open_beside_pictures(f"{tmp_path}/visual:grounded")
     made().save(tmp_path / "plain")
     assert isinstance(open_beside_pictures(tmp_path / "plain"), SentenceEncoder)

@@ -15,6 +15,8 @@ WORDS = _LIST.split()
 class StandIn:
     """Vectors are sums of random vectors of words; each space has other vectors. ``read`` counts the sentences."""
 
+    scale = 1.0
+
     def __init__(self, seed=0, spaces=("sentence", "grounded"), widths=(12, 8), default="grounded"):
         self.spaces, self.widths, self.default, self.seed, self.read = tuple(spaces), widths, default, seed, 0
 
@@ -27,7 +29,7 @@ class StandIn:
 
     def _vector(self, text, space, width):
         keys = [zlib.crc32(f"{space} {self.seed} {word}".encode()) for word in text.lower().split()]
-        return sum(np.random.default_rng(key).standard_normal(width) for key in keys)
+        return self.scale * sum(np.random.default_rng(key).standard_normal(width) for key in keys)
 
 
 def sentences(count, seed):
