@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from threadpoolctl import threadpool_limits
 
 from sightword.encoder.grounded import GroundedEncoder
 from sightword.errors import SemanticsError
@@ -112,7 +113,8 @@ def judge(encoder: GroundedEncoder, material: Material, settings: JudgeSettings)
     related: list[pa.Table] = [relatedness.SCHEMA.empty_table()]
     own: list[Judged] = []
     for name in spaces:
-        one, judged, added = _space(name, vectors[name], material, settings)
+        with threadpool_limits(1, user_api="blas"):  # NumPy's sums by several threads have other last digits
+            one, judged, added = _space(name, vectors[name], material, settings)
         found[name] = one
         related.append(added.pop("relatedness"))
         for kind, table in added.items():

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
 from stand_in import StandIn, split
+from threadpoolctl import threadpool_limits
 
 import sightword
 from sightword.errors import SemanticsError
@@ -49,6 +51,17 @@ def test_each_sentence_is_read_once_for_all_spaces(found, encoder, splits, sente
                              transfer=[], neighbours=["a red dog runs"])  # fmt: skip
     judge(first, read(settings, splits, None), settings)
     assert first.read == len(texts)
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor has one thread")
+def test_the_number_of_numpys_threads_changes_no_digit(senteval):
+    settings = JudgeSettings(k=3, resamples=5, data=str(senteval), tasks=["STSBenchmark"], transfer=[])
+    splits, encoder = {name: split(300, seed) for seed, name in enumerate(("dev", "test"))}, StandIn(widths=(200, 150))
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            found.append(judge(encoder, read(settings, splits, None), settings).metrics)
+    assert found[0] == found[1]
 
 
 def test_the_numbers_are_those_of_the_librarys_own_functions(found, settings, splits, encoder, senteval):
