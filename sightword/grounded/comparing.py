@@ -13,8 +13,7 @@ from sightword.geometry.intervals import draws, ends
 from sightword.geometry.measures import MEASURES
 from sightword.grounded.published import TRANSFER
 from sightword.grounded.results import RELATED, Run
-from sightword.hypernyms.judging import mcnemar
-from sightword.statistics import holm, mean_ranks, rank_interval, spearman
+from sightword.statistics import clustered_mcnemar, holm, mean_ranks, rank_interval, spearman
 
 Doubles = NDArray[np.float64]
 
@@ -75,7 +74,8 @@ def compare(
     """Compare every scenario with the baseline in its judged space.
 
     The measures are those of structure (bootstrap over pictures, from the stage judge), of relatedness (bootstrap over
-    pairs) and the transfer tasks (McNemar's exact test of the first seed's test examples). A bootstrapped
+    pairs) and the transfer tasks (McNemar's test of the first seed's test examples, those with one first sentence taken
+    together). A bootstrapped
     difference is that of the means over seeds, on the same draws for all scenarios and seeds; its p is that of the
     normal distribution with the bootstrap's standard error, since corrected p-values are smaller than resamples can
     count. Seeds are no part of the error: the tests are about these encoders, on other pictures and pairs. A measure
@@ -118,7 +118,7 @@ def _transfer(run: Run, base: Run) -> list[Difference]:
     for task in TRANSFER:
         own, theirs = run.right(task), base.right(task)
         if len(own) and len(theirs):
-            only, other, p = mcnemar(own, theirs)
+            only, other, p = clustered_mcnemar(own, theirs, run.first(task))
             found.append(Difference(run.scenario, task, 100.0 * (only - other) / len(own), None, None, p, p))
     return found
 

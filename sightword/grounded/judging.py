@@ -128,9 +128,9 @@ def judge(encoder: GroundedEncoder, material: Material, settings: JudgeSettings)
         if unknown := [name for name in chosen if name not in spaces]:
             what = f"the encoder has no space {unknown[0]!r} for the transfer tasks"
             raise SemanticsError(what, where="judge.transfer_spaces", expected=f"one of {', '.join(spaces)}")
-        for name, task, entry, right in transfer.judge(encoder, material.tasks, chosen, material.seen, settings):
+        for name, task, entry, first, right in transfer.judge(encoder, material.tasks, chosen, material.seen, settings):
             found[name].setdefault("transfer", {})[task] = entry
-            rights.append((name, task, right))
+            rights.append((name, task, first, right))
     metrics: dict[str, Any] = {"judged": encoder.default, "spaces": found}
     if material.ratings:
         metrics["concreteness"] = relatedness.concreteness(material.parts, material.ratings)

@@ -23,7 +23,7 @@ TABLES = {
     "relatedness": (
         *("space", "task", "subtask", "genre", "pair", "gold", "score", "centred", "concreteness", "seen"),
     ),
-    "transfer": ("space", "task", "example", "right"),
+    "transfer": ("space", "task", "example", "first", "right"),
     "neighbours": ("space", "query", "rank", "sentence", "image_id", "cosine"),
     "points": ("space", "group", "sentence", "image_id", "x", "y"),
 }
@@ -115,8 +115,15 @@ class Run:
 
     def right(self, task: str) -> NDArray[np.bool_]:
         """Return which examples of a transfer task are right; empty without the task."""
+        return self._tested(task)["right"].to_numpy(dtype=bool)
+
+    def first(self, task: str) -> NDArray[np.int64]:
+        """Return the number of the first sentence of each example of a transfer task; empty without the task."""
+        return self._tested(task)["first"].to_numpy(dtype=np.int64)
+
+    def _tested(self, task: str) -> pd.DataFrame:
         table = self.tables["transfer"]
-        return table[(table["space"] == self.transfer_space) & (table["task"] == task)]["right"].to_numpy(dtype=bool)
+        return table[(table["space"] == self.transfer_space) & (table["task"] == task)]
 
 
 def read_runs(folder: Pathish, scenarios: Sequence[str], seeds: Sequence[int]) -> dict[str, list[Run]]:

@@ -12,7 +12,7 @@ from sightword.grounded.comparing import Difference
 from sightword.grounded.published import SOURCE, TRANSFER, PublishedRow, published_structure, published_transfer
 from sightword.grounded.results import RELATED, Run
 from sightword.grounded.summary import over_seeds
-from sightword.statistics import Z95, rank_interval, wald_half_width
+from sightword.statistics import clustered_half_width, rank_interval
 
 STRUCTURE = (*MEASURES, *RELATED)
 """The columns of Table 1."""
@@ -114,11 +114,11 @@ def _interval(runs: Sequence[Run], key: str, space: str | None, value: float) ->
     if key in RELATED:
         return rank_interval(value, len(runs[0].pairs(key)))
     if key in TRANSFER:
-        half = wald_half_width(value, len(runs[0].right(key)))
+        half = _half_width(runs, key)
         return max(value - half, 0.0), min(value + half, 100.0)
     if key == "transfer_mean":
-        halves = [wald_half_width(_accuracy(runs, task), len(runs[0].right(task))) / Z95 for task in _tasks(runs)]
-        half = Z95 * sum(error**2 for error in halves) ** 0.5 / len(halves)
+        halves = [_half_width(runs, task) for task in _tasks(runs)]
+        half = sum(error**2 for error in halves) ** 0.5 / len(halves)
         return value - half, value + half
     return None
 
@@ -127,9 +127,9 @@ def _tasks(runs: Sequence[Run]) -> list[str]:
     return [task for task in TRANSFER if len(runs[0].right(task))]
 
 
-def _accuracy(runs: Sequence[Run], task: str) -> float:
-    number = over_seeds([run.score(task) for run in runs])
-    return 0.0 if number is None else number[0]
+def _half_width(runs: Sequence[Run], task: str) -> float:
+    """Return half the width of the interval of an accuracy in percent, by the first seed's examples."""
+    return 100.0 * clustered_half_width(runs[0].right(task), runs[0].first(task))
 
 
 def _published(rows: Sequence[PublishedRow]) -> list[Row]:

@@ -18,11 +18,20 @@ from sightword.semantics.datasets import missing_file, read_task
 from sightword.semantics.results import Seen
 from sightword.semantics.validation import check_folds, classified
 
-SCHEMA = pa.schema([("space", pa.string()), ("task", pa.string()), ("example", pa.int32()), ("right", pa.bool_())])
-"""The columns of ``transfer.parquet``: each tested example of a task, in the order of SentEval, from 1."""
+SCHEMA = pa.schema(
+    {
+        "space": pa.string(),
+        "task": pa.string(),
+        "example": pa.int32(),
+        "first": pa.int32(),
+        "right": pa.bool_(),
+    }
+)
+"""The columns of ``transfer.parquet``: each tested example of a task, in the order of SentEval, from 1; examples with
+the same first sentence have the same number ``first``. Most premises of SNLI have three examples, which are alike."""
 
-Rights = list[tuple[str, str, NDArray[np.bool_]]]
-"""Space, task, and for each tested example whether it is classified correctly."""
+Rights = list[tuple[str, str, NDArray[np.int32], NDArray[np.bool_]]]
+"""Space, task, and for each tested example the number of its first sentence, and whether it is classified correctly."""
 
 
 def read_tasks(
@@ -51,11 +60,13 @@ def judge(
     spaces: Sequence[str],
     seen: Seen | None,
     settings: JudgeSettings,
-) -> Iterator[tuple[str, str, dict[str, Any], NDArray[np.bool_]]]:
-    """Yield for each task and space the entry of :func:`sightword.semantics.validation.classify`, and which test
-    examples are right; the sentences of one task are in memory at a time.
+) -> Iterator[tuple[str, str, dict[str, Any], NDArray[np.int32], NDArray[np.bool_]]]:
+    """Yield for each task and space the entry of :func:`sightword.semantics.validation.classify`, the number of the
+    first sentence of each test example, and which are right; the sentences of one task are in memory at a time.
     """
     for task in tasks:
+        tested = task.train if task.test is None else task.test
+        first = np.unique(tested.first, return_inverse=True)[1].astype(np.int32)
         vectors = embed_spaces(encoder, task.sentences(), spaces, batch_size=settings.batch_size)
         for space in spaces:
             entry, right = classified(
@@ -63,14 +74,14 @@ def judge(
             )
             if seen is not None:
                 entry["seen_in_training"] = float(seen.mask(task.test_sentences()).mean())
-            yield space, task.name, entry, right
+            yield space, task.name, entry, first, right
 
 
 def table(rights: Rights) -> pa.Table:
     """Return the rows with :data:`SCHEMA`."""
     tables = [SCHEMA.empty_table()]
-    for space, task, right in rights:
-        columns = ([space] * len(right), [task] * len(right), np.arange(1, len(right) + 1), right)
+    for space, task, first, right in rights:
+        columns = ([space] * len(right), [task] * len(right), np.arange(1, len(right) + 1), first, right)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
         tables.append(pa.table(arrays, schema=SCHEMA))
     return pa.concat_tables(tables).combine_chunks()

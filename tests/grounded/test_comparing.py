@@ -35,7 +35,13 @@ def run(scenario, seed, *, noise, shift=0.0, transfer=True):
     places, tasks = np.tile(np.arange(PAIRS) + 1, 2), np.repeat(["MR", "MRPC"], PAIRS)
     other = np.arange(PAIRS) < 0.7 * PAIRS
     examples = pd.DataFrame(
-        {"space": "sentence", "task": tasks, "example": places, "right": np.concatenate([right, other])}
+        {
+            "space": "sentence",
+            "task": tasks,
+            "example": places,
+            "first": places,
+            "right": np.concatenate([right, other]),
+        }
     )
     values = dict.fromkeys(("mnno", "rho_vis", "c_inter", "c_intra"), 0.1 + shift)
     rho = {genre: {"spearman": float(spearmanr(gold[genres == genre], score[genres == genre])[0])}
@@ -109,6 +115,23 @@ def test_a_clear_difference_is_found_and_equal_scenarios_do_not_differ(scenarios
     assert all(test.holm >= test.p for test in tests.values())
 
 
+def test_examples_with_one_first_sentence_count_together(scenarios):
+    found = []
+    for first in (np.arange(PAIRS) // 3, np.arange(PAIRS)):
+        pair = {name: [run(name, 0, noise=1.0, shift=shift)] for name, shift in (("t", 0.0), ("cg", 0.2))}
+        for (one,) in pair.values():
+            table = one.tables["transfer"]
+            table["first"] = np.tile(first, 2)
+            mr = table["task"] == "MR"
+            table.loc[mr, "right"] = np.repeat(table.loc[mr, "right"].to_numpy()[::3], 3)
+        tests = compare(pair, "t", resamples=20)
+        (test,) = [test for test in tests if test.key == "MR"]
+        (cell,) = [row.cells["MR"] for row in transfer_table(pair, tests, published=False) if row.name == "cg"]
+        found.append((test.p, cell.high - cell.low))
+    assert found[0][0] > found[1][0]
+    assert found[0][1] == pytest.approx(found[1][1] * np.sqrt(3), rel=0.02)
+
+
 def test_the_p_of_a_bootstrap_is_that_of_many_resamples(scenarios):
     """With p near 0.05, the normal distribution and the share of resamples beyond 0 agree."""
     pair = {"t": [run("t", 0, noise=2.0)], "cg": [run("cg", 3, noise=1.6)]}
@@ -157,7 +180,7 @@ def test_tables_have_intervals_deviations_tests_and_published_rows(scenarios):
     assert cell.difference > 0
     assert "sick" not in rows[0].cells
     own = transfer_table(scenarios, tests)[0].cells["MR"]
-    assert own.high - own.value == pytest.approx(98 * np.sqrt(own.value * (100 - own.value)) / 50 / np.sqrt(PAIRS))
+    assert own.high - own.value == pytest.approx(98 * np.sqrt(own.value * (100 - own.value)) / 50 / np.sqrt(PAIRS - 1))
     printed = {row.name: row.cells["transfer_mean"].misprinted for row in transfer_table(scenarios, tests)[3:]}
     assert {name for name, value in printed.items() if value} == {"GS-Cap", "T + CM"}
     assert all(row.kind == "judged" for row in transfer_table(scenarios, tests, published=False))
