@@ -149,7 +149,7 @@ def test_a_dropped_picture_finds_captions_and_what_is_none_is_told(browser, addr
 def test_what_cannot_be_asked_is_told_in_place(browser, address):
     browser.open(address)
     browser.type("дом")
-    browser.until("document.getElementById('status').textContent.startsWith('None of the query')")
+    browser.until("document.getElementById('status').textContent.startsWith('No character of the query')")
     assert browser.run(TILES) == 0
     browser.run("document.getElementById('query').value = ''")
     browser.type("a red çircle")
