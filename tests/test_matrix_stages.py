@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from types import SimpleNamespace
 
 import pytest
@@ -37,12 +36,6 @@ def changed(run, tmp_path):
     return run.copy(tmp_path / "project")
 
 
-def read(project, *arguments):
-    done = project.audit(*arguments, "--json")
-    assert done.stdout, done.stderr
-    return json.loads(done.stdout[done.stdout.index("{") :])
-
-
 def test_the_entries_are_those_of_dvc(run):
     lock = lock_here(run.folder)
     described = pipelines.by_entry(run.folder)
@@ -56,19 +49,19 @@ def test_the_entries_are_those_of_dvc(run):
 
 
 def test_an_audit_goes_back_through_all_items(run):
-    found = read(run, KEY)
+    found = run.audited(KEY)
     names = [stage["name"] for stage in found["stages"]]
     assert (names[0], set(names[1:5]), names[5:]) == ("all", set(ITEMS), ["second", "first"])
     assert (found["state"], found["value"]) == ("ok", pytest.approx(0.6 * 10 + 0.5 + 1))
     assert {stage["record"]["verdict"] for stage in found["stages"]} == {"vouched for"}
-    one = read(run, "metrics/big-one-1.json:number")["stages"][0]
+    one = run.audited("metrics/big-one-1.json:number")["stages"][0]
     assert one["name"] == "each@big-one-1"
     assert one["params"] == {"each.common.factor": 1, "each.common.add": 0.5, "each.kinds.big-one.factor": 10}
 
 
 def test_one_changed_item_runs_alone_and_is_reported_alone(changed):
     changed.edit("many/params.yaml", "big-one: {factor: 10}", "big-one: {factor: 20}")
-    states = {stage["name"]: stage for stage in read(changed, KEY)["stages"]}
+    states = {stage["name"]: stage for stage in changed.audited(KEY)["stages"]}
     differ = [name for name, stage in states.items() if stage["state"] != "ok"]
     assert sorted(differ) == ["each@big-one-0", "each@big-one-1"]
     assert states["each@big-one-0"]["changed_params"] == {"each.kinds.big-one.factor": [10, 20]}
@@ -80,8 +73,8 @@ def test_one_changed_item_runs_alone_and_is_reported_alone(changed):
         f"Running stage 'many/dvc.yaml:{name}':" for name in ("each@big-one-0", "each@big-one-1", "all")
     ]
     changed.commit("twice the factor")
-    assert [point["value"] for point in read(changed, "--history", KEY)["points"]] == pytest.approx([7.5, 13.5])
-    found = read(changed, "--diff", "HEAD~1", "HEAD", KEY)
+    assert [point["value"] for point in changed.audited("--history", KEY)["points"]] == pytest.approx([7.5, 13.5])
+    found = changed.audited("--diff", "HEAD~1", "HEAD", KEY)
     assert [stage["name"] for stage in found["stages"]] == ["each@big-one-0", "each@big-one-1", "all"]
 
 
@@ -103,11 +96,11 @@ def test_the_doctor_names_folders_of_items_that_are_gone(changed):
 
 
 def test_one_item_is_verified(changed):
-    found = read(changed, "--verify", "each@big-one-1")
+    found = changed.audited("--verify", "each@big-one-1")
     assert found["same"], found
     changed.edit("many/params.yaml", "big-one: {factor: 10}", "big-one: {factor: 20}")
     changed.commit("not run")
-    assert [out["same"] for out in read(changed, "--verify", "each@big-one-0")["outs"]] == [True, True]
+    assert [out["same"] for out in changed.audited("--verify", "each@big-one-0")["outs"]] == [True, True]
 
 
 def test_the_facts_of_an_item_have_the_key_of_its_entry(run, tmp_path):

@@ -38,12 +38,6 @@ def changed(both, tmp_path):
     return both.copy(tmp_path / "project")
 
 
-def read(project, *arguments):
-    done = project.audit(*arguments, "--json")
-    assert done.stdout, done.stderr
-    return json.loads(done.stdout[done.stdout.index("{") :])
-
-
 def test_a_run_of_the_second_runs_what_it_needs_of_the_first(changed):
     changed.edit("params.yaml", "factor: 5", "factor: 6")
     changed.do("dvc", "repro", "-q")
@@ -51,31 +45,31 @@ def test_a_run_of_the_second_runs_what_it_needs_of_the_first(changed):
     changed.edit("params.yaml", "factor: 6", "factor: 10")
     changed.do("dvc", "repro", "-q", "extra/dvc.yaml")
     assert json.loads((changed.folder / "metrics/fourth.json").read_text())["total"] == pytest.approx(6 * 7)
-    assert [stage["state"] for stage in read(changed, KEY)["stages"]] == ["ok"] * 4
+    assert [stage["state"] for stage in changed.audited(KEY)["stages"]] == ["ok"] * 4
 
 
 def test_an_audit_of_the_second_goes_back_through_the_first(both, tmp_path):
-    found = read(both, KEY)
+    found = both.audited(KEY)
     assert [stage["name"] for stage in found["stages"]] == ["fourth", "third", "second", "first"]
     assert (found["state"], found["value"]) == ("ok", pytest.approx(21))
     assert {stage["record"]["verdict"] for stage in found["stages"]} == {"vouched for"}
     fourth = found["stages"][0]
     assert fourth["params"] == {"fourth.factor": 7, "fourth.reads": "models/encoder"}
     assert {dep["path"]: dep.get("stage") for dep in fourth["deps"]}["models/encoder"] == "second"
-    assert read(both, "the-text")["path"] == "data/fourth"
+    assert both.audited("the-text")["path"] == "data/fourth"
     bare = both.clone(tmp_path / "bare.git", "--bare")
-    assert [stage["name"] for stage in read(bare, KEY)["stages"]] == ["fourth", "third", "second", "first"]
+    assert [stage["name"] for stage in bare.audited(KEY)["stages"]] == ["fourth", "third", "second", "first"]
 
 
 def test_what_changed_in_the_second_is_reported(changed):
     changed.edit("extra/params.yaml", "factor: 7", "factor: 8")
     changed.edit("extra/dvc.yaml", "cmd: python -m", "cmd: python -B -m")
-    fourth, *first = read(changed, KEY)["stages"]
+    fourth, *first = changed.audited(KEY)["stages"]
     assert fourth["changed_params"] == {"fourth.factor": [7, 8]}
     assert fourth["reasons"] == ["dvc.yaml has another command now: python -B -m stages.fourth"]
     assert [stage["state"] for stage in first] == ["ok"] * 3
     changed.write("extra/dvc.yaml", "stages: [")
-    assert "extra/dvc.yaml is not here or cannot be read" in " ".join(read(changed, KEY)["not_known"])
+    assert "extra/dvc.yaml is not here or cannot be read" in " ".join(changed.audited(KEY)["not_known"])
 
 
 def test_history_and_differences_go_over_both(changed):
@@ -85,16 +79,16 @@ def test_history_and_differences_go_over_both(changed):
     changed.edit("extra/params.yaml", "factor: 7", "factor: 8")
     changed.do("dvc", "repro", "-q", "extra/dvc.yaml")
     changed.commit("still more")
-    points = read(changed, "--history", KEY)["points"]
+    points = changed.audited("--history", KEY)["points"]
     assert [point["value"] for point in points] == [pytest.approx(value) for value in (21, 42, 48)]
     assert [point["params"] for point in points[1:]] == [{"third.factor": [5, 10]}, {"fourth.factor": [7, 8]}]
-    found = read(changed, "--diff", "HEAD~2", "HEAD", KEY)
+    found = changed.audited("--diff", "HEAD~2", "HEAD", KEY)
     assert [stage["name"] for stage in found["stages"]] == ["third", "fourth"]
-    assert read(changed, found["stages"][1]["outs"][0], "--rev", "HEAD~1")["stage"] == "fourth"
+    assert changed.audited(found["stages"][1]["outs"][0], "--rev", "HEAD~1")["stage"] == "fourth"
 
 
 def test_a_stage_of_the_second_is_verified(both):
-    assert read(both, "--verify", "fourth")["same"]
+    assert both.audited("--verify", "fourth")["same"]
 
 
 def test_the_facts_of_the_second_have_the_key_of_its_entry(both, tmp_path):
@@ -218,7 +212,7 @@ def test_a_sweep_varies_the_second_pipeline(changed, monkeypatch, capsys):
     changed.write(".dvc/tmp/grid.yaml", "name: wide\nblocks: [{fourth.factor: [2, 3]}]\n")
     monkeypatch.chdir(changed.folder)
     assert main(["sweep", ".dvc/tmp/grid.yaml", "--slots", "1", "--metric", "total"]) == 0, capsys.readouterr().err
-    values = {name: read(changed, KEY, "--rev", name)["value"] for name in ("wide-factor2", "wide-factor3")}
+    values = {name: changed.audited(KEY, "--rev", name)["value"] for name in ("wide-factor2", "wide-factor3")}
     assert values == {"wide-factor2": pytest.approx(6), "wide-factor3": pytest.approx(9)}
     assert "factor" in capsys.readouterr().out
 

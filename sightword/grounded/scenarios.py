@@ -57,7 +57,7 @@ class Scenario:
             found.append(f"from {start}" if own.trains else f"{start}, not trained")
         found += [f"{name} shuffled" for name in ("pictures", "clusters") if getattr(own, name) == "shuffled"]
         found += ["joined with T"] if own.concatenate else []
-        return ", ".join(found) or "trained on text alone"
+        return ", ".join(found) or "the encoder of text as it is"
 
 
 def read_scenarios(folder: Pathish, names: Sequence[str], seed: int) -> dict[str, Scenario]:

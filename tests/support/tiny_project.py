@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from pipeline.lineage.facts import Recorder
@@ -244,6 +245,12 @@ class TinyProject:
         shutil.rmtree(store)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / path.name).write_text(json.dumps(facts))
+
+    def audited(self, *arguments: str) -> Any:
+        """Return what ``sightword audit --json`` prints, whatever its exit code."""
+        done = self.audit(*arguments, "--json")
+        assert done.stdout, done.stderr
+        return json.loads(done.stdout[done.stdout.index("{") :])
 
     def audit(self, *arguments: str, store: Path | None = None) -> subprocess.CompletedProcess[str]:
         """Run ``sightword audit``."""
