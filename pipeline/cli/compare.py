@@ -16,7 +16,7 @@ PAGE = Path("report/compare.html")
 """The page of two revisions in a project."""
 
 COMPARE = """\
-Compare two runs: recalls, semantic scores, hypernyms and entailment, with tests and intervals.
+Compare two runs: recalls, semantic scores and the other pipelines, with tests and intervals.
 
 A and B are commits, branches or experiments of this project, or `workspace` for the
 current files: their results come from git and DVC's cache, and report/compare.html
@@ -44,7 +44,10 @@ def add(commands: Commands) -> None:
     compare.add_argument("--seed", metavar="N", type=int, help="seed of the resamples and swaps (default: 0)")
     page = f"write a page of both (default for revisions: {PAGE})"
     compare.add_argument("--html", metavar="FILE", type=Path, help=page)
-    add_layout(compare, csv="only CSV with all digits: correlations, else recalls, else hypernyms, else entailment")
+    add_layout(
+        compare,
+        csv="only CSV with all digits: correlations, else recalls, else hypernyms, else entailment, else grounded",
+    )
 
 
 def _compare(arguments: argparse.Namespace) -> int:
@@ -103,6 +106,8 @@ def _print_contrast(arguments: argparse.Namespace, found: Contrast) -> None:
     for what, rows in ((table.CONCEPTS, found.hypernyms), (table.SENTENCES, found.entailment)):
         if rows and not (arguments.csv and parts):
             parts.append((table.part_lines(rows, what, exact=arguments.csv), table.part_verdict(rows)))
+    if found.spaces and not (arguments.csv and parts):
+        parts.append((table.space_lines(found.spaces, exact=arguments.csv), table.space_verdict(found.spaces)))
     names = [f"{side.name} ({side.about})" if side.revision else side.about for side in (found.a, found.b)]
     head = [f"{label}: {name}" for label, name in zip("AB", names, strict=True)]
     drawn = ["the pictures"] * bool(found.recalls) + ["the pairs"] * (found.semantics is not None)

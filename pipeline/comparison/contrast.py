@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from pipeline.comparison import concepts, recall
+from pipeline.comparison import concepts, recall, spaces
 from pipeline.comparison.recall import Ranks, Recall
-from pipeline.comparison.runs import CONCEPTS, ENTAILMENT, METRICS, TOP, Side
+from pipeline.comparison.runs import CONCEPTS, ENTAILMENT, METRICS, SPACES, TOP, Side
 from pipeline.comparison.systems import PAIRS, SAMPLES, SEED, Comparison, compare
 from pipeline.lineage.difference import Difference, Pair, difference
 from pipeline.lineage.history import changed_params
@@ -22,6 +23,8 @@ from sightword.semantics.pair_table import PairTable, read_pairs
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Row = TypeVar("Row")
 
 UNTESTED = ("r1", "r5", "r10", "median_rank", "mean_rank", "pearson", "accuracy", "ensemble_r10")
 """Scores in metrics files: means over queries or pairs, on which no test is possible."""
@@ -54,6 +57,8 @@ class Contrast(NamedTuple):
     """The accuracies of hypernym prediction; empty if they cannot be compared."""
     entailment: list[concepts.Part]
     """The accuracies of entailment; empty if they cannot be compared."""
+    spaces: list[spaces.Space]
+    """The measures of the scenarios of the grounded space; empty if they cannot be compared."""
     numbers: list[tuple[str, float, float]]
     """Scores without tests: name, A's, B's."""
     params: Mapping[str, Pair]
@@ -97,17 +102,20 @@ def contrast(
     draws = {"samples": samples, "seed": seed}
     pairs, semantics = _semantics(a, b, notes, unseen=unseen, **draws)
     answers, recalls = _retrieval(a, b, notes, **draws)
-    hypernyms = _classified(a, b, notes, "Hypernyms are", CONCEPTS, concepts.compare)
-    entailment = _classified(a, b, notes, "Entailment is", ENTAILMENT, concepts.compare_sentences)
+    hypernyms = _tested(a, b, notes, "Hypernyms are", CONCEPTS, concepts.compare)
+    entailment = _tested(a, b, notes, "Entailment is", ENTAILMENT, concepts.compare_sentences)
+    grounded = _tested(
+        a, b, notes, "The grounded space is", SPACES, functools.partial(spaces.compare, samples=samples, seed=seed)
+    )
     numbers = _numbers(a, b, recalls, with_pearson=semantics is None)
-    if semantics is None and not recalls and not hypernyms and not entailment and not numbers:
+    if semantics is None and not any((recalls, hypernyms, entailment, grounded, numbers)):
         what = f"nothing can be compared: {' '.join(notes).removesuffix('.')}"
         raise FileFormatError(what, where=f"{a.name} and {b.name}")
     found = None
     if project is not None and a.revision and b.revision:
         found = difference(a.revision, b.revision, project, facts=facts)
     params = changed_params(a.lock.entries, b.lock.entries) if a.lock is not None and b.lock is not None else {}
-    tables = (answers, recalls, pairs, semantics, hypernyms, entailment, numbers)
+    tables = (answers, recalls, pairs, semantics, hypernyms, entailment, grounded, numbers)
     return Contrast(a, b, *tables, params, found, notes, unseen, samples, seed)
 
 
@@ -155,9 +163,10 @@ def _retrieval(
     return ((ours, theirs) if rows else None), rows
 
 
-def _classified(
-    a: Side, b: Side, notes: list[str], what: str, path: Path, compare: Callable[[Path, Path], list[concepts.Part]]
-) -> list[concepts.Part]:
+def _tested(
+    a: Side, b: Side, notes: list[str], what: str, path: Path, compare: Callable[[Path, Path], list[Row]]
+) -> list[Row]:
+    """Compare what both sides have at a path; with a note why not, if only one has it or the two are unlike."""
     ours, theirs = a.file(path), b.file(path)
     if ours is None or theirs is None:
         if ours is not None or theirs is not None:

@@ -65,6 +65,8 @@ def render(contrast: Contrast) -> str:
         hypernyms_verdict=table.part_verdict(contrast.hypernyms),
         entailment=table.part_lines(contrast.entailment, table.SENTENCES),
         entailment_verdict=table.part_verdict(contrast.entailment),
+        spaces=table.space_lines(contrast.spaces),
+        spaces_verdict=table.space_verdict(contrast.spaces),
         numbers=[(name, plain(a), plain(b), f"{a - b:+.6g}" if a != b else "0") for name, a, b in contrast.numbers],
         pairs=disagreements.pairs(with_pairs, number=PAIRS, unseen=contrast.unseen) if with_pairs else ([], []),
         curves=_curves(contrast),

@@ -23,10 +23,11 @@ CAPTIONS = Path("data/captions/captions.parquet")
 RESIZED = Path("data/resized")
 CONCEPTS = Path("data/hypernyms/scores/scores.parquet")
 ENTAILMENT = Path("data/entailment/scores/scores.parquet")
+SPACES = Path("data/grounded")
 ENCODER = Path("models/encoder")
 METRICS = tuple(Path("metrics") / f"{name}.json" for name in ("retrieval", "semantics", "select", "train"))
 CURVES = tuple(Path("plots/train") / f"{name}.tsv" for name in ("loss", "recall"))
-WANTED = (*METRICS, PAIRS, TOP, CAPTIONS, *CURVES, RESIZED, ENCODER, CONCEPTS, ENTAILMENT)
+WANTED = (*METRICS, PAIRS, TOP, CAPTIONS, *CURVES, RESIZED, ENCODER, CONCEPTS, ENTAILMENT, SPACES)
 """The files and folders of a run that can be compared."""
 
 

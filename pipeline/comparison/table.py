@@ -8,6 +8,7 @@ from typing import Any
 from pipeline.comparison.bootstrap import Resampled
 from pipeline.comparison.concepts import Part
 from pipeline.comparison.recall import Recall
+from pipeline.comparison.spaces import Space
 from pipeline.comparison.systems import LEVEL, Comparison, Row
 from sightword.report.number_formats import signed
 from sightword.semantics.published import SYSTEMS, BesidePublished, Key, Score, in_mean, wins
@@ -24,6 +25,8 @@ _RECALL_EXACT = [
 ]
 _PART_HEADER = ["pairs", "A", "B", "A - B", "only A", "only B", "McNemar p", "Holm p", "better"]
 _PART_EXACT = ["part", "pairs", "a", "b", "difference", "only_a", "only_b", "mcnemar_p", "holm_p", "better"]
+_SPACE_HEADER = ["scenario", "measure", "A", "B", "A - B", "p", "Holm p", "better"]
+_SPACE_EXACT = ["scenario", "measure", "a", "b", "difference", *_ENDS, "test_p", "holm_p", "better"]
 CONCEPTS, SENTENCES = "pairs of concepts", "pairs of sentences"
 """The pairs of hypernyms and of entailment."""
 QUERIES = {"caption_to_image": "caption", "image_to_caption": "picture"}
@@ -100,6 +103,20 @@ def part_verdict(rows: Sequence[Part]) -> list[str]:
     return _beyond_chance(rows, "of McNemar's exact test", "parts", 0.0, "")
 
 
+def space_lines(rows: Sequence[Space], *, exact: bool = False) -> list[list[str]]:
+    """Return the header and one row for each measure of each scenario, in percent, as :func:`lines`."""
+    values = []
+    for row in rows:
+        scores = (row.a, row.b, row.difference, *(row.interval or (None, None)))
+        values.append((row.scenario, row.measure, *scores, row.p, row.holm, row.better))
+    return _table(_SPACE_EXACT, _SPACE_HEADER, values, exact=exact, digits=1)
+
+
+def space_verdict(rows: Sequence[Space]) -> list[str]:
+    """Return on how many measures each system is better beyond chance."""
+    return _beyond_chance(rows, "of the bootstrap, of transfer tasks McNemar's", "measures", 0.0, "")
+
+
 def published_lines(beside: BesidePublished, *, exact: bool = False) -> list[list[str]]:
     """Return the lines of a system beside a published one, by the paper's rule; the mean has no interval."""
     ours, theirs = _sides(beside)
@@ -125,7 +142,9 @@ def published_verdict(beside: BesidePublished, system: str) -> str:
     )
 
 
-def _beyond_chance(rows: Sequence[Row | Recall | Part], test: str, what: str, least: float, draws: str) -> list[str]:
+def _beyond_chance(
+    rows: Sequence[Row | Recall | Part | Space], test: str, what: str, least: float, draws: str
+) -> list[str]:
     """Return the verdict by a test, and a warning if even its least p is not significant after the correction."""
     better, tested = [row.better for row in rows], sum(row.holm is not None for row in rows)
     by_test = (

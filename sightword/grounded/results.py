@@ -143,11 +143,9 @@ def read_runs(folder: Pathish, scenarios: Sequence[str], seeds: Sequence[int]) -
     found = {name: [_read(Path(folder), name, seed) for seed in seeds] for name in scenarios}
     first, *others = [run for runs in found.values() for run in runs]
     for run in others:
-        for what, (own, theirs) in _material(run, first).items():
-            if own != theirs:
-                where = f"{folder}/{run.scenario}-{run.seed}"
-                message = f"was judged on other {what} than {first.scenario}-{first.seed}"
-                raise ReportError(message, where=where, todo=_TODO)
+        if what := differing_material(run, first):
+            where = f"{folder}/{run.scenario}-{run.seed}"
+            raise ReportError(f"was judged on other {what} than {first.scenario}-{first.seed}", where=where, todo=_TODO)
     return found
 
 
@@ -162,8 +160,8 @@ def _read(folder: Path, scenario: str, seed: int) -> Run:
     return Run(scenario, seed, metrics, tables)
 
 
-def _material(run: Run, other: Run) -> dict[str, tuple[object, object]]:
-    """Return what two runs must have in common."""
+def differing_material(run: Run, other: Run) -> str | None:
+    """Return what two runs were judged on that is not the same; None if their scores can be compared."""
 
     def of(one: Run) -> dict[str, object]:
         structure = one.metrics["spaces"][one.judged]["structure"]
@@ -178,4 +176,4 @@ def _material(run: Run, other: Run) -> dict[str, tuple[object, object]]:
         }
 
     own, theirs = of(run), of(other)
-    return {name: (own[name], theirs[name]) for name in own}
+    return next((name for name in own if own[name] != theirs[name]), None)

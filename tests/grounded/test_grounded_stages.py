@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import shutil
 
 import numpy as np
 import pytest
 from grounded_project import encoder, write_project
 
+from pipeline.cli import main
 from sightword.errors import FileFormatError, ReportError
 from sightword.files import read_json
+from sightword.grounded.comparing import compare
 from sightword.grounded.grounded_settings import GroundedSettings
 from sightword.grounded.judge_settings import JudgeSettings
 from sightword.grounded.results import KEYS, read_runs
@@ -80,6 +85,36 @@ def test_the_same_inputs_give_the_same_bytes(project, settings):
     judge.work(settings, scenario="cg-pg", seed=1)
     grounded.work(GroundedSettings(resamples=100), run=["t", "cg-pg"], seeds=[0, 1])
     assert files(project) == before
+
+
+def test_two_runs_are_compared_scenario_by_scenario(project, tmp_path, monkeypatch, capsys):
+    for name in ("ours", "theirs"):
+        shutil.copytree(project / "data/grounded", tmp_path / name / "data/grounded")
+    for seed in (0, 1):  # B's cg-pg has the results of t
+        shutil.rmtree(tmp_path / f"theirs/data/grounded/cg-pg-{seed}")
+        shutil.copytree(project / f"data/grounded/t-{seed}", tmp_path / f"theirs/data/grounded/cg-pg-{seed}")
+    shutil.rmtree(tmp_path / "theirs/data/grounded/t-1")
+    monkeypatch.chdir(tmp_path)
+    assert main(["compare", "ours", "theirs", "--csv", "--samples", "100"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    same = [row for row in rows if row["scenario"] == "t"]
+    assert {float(row["difference"]) for row in same} == {0.0}
+    assert {row["better"] for row in rows if float(row["holm_p"]) >= 0.05} <= {""}
+    expected = compare(read_runs(project / "data/grounded", ["t", "cg-pg"], [0, 1]), "t", resamples=100)
+    found = {row["measure"]: row for row in rows if row["scenario"] == "cg-pg"}
+    assert set(found) == {test.key for test in expected}
+    for test in expected:
+        row, unit = found[test.key], 1 if test.low is None else 100
+        assert float(row["difference"]) == pytest.approx(unit * test.difference)
+        assert float(row["a"]) - float(row["b"]) == pytest.approx(unit * test.difference)
+        assert float(row["test_p"]) == pytest.approx(test.p)
+    assert main(["compare", "ours", "theirs", "--html", "page.html"]) == 0
+    assert "better beyond chance" in capsys.readouterr().out.lower()
+    assert 'id="spaces"' in (tmp_path / "page.html").read_text()
+    for scenario in ("t-0", "cg-pg-0", "cg-pg-1"):
+        (tmp_path / f"theirs/data/grounded/{scenario}").rename(tmp_path / f"theirs/data/grounded/other-{scenario}")
+    assert main(["compare", "ours", "theirs"]) == 1
+    assert "no scenario was judged in both with the same seed" in capsys.readouterr().err
 
 
 def test_results_on_other_pairs_and_missing_results_are_refused(project, settings, tmp_path):
