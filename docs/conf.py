@@ -32,8 +32,8 @@ def _name_files_outside(_app: Any, _page: str, source: list[str]) -> None:
 
 
 def _keep_colons(_app: Any, what: str, _name: str, _object: Any, _options: Any, lines: list[str]) -> None:
-    """Napoleon takes the words before a colon in an attribute's first line for its type, but not after an empty line."""
-    if what in ("attribute", "data", "property") and ":" in lines[0]:
+    """Stop Napoleon from taking the words before a colon, in an attribute's first line, for its type."""
+    if what in ("attribute", "data", "property") and lines and ":" in lines[0]:
         lines.insert(0, "")
 
 

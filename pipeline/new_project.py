@@ -87,14 +87,16 @@ def update(project: Path) -> Changes:
     what is replaced.
 
     Raises:
-        SetupError: the project is the one with this code, or has files that are not committed and would be replaced.
+        SetupError: this is no project with code, or a clone, or the one with the running code; or it has files that are
+            not committed and would be replaced.
     """
     project = project.resolve()
     if project == Path(__file__).resolve().parents[1]:
-        what = "the running code is that of this project"
-        raise SetupError(
-            what, where=project, todo="A clone is updated by `git pull`, a project by the installed program."
-        )
+        what, todo = "the running code is that of this project", "Run the installed program `sightword`."
+        raise SetupError(what, where=project, todo=todo)
+    if not (project / "stages" / "__main__.py").is_file() or (project / "setup.py").exists():
+        what, todo = "was not made by `sightword init`", "A clone is updated by `git pull`."
+        raise SetupError(what, where=project, todo=todo)
     files = {name: path for name, path in _files().items() if Path(name).name != PARAMS}
     found = differences(project, files)
     touched = [*found.new, *found.changed, *found.deleted]

@@ -151,6 +151,19 @@ def test_an_update_replaces_nothing_that_git_does_not_have(project, capsys):
         new_project.update(Path(__file__).parents[1])
 
 
+def test_an_update_leaves_clones_and_projects_of_other_kinds_alone(project, capsys):
+    for other in ("clone", "other"):
+        shutil.copytree(project, project.parent / other, symlinks=True)
+    (project.parent / "clone/setup.py").touch()
+    shutil.rmtree(project.parent / "other/stages")
+    for other in ("clone", "other"):
+        (project.parent / other / "sightword/files.py").write_text("# theirs\n")
+        commit(project.parent / other)
+        assert main(["init", "--update", str(project.parent / other)]) == 1
+        assert "was not made by `sightword init`" in capsys.readouterr().err
+        assert git(project.parent / other, "status", "--porcelain") == ""
+
+
 def test_the_doctor_tells_that_a_project_has_other_code(project, capsys):
     main(["doctor", "--quick"])
     assert "this command that of" not in capsys.readouterr().out
