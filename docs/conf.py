@@ -31,6 +31,13 @@ def _name_files_outside(_app: Any, _page: str, source: list[str]) -> None:
     )
 
 
+def _keep_colons(_app: Any, what: str, _name: str, _object: Any, _options: Any, lines: list[str]) -> None:
+    """Stop Napoleon from taking the words before a colon, in an attribute's first line, for its type."""
+    if what in ("attribute", "data", "property") and lines and ":" in lines[0]:
+        lines.insert(0, "")
+
+
 def setup(app: Any) -> None:
     """Called by Sphinx."""
+    app.connect("autodoc-process-docstring", _keep_colons, priority=400)
     app.connect("source-read", _name_files_outside)

@@ -159,17 +159,25 @@ def find_project(start: Path) -> Path:
     above = [folder for folder in (start.absolute(), *start.absolute().parents) if (folder / DVC_YAML).is_file()]
     if above:
         return next((folder for folder in above if (folder / ".dvc").is_dir()), above[0])
-    raise SetupError(
-        "no dvc.yaml here or in a folder above", where=start.absolute(), todo="Go to a clone of Sightword's repository."
-    )
+    todo = "Go to your project, or make one with `sightword init FOLDER`."
+    raise SetupError("this command needs a project, and there is none here or above", where=start.absolute(), todo=todo)
 
 
 def project_of(start: Path) -> Path:
-    """Return the project of a folder, else of the current folder, else the clone with this code, as above."""
-    for folder in (start, Path.cwd(), Path(__file__).parents[1]):
+    """Return the project of a folder, else of the current folder, else the files of a project that come with the code.
+
+    With the latter, recipes and parameters are known outside of a project too.
+    """
+    for folder in (start, Path.cwd()):
         with contextlib.suppress(SetupError):
             return find_project(folder)
-    return find_project(start)
+    return shipped()
+
+
+def shipped() -> Path:
+    """Return the folder with the files of a project that come with this code: a clone, or data of the package."""
+    above = Path(__file__).resolve().parents[1]
+    return above if (above / DVC_YAML).is_file() else above / "pipeline" / "project"
 
 
 def pipelines(project: Path) -> list[Pipeline]:

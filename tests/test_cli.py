@@ -107,12 +107,58 @@ def test_an_unknown_recipe_is_told_with_a_near_name(project: Path, capsys: pytes
     assert not (project / "params.yaml").exists()
 
 
-def test_outside_a_project_it_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+OUTSIDE = "this command needs a project, and there is none here or above. Go to your project, or make one with "
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        *(["recipe", "sample"], ["params"], ["params", "--check"], ["experiments"], ["compare", "HEAD", "smaller"]),
+        *(["sweep", "grid.yaml"], ["audit", "metrics/summary.json"], ["audit", "--verify", "train"]),
+        *(["doctor", "--lock"], ["fetch", "senteval"], ["fetch", "weights"], ["init", "--update"]),
+    ],
+)
+def test_outside_of_a_project_each_command_that_needs_one_says_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], argv: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["recipe", "sample"]) == 1
-    assert "no dvc.yaml" in capsys.readouterr().err
+    assert main(argv) == 1
+    out, err = capsys.readouterr()
+    assert err.startswith(f"sightword: {tmp_path}: {OUTSIDE}`sightword init FOLDER`.")
+    assert (out, err.count("\n")) == ("", 1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_outside_of_a_project_recipes_parameters_and_data_sets_are_known(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["recipe", "--list"]) == 0
+    assert "\nflickr8k  " in capsys.readouterr().out
+    assert main(["recipe", "flickr8k", "--params", "mine.yaml"]) == 0
+    assert Path("mine.yaml").read_bytes() == (repository / "recipes/flickr8k.yaml").read_bytes()
+    assert main(["params", "--explain", "train.margin"]) == 0
+    assert main(["fetch", "--list", "senteval"]) == 0
+    capsys.readouterr()
+    assert main(["fetch", "flickr8k", "--to", "elsewhere", "--dry-run"]) == 0
+    assert "Flickr8k" in capsys.readouterr().out
+
+
+def test_a_misspelt_command_is_told_with_a_near_one(capsys: pytest.CaptureFixture[str]) -> None:
+    for argv, near in ((["serch", "x"], "search"), (["store", "verfy"], "verify")):
+        with pytest.raises(SystemExit) as stopped:
+            main(argv)
+        assert stopped.value.code == 2
+        assert f"(did you mean '{near}'?)" in capsys.readouterr().err
+
+
+def test_without_a_command_the_help_appears(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([])
+    out, err = capsys.readouterr()
+    assert (stopped.value.code, out) == (2, "")
+    assert "init" in err
+    assert "Make a project in a new folder" in err
 
 
 def test_edits_are_kept_and_named(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -133,7 +133,7 @@ FLOORS = [
         "sightword/grounded",
     ),
     *("pipeline/pipelines", "pipeline/lineage", "pipeline/params", "pipeline/comparison pipeline/downloads"),
-    *("pipeline/experiments", "pipeline/doctor", "pipeline/cli", "stages"),
+    *("pipeline/experiments", "pipeline/new_project", "pipeline/doctor", "pipeline/cli", "stages"),
 ]
 """From the ground: a room stands on those below it, never on one beside it."""
 

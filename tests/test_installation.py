@@ -9,12 +9,14 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from checkout import environment
 from packaging.requirements import Requirement
 
 import sightword
@@ -183,29 +185,55 @@ def test_a_saved_encoder_names_the_class_that_sentence_transformers_loads(encode
     assert module["type"] == "sightword.encoder.sentence_transformers.SightwordModule"
 
 
-@pytest.mark.full
-def test_the_wheel_works_in_a_clean_environment(repository, encoder, tmp_path):
-    source = tmp_path / "source"
-    for name in ("sightword", "pipeline", "stages"):
-        shutil.copytree(repository / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(repository / name, source)
-    built = run(sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", tmp_path, source)
-    assert built.returncode == 0, built.stderr
-    (wheel,) = tmp_path.glob("*.whl")
+@pytest.fixture(scope="module")
+def files(repository) -> list[str]:
+    """The files of the repository."""
+    listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", cwd=repository).stdout.splitlines()
+    return [name for name in listed if (repository / name).is_file()]
 
+
+@pytest.fixture(scope="module")
+def wheel(repository, files, tmp_path_factory) -> Path:
+    """The wheel, built from a copy of the repository."""
+    folder = tmp_path_factory.mktemp("wheel")
+    for name in files:
+        (folder / "source" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(repository / name, folder / "source" / name)
+    options = ("--no-index", "--no-build-isolation", "--no-deps", "-w", folder)
+    built = run(sys.executable, "-m", "pip", "wheel", *options, folder / "source")
+    assert built.returncode == 0, built.stderr
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+def install(wheel: Path, place: Path) -> Path:
+    """Install the wheel, without what it needs, in a new environment; return the folder of its packages."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
+    options = ("--no-deps", "--no-index", "--disable-pip-version-check", wheel)
+    assert run(sys.executable, "-m", "pip", "--python", place / "bin/python", "install", *options).returncode == 0
+    (site,) = (place / "lib").glob("python*/site-packages")
+    return site
+
+
+@pytest.mark.full
+def test_the_wheel_holds_the_packages_and_the_files_of_a_project_once(files, wheel):
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
-    listed = run(
-        "git", "ls-files", "--cached", "--others", "--exclude-standard", "sightword", "pipeline", cwd=repository
-    )
-    assert held == {name for name in listed.stdout.splitlines() if (repository / name).is_file()}
+    beside = {
+        name
+        for name in files
+        if re.match(
+            r"(recipes|stages|data|\.dvc/plots)/|([a-z]+/)?(dvc|params)\.yaml$|\.(dvc|git)(ignore|attributes)$", name
+        )
+    }
+    code = {name for name in files if name.startswith(("sightword/", "pipeline/"))}
+    assert held == code | {f"pipeline/project/{name}" for name in beside}
 
+
+@pytest.mark.full
+def test_the_wheel_works_in_a_clean_environment(wheel, encoder, tmp_path):
     place = tmp_path / "environment"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
-    install = ("install", "--no-deps", "--no-index", "--disable-pip-version-check", wheel)
-    assert run(sys.executable, "-m", "pip", "--python", place / "bin/python", *install).returncode == 0
-    (site,) = (place / "lib").glob("python*/site-packages")
+    site = install(wheel, place)
     (about,) = site.glob("sightword-*.dist-info")
     asked = [Requirement(text) for text in metadata.Distribution.at(about).requires or []]
     names = [one.name for one in asked if one.marker is None]
@@ -230,3 +258,43 @@ def test_the_wheel_works_in_a_clean_environment(repository, encoder, tmp_path):
     assert refused.returncode == 1
     assert refused.stderr.endswith("Install the extra: pip install 'sightword[pipeline]'\n")
     assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.full
+def test_a_project_of_the_installed_package_runs_and_an_upgrade_reruns_what_depends_on_it(wheel, tmp_path):
+    place, demo = tmp_path / "environment", tmp_path / "demo"
+    site = install(wheel, place)
+    (site / "others.pth").write_text(f"{sysconfig.get_path('purelib')}\n")  # after the wheel, without its .pth files
+    own = {
+        **environment(tmp_path / "store", forked=False),
+        "PATH": f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "SIGHTWORD_THREADS": "1",
+    }
+    own.pop("PYTHONPATH", None)
+
+    def call(*command: object, cwd: Path = demo) -> str:
+        done = run(*command, cwd=cwd, env=own)
+        assert done.returncode == 0, f"{command}:\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    sightword_, dvc = place / "bin/sightword", (place / "bin/python", "-m", "dvc")
+    assert "\nflickr8k  " in call(sightword_, "recipe", "--list", cwd=tmp_path)
+    assert call(sightword_, "init", "demo", cwd=tmp_path).endswith("Next: cd demo && dvc repro\n")
+    call("git", "add", "-A")
+    call("git", "commit", "-qm", "start")
+    call(*dvc, "repro")
+    call("git", "add", "-A")
+    call("git", "commit", "-qm", "sample")
+    assert "all 10 sections are right" in call(sightword_, "params", "--check")
+    assert "train" in call(sightword_, "audit", "metrics/summary.json:image_r10", "--brief")
+    assert "image_r10" in call(sightword_, "experiments", "--csv")
+    assert "both as one page" in call(sightword_, "compare", "HEAD", "workspace", "--samples", "100")
+    assert "PROBLEM" not in call(sightword_, "doctor", "--quick")
+    assert "up to date" in call(*dvc, "status", "dvc.yaml")
+
+    with (site / "sightword/retrieval/ranks.py").open("a") as code:
+        code.write("# a newer version\n")
+    assert "(files: 1 changed;" in call(sightword_, "init", "--update")
+    assert json.loads(call(*dvc, "status", "--json", "dvc.yaml")).keys() == {"retrieval", "select"}
+    call(*dvc, "repro")
+    assert "up to date" in call(*dvc, "status", "dvc.yaml")

@@ -11,7 +11,8 @@ import sys
 from collections.abc import Sequence
 
 import sightword
-from pipeline.cli import compare, doctor, downloads, encoder, hypernyms, lineage, project, search, store, sweeps
+from pipeline.cli import compare, doctor, downloads, encoder, hypernyms, init, lineage, project, search, store, sweeps
+from pipeline.cli.command import Parser
 from sightword.errors import SightwordError
 
 
@@ -24,7 +25,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 done, 1 an error with a message on standard error, 2 wrong arguments, 130 interrupted.
     """
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if not hasattr(arguments, "run"):
+        parser.print_help(sys.stderr)
+        parser.exit(2)
     try:
         code: int = arguments.run(arguments)
         sys.stdout.flush()
@@ -60,11 +65,11 @@ def _raised_here(error: ModuleNotFoundError) -> bool:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="sightword", description="From pictures with captions to a sentence encoder: what goes beside `dvc repro`."
     )
     parser.add_argument("--version", action="version", version=f"sightword {sightword.__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for room in (project, sweeps, compare, encoder, hypernyms, search, store, lineage, downloads, doctor):
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for room in (init, project, sweeps, compare, encoder, hypernyms, search, store, lineage, downloads, doctor):
         room.add(commands)
     return parser

@@ -5,11 +5,25 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import re
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
+
+from sightword.messages import guess
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 Run = Callable[[argparse.Namespace], int]
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose message on a wrong choice, such as a misspelt command, names the nearest one."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print usage and message, and exit with 2."""
+        if found := re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)$", message):
+            near = guess(found[1], re.findall(r"[\w.:-]+", found[2]))
+            message = message.replace(" (choose from", f"{near} (choose from") if near else message
+        super().error(message)
 
 
 def add_command(

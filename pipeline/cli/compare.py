@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,6 +75,10 @@ def _compare(arguments: argparse.Namespace) -> int:
     try:
         project: Path | None = find_project(Path.cwd())
     except SetupError:
+        if any(
+            "." not in name and os.sep not in name and runs.is_revision(name) for name in (arguments.a, arguments.b)
+        ):
+            raise
         project = None
     facts = [] if project is None else facts_folders(project)
     with runs.opened(arguments.a, arguments.b, project) as (a, b):

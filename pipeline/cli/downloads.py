@@ -147,9 +147,12 @@ def _list(arguments: argparse.Namespace) -> int:
         arguments.parser.error("--list goes with NAMEs and --to only")
     lines = [["name", "part", "what", "size", "state"]]
     for data_set in [find(name) for name in arguments.names] or data_sets().values():
-        order = _order(arguments, data_set, {})
+        try:
+            target: Path | None = _order(arguments, data_set, {}).target
+        except SetupError:  # outside of a project nothing is there
+            target = None
         for source in data_set.sources:
-            state: str = source.state(order.target)
+            state: str = source.state(target) if target else "missing"
             if state != "there" and source.request:
                 state += ", to be asked for"
             elif state != "there" and (source.optional or data_set.name == WEIGHTS):
@@ -174,7 +177,12 @@ def _order(arguments: argparse.Namespace, data_set: DataSet, pins: dict[str, str
 def _raw(arguments: argparse.Namespace) -> Path:
     from pipeline.pipelines import find_project
 
-    return Path(arguments.to).absolute() if arguments.to else find_project(Path.cwd()) / "data" / "raw"
+    if arguments.to:
+        return Path(arguments.to).absolute()
+    try:
+        return find_project(Path.cwd()) / "data" / "raw"
+    except SetupError as error:
+        raise SetupError(error.what, where=error.where, todo=f"{error.todo} Or name a folder with --to.") from None
 
 
 def torch_checkpoints() -> Path:

@@ -67,17 +67,18 @@ def add(commands: Commands) -> None:
 
 def _recipe(arguments: argparse.Namespace) -> int:
     from pipeline.params import params_file, recipes
-    from pipeline.pipelines import find_project
+    from pipeline.pipelines import find_project, project_of
 
-    project = find_project(Path.cwd())
+    if arguments.name is None and not arguments.list:
+        arguments.parser.error("which recipe? Give its NAME, or see them with --list")
+    elsewhere = arguments.list or arguments.params is not None
+    project = (project_of if elsewhere else find_project)(Path.cwd())
     if arguments.list:
         found = recipes.list_recipes(project)
         width = max((len(recipe.name) for recipe in found), default=0)
         for recipe in found:
             print(f"{recipe.name:{width}}  {recipe.summary}".rstrip())
         return 0
-    if arguments.name is None:
-        arguments.parser.error("which recipe? Give its NAME, or see them with --list")
     recipe = recipes.find(arguments.name, project)
     path = Path(arguments.params) if arguments.params else _short(recipes.target(recipe, project))
     changed = recipes.write(recipe, path, project, force=arguments.force)
@@ -124,7 +125,10 @@ def _experiments(arguments: argparse.Namespace) -> int:
     alone = arguments.against and arguments.plot is None
     refuse(arguments, (other, "--plot FILE must end with .svg or .png"), (alone, "--against goes with --plot"))
     from pipeline.experiments import results
+    from pipeline.pipelines import find_project
 
+    if arguments.file is None:
+        find_project(Path.cwd())
     listing = results.read(_exp_show(arguments.file))
     if arguments.only is not None:
         listing = results.only(listing, arguments.only)

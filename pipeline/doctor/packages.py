@@ -14,6 +14,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from pipeline import new_project
 from pipeline.doctor.context import Context
 from pipeline.doctor.findings import Finding, good, problem, warning
 from sightword.messages import and_more
@@ -36,9 +37,14 @@ def check_python(context: Context) -> Iterator[Finding]:
     yield from _check_path("dvc", "`dvc` should be the one of this environment", warning)
     package = Path(__file__).resolve().parents[1]
     own = context.project / "pipeline" if context.project else package
-    if own.is_dir() and own.resolve() != package:
-        what = f"this command runs the code of {package.parent}, the stages run that of {context.project}"
-        yield warning(what, "Install this project into an environment of its own: `make install`.")
+    if context.project and own.is_dir() and own.resolve() != package:
+        differing = [name for names in new_project.differences(context.project) for name in names]
+        if differing:
+            what = (
+                f"the stages run the code of {context.project}, this command that of {package.parent}; they differ in"
+            )
+            todo = "`sightword init --update` takes over the installed code; in a clone, `make install`."
+            yield warning(f"{what} {and_more(differing)}", todo)
 
 
 def _check_path(program: str, use: str, report: Callable[[str, str], Finding]) -> Iterator[Finding]:

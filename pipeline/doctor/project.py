@@ -45,7 +45,7 @@ def check_files(context: Context) -> Iterator[Finding]:
     except SightwordError as error:
         yield failure(error, "Restore it: `git checkout -- dvc.lock`.")
     else:
-        yield good(f"dvc.lock: {len(lock.entries)} stages (`make check-lock` checks whether it fits the code)")
+        yield good(f"dvc.lock: {len(lock.entries)} stages (`sightword doctor --lock` checks whether it fits the code)")
         yield from _check_metrics(context.root, lock)
         yield from check_leftovers(context.root)
 

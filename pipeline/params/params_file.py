@@ -32,8 +32,8 @@ def settings_class(section: str) -> type[Settings]:
     """
     name = f"stages.{section}"
     if importlib.util.find_spec("stages") is None:
-        # The program `sightword` lies elsewhere, so stages/ is in the project, or in the clone with this code.
-        sys.path += [str(pipelines.project_of(Path.cwd())), str(Path(__file__).parents[2])]
+        # The program `sightword` lies elsewhere, so stages/ is in the project, or with this code.
+        sys.path += [str(pipelines.project_of(Path.cwd())), str(pipelines.shipped())]
     try:
         found: type[Settings] = importlib.import_module(name).SETTINGS
     except ModuleNotFoundError as error:

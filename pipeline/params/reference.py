@@ -66,8 +66,8 @@ def page() -> str:
     for section in sections():
         parts += [f"## {section.name}", section.text]
         for one in section.parameters:
-            accepted = f"{one.accepted.capitalize()}; published value `{spelt(one.default)}`."
-            parts += [f"### `{one.name}`", accepted, one.text]
+            accepted = f"{one.accepted[:1].upper()}{one.accepted[1:]}; published value `{spelt(one.default)}`."
+            parts += [f"### `{one.name}`", accepted, _plain_stars(one.text)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -115,7 +115,7 @@ def _parameters(settings: type[BaseModel], prefix: str) -> Iterator[Parameter]:
 def _type(annotation: Any) -> str:
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Literal:
-        return " or ".join(str(value) for value in arguments)
+        return " or ".join(f"`{value}`" for value in arguments)
     if origin is typing.Annotated:
         limits = [limit for one in arguments[1:] for limit in getattr(one, "metadata", [one])]
         return ", ".join([_type(arguments[0]), *_limits(limits)])
@@ -140,3 +140,9 @@ def _limits(metadata: list[Any]) -> Iterator[str]:
 
 def _markdown(text: str) -> str:
     return " ".join(text.replace("``", "`").split())
+
+
+def _plain_stars(text: str) -> str:
+    """Return a line of Markdown in which the stars outside of code, as in ``*.json``, are no emphasis."""
+    parts = text.split("`")
+    return "`".join(part if number % 2 else part.replace("*", r"\*") for number, part in enumerate(parts))

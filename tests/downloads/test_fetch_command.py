@@ -329,7 +329,7 @@ def test_outside_a_project_a_folder_is_named(project, mirror, make_zip, tmp_path
     (tmp_path / "to/checksums.txt").write_bytes(mirror.checksums.read_bytes())
     monkeypatch.chdir(tmp_path)
     assert main(["fetch", "wordnet"]) == 1
-    assert "no dvc.yaml" in capsys.readouterr().err
+    assert "Or name a folder with --to" in capsys.readouterr().err
     assert main(["fetch", "wordnet", "--to", "to"]) == 0
     assert (tmp_path / "to/wordnet/data.noun").exists()
 

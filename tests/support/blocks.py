@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 COMMANDS = ("sh", "python")
-SHOWN = ("text", "yaml")
-"""Output and files: nothing to type."""
+SHOWN = ("text", "yaml", "mermaid")
+"""Output, files and diagrams: nothing to type."""
 
 FENCE = re.compile(
     r"(?:^<!-- not run: (?P<why>[^\n]*) -->\n)?^```(?P<language>[^\s`]*) ?(?P<who>\S*)\n(?P<text>.*?)^```$",

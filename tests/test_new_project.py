@@ -1,0 +1,172 @@
+"""Projects that `sightword init` makes, and the code that they take over from the package."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pipeline import new_project
+from pipeline.cli import main
+from pipeline.lineage.facts import listed
+from pipeline.lineage.lock import is_code
+from pipeline.params import params_file
+from pipeline.pipelines import by_entry, find_project, pipelines
+from sightword.errors import SetupError
+
+
+def git(folder: Path, *arguments: str) -> str:
+    own = ("-c", "user.name=test", "-c", "user.email=test@example.org")
+    return subprocess.run(["git", *own, *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+def commit(folder: Path) -> None:
+    git(folder, "add", "-A", ".")
+    git(folder, "commit", "-qm", "state")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """A new project, all of it committed."""
+    folder = new_project.create(tmp_path_factory.mktemp("made") / "below" / "demo")
+    commit(folder)
+    return folder
+
+
+@pytest.fixture
+def project(made, tmp_path, monkeypatch) -> Path:
+    shutil.copytree(made, tmp_path / "demo", symlinks=True)
+    monkeypatch.chdir(tmp_path / "demo")
+    return tmp_path / "demo"
+
+
+def test_a_project_has_the_pipelines_with_the_parameters_of_the_sample(made, repository):
+    assert find_project(made / "data") == made
+    assert [one.folder for one in pipelines(made)] == ["", "entailment", "grounded", "hypernyms"]
+    for one in pipelines(made):
+        name = f"{one.folder}-sample" if one.folder else "sample"
+        assert (made / one.params).read_bytes() == (repository / f"recipes/{name}.yaml").read_bytes()
+        assert params_file.load(made / one.params)
+    assert (made / ".dvc/plots/intervals.json").is_file()
+    assert not (made / "dvc.lock").exists()
+
+
+def test_a_project_has_all_code_that_its_stages_name_and_no_more_than_git_has_of_it(made, repository):
+    code = {path for stage in by_entry(made).values() for path, _ in listed(stage, ("deps",)) if is_code(path)}
+    assert len(code) > 100
+    assert not [path for path in code if not (made / path).exists()]
+    packages = ("sightword", "pipeline", "stages", "recipes")
+    wanted = set(git(repository, "ls-files", "-co", "--exclude-standard", *packages).splitlines())
+    assert set(git(made, "ls-files", *packages).splitlines()) == {one for one in wanted if (repository / one).is_file()}
+    assert new_project.differences(made) == ([], [], [])
+
+
+def test_the_next_step_is_printed_and_results_stay_out_of_git(tmp_path, monkeypatch, capsys, made):
+    monkeypatch.setattr(new_project, "create", lambda folder: tmp_path / folder)
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "demo"]) == 0
+    assert capsys.readouterr().out.endswith("Next: cd demo && dvc repro\n")
+    assert main(["init", "."]) == 0
+    assert capsys.readouterr().out.endswith("Next: dvc repro\n")
+    for stage in by_entry(made).values():
+        for path, options in listed(stage, ("outs",)):
+            if (options or {}).get("cache", True):
+                assert git(made, "check-ignore", path), path
+
+
+@pytest.mark.slow
+def test_in_a_git_repository_a_project_is_a_folder_of_it(tmp_path):
+    git(tmp_path, "init", "-q")
+    (tmp_path / "demo" / ".venv").mkdir(parents=True)
+    folder = new_project.create(tmp_path / "demo")
+    assert not (folder / ".git").exists()
+    assert "sightword/files.py" in git(folder, "ls-files", "-co", "--exclude-standard").splitlines()
+    assert new_project.run_dvc("stage", "list", "--name-only", folder=folder).startswith("corpus")
+
+
+def test_a_folder_with_files_is_left_alone(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("all of it")
+    (tmp_path / "file").write_text("x")
+    for name, what in (("full", "is not empty (thesis.txt)"), ("file", "is a file"), ("file/below", "Not a directory")):
+        assert main(["init", name]) == 1
+        message = capsys.readouterr().err
+        assert what in message
+        assert message.count("\n") == 1
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["thesis.txt"]
+    with pytest.raises(SystemExit) as stopped:
+        main(["init"])
+    assert stopped.value.code == 2
+
+
+def test_an_error_on_the_way_leaves_nothing(tmp_path, monkeypatch):
+    (tmp_path / "held" / ".venv").mkdir(parents=True)
+
+    for number, error in ((3, OSError), (300, KeyboardInterrupt)):
+        copied = []
+        real = shutil.copyfile
+
+        def stop(source, target, copied=copied, number=number, error=error, real=real):
+            copied.append(target)
+            if len(copied) == number:
+                raise error
+            return real(source, target)
+
+        monkeypatch.setattr(new_project.shutil, "copyfile", stop)
+        for folder in ("new/below", "held"):
+            copied.clear()
+            with pytest.raises(error):
+                new_project.create(tmp_path / folder)
+        monkeypatch.setattr(new_project.shutil, "copyfile", real)
+    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")) == ["held", "held/.venv"]
+
+
+def test_an_update_takes_over_the_code_and_leaves_the_parameters(project, capsys):
+    assert main(["init", "--update"]) == 0
+    assert "the code was already that of sightword" in capsys.readouterr().out
+    before = (project / "sightword/files.py").read_bytes()
+    (project / "sightword/files.py").write_text("# of an older version\n")
+    (project / "sightword/older.py").write_text("# gone since\n")
+    (project / "stages/mine.py").write_text("# a stage of my own\n")
+    (project / "params.yaml").write_text((project / "params.yaml").read_text().replace("margin: 0.2", "margin: 0.3"))
+    (project / "recipes/grid.yaml").unlink()
+    commit(project)
+    assert main(["init", "--update"]) == 0
+    assert "(files: 1 new, 1 changed, 1 deleted; `git diff` shows them)" in capsys.readouterr().out
+    assert (project / "sightword/files.py").read_bytes() == before
+    changed = ["recipes/grid.yaml", "sightword/files.py", "sightword/older.py"]
+    assert sorted(line[3:] for line in git(project, "status", "--porcelain").splitlines()) == changed
+    assert "margin: 0.3" in (project / "params.yaml").read_text()
+
+
+def test_an_update_replaces_nothing_that_git_does_not_have(project, capsys):
+    (project / "sightword/files.py").write_text("# my own work\n")
+    assert main(["init", "--update"]) == 1
+    assert "git does not have sightword/files.py as they are" in capsys.readouterr().err
+    assert (project / "sightword/files.py").read_text() == "# my own work\n"
+    with pytest.raises(SetupError, match="the running code is that of this project"):
+        new_project.update(Path(__file__).parents[1])
+
+
+def test_an_update_leaves_clones_and_projects_of_other_kinds_alone(project, capsys):
+    for other in ("clone", "other"):
+        shutil.copytree(project, project.parent / other, symlinks=True)
+    (project.parent / "clone/setup.py").touch()
+    shutil.rmtree(project.parent / "other/stages")
+    for other in ("clone", "other"):
+        (project.parent / other / "sightword/files.py").write_text("# theirs\n")
+        commit(project.parent / other)
+        assert main(["init", "--update", str(project.parent / other)]) == 1
+        assert "was not made by `sightword init`" in capsys.readouterr().err
+        assert git(project.parent / other, "status", "--porcelain") == ""
+
+
+def test_the_doctor_tells_that_a_project_has_other_code(project, capsys):
+    main(["doctor", "--quick"])
+    assert "this command that of" not in capsys.readouterr().out
+    (project / "stages/train.py").write_text("# my own work\n")
+    main(["doctor", "--quick"])
+    assert "they differ in stages/train.py" in capsys.readouterr().out
