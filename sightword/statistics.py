@@ -6,7 +6,8 @@ An undefined number, such as the correlation with a constant, is ``None``, never
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +17,15 @@ Z95 = 1.96
 
 _FLAT = 1e-13
 """A series whose spread is below this share of its mean is rounding noise around a constant (as SciPy warns)."""
+
+
+def rounded(value: Any, digits: int = 6) -> Any:
+    """Return metrics, in nested mappings and lists, with their floats rounded: no digits but those that can be read."""
+    if isinstance(value, Mapping):
+        return {key: rounded(one, digits) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(one, digits) for one in value]
+    return round(value, digits) if isinstance(value, float) else value
 
 
 def wald_half_width(percent: float, queries: int) -> float:

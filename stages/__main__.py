@@ -20,7 +20,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.lineage.facts import Recorder
+from pipeline.lineage.facts import OUTS, Recorder
+from pipeline.lineage.restoration import restore
 from pipeline.params import params_file
 from pipeline.pipelines import ITEM, MATRIX, by_entry, by_stage, project_of, stage_of
 from sightword import machine
@@ -126,7 +127,10 @@ def _start_logging(*, verbose: int, quiet: bool) -> None:
 
 def _fail(name: str, message: str, *, debug: bool) -> None:
     log.error("%s: %s", name, message, exc_info=debug)
-    if os.environ.get("DVC_STAGE"):
+    if address := os.environ.get("DVC_STAGE"):
+        if restore(Path.cwd(), address):
+            log.error("%s: DVC had removed the outputs of the last run; they are back", name)
+            sys.exit(1)
         recovery = " and ".join(f"`{command} {' '.join(paths)}`" for command, paths in _outputs(name).items() if paths)
         log.error("%s: DVC removed this stage's earlier outputs before it ran. To have them back: %s", name, recovery)
     sys.exit(1)
@@ -136,7 +140,7 @@ def _outputs(name: str) -> dict[str, list[str]]:
     """Return the outputs of a ``dvc.lock`` entry by the command that restores them, from DVC's cache or from git."""
     stage = by_entry(Path.cwd())[name]
     found: dict[str, list[str]] = {"dvc checkout": [], "git checkout --": []}
-    for out in [*stage.get("outs", []), *stage.get("metrics", [])]:
+    for out in (out for kind in OUTS for out in stage.get(kind, [])):
         path, options = next(iter(out.items())) if isinstance(out, dict) else (out, {})
         found["dvc checkout" if options.get("cache", True) else "git checkout --"].append(path)
     return found

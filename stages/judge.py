@@ -34,6 +34,7 @@ def work(settings: JudgeSettings, *, scenario: str, seed: int) -> None:
     from sightword.grounded.judging import METRICS, judge, read
     from sightword.pairs import Pairs, pair
     from sightword.semantics.pair_table import write_pairs
+    from sightword.statistics import rounded
 
     run = f"{scenario}-{seed}"
     if settings.ratings:
@@ -47,7 +48,7 @@ def work(settings: JudgeSettings, *, scenario: str, seed: int) -> None:
         log.warning("%s left out: %s", task, reason)
     encoder = GroundedEncoder.load(MODELS / run, device=device)
     found = judge(encoder, material, settings)
-    metrics = {"scenario": scenario, "seed": seed} | found.metrics
+    metrics = rounded({"scenario": scenario, "seed": seed} | found.metrics)
     with atomic_folder(Path("data/grounded") / run) as folder:
         write_json(folder / METRICS, metrics)  # the stage grounded reads one folder
         write_pairs(folder / "pairs.parquet", found.judged)

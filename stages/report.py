@@ -19,6 +19,7 @@ def work(settings: ReportSettings) -> None:
     from sightword.files import write_json
     from sightword.report import page
     from sightword.report.inputs import RunFiles
+    from sightword.statistics import rounded
 
     files = RunFiles(
         dropped=Path("data/corpus/dropped.parquet"),
@@ -32,7 +33,7 @@ def work(settings: ReportSettings) -> None:
         plots=Path("plots"),
     )
     made = page.write(files, settings, Path("report/index.html"), Path("report/plots"))
-    write_json("metrics/summary.json", made.summary)
+    write_json("metrics/summary.json", rounded(made.summary))
     for note in made.notes:
         log.warning("report: %s", note)
     log.info("report: report/index.html, %d kB with %d pictures", made.size // 1000, made.pictures)

@@ -41,6 +41,7 @@ def work(settings: RetrievalSettings) -> None:
     from sightword.retrieval.protocols import entry, rank_folds
     from sightword.retrieval.ranks import rank
     from sightword.retrieval.tables import rank_rows, recall_rows, top_table
+    from sightword.statistics import rounded
 
     device = devices.use(machine.current())
     split = pair(read_features(FEATURES), read_captions(CAPTIONS), settings.split)
@@ -98,7 +99,7 @@ def work(settings: RetrievalSettings) -> None:
     with atomic_folder(PLOTS) as folder:
         write_tsv(folder / "recall.tsv", ("k", "caption_to_image", "image_to_caption"), recall_rows(ranks))
         write_tsv(folder / "ranks.tsv", ("rank", "caption_to_image", "image_to_caption"), rank_rows(ranks))
-    write_json(METRICS, {settings.split: found})
+    write_json(METRICS, rounded({settings.split: found}))
     full = found.get("full") or entry([ranks])
     recalls = [
         "/".join(f"{full[direction][recall]:.1f}" for recall in ("r1", "r5", "r10"))

@@ -26,6 +26,7 @@ def work(settings: SelectSettings) -> None:
     from sightword.pairs import pair
     from sightword.selection.choice import CRITERIA, choose, mean_r10
     from sightword.selection.model_card import Amount, model_card
+    from sightword.statistics import rounded
     from sightword.training.snapshots import read_snapshots
 
     snapshots = read_snapshots("models/snapshots")
@@ -44,20 +45,18 @@ def work(settings: SelectSettings) -> None:
         choice.encoder.save(folder)
         write_text(folder / "README.md", model_card(choice, settings, Amount.of(captions, features, "train")))
     chosen = "+".join(str(epoch) for epoch in choice.epochs)
-    write_json(
-        "metrics/select.json",
-        {
-            "features": describe(features.attributes),
-            "snapshots": len(snapshots.epochs),
-            "members": len(choice.epochs),
-            "chosen_epochs": chosen,
-            "criterion": settings.criterion,
-            "best_score": choice.score[choice.epochs[0]],
-            "ensemble_score": CRITERIA[settings.criterion](choice.ensemble),
-            "best_r10": choice.recall[choice.epochs[0]],
-            "ensemble_r10": mean_r10(choice.ensemble),
-            "ensemble_r10_caption_to_image": choice.ensemble["caption_to_image"]["r10"],
-            "ensemble_r10_image_to_caption": choice.ensemble["image_to_caption"]["r10"],
-        },
-    )
+    metrics = {
+        "features": describe(features.attributes),
+        "snapshots": len(snapshots.epochs),
+        "members": len(choice.epochs),
+        "chosen_epochs": chosen,
+        "criterion": settings.criterion,
+        "best_score": choice.score[choice.epochs[0]],
+        "ensemble_score": CRITERIA[settings.criterion](choice.ensemble),
+        "best_r10": choice.recall[choice.epochs[0]],
+        "ensemble_r10": mean_r10(choice.ensemble),
+        "ensemble_r10_caption_to_image": choice.ensemble["caption_to_image"]["r10"],
+        "ensemble_r10_image_to_caption": choice.ensemble["image_to_caption"]["r10"],
+    }
+    write_json("metrics/select.json", rounded(metrics))
     log.info("select: epochs %s of %d snapshots in models/encoder", chosen, len(snapshots.epochs))

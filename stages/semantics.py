@@ -31,6 +31,7 @@ def work(settings: SemanticsSettings) -> None:
     from sightword.semantics import breakdown, figure, tables
     from sightword.semantics.evaluation import judge
     from sightword.semantics.pair_table import write_pairs
+    from sightword.statistics import rounded
 
     device = devices.use(machine.current())
     captions = read_captions(CAPTIONS)
@@ -62,7 +63,7 @@ def work(settings: SemanticsSettings) -> None:
         write_text(folder / "pairs.tsv", tables.pair_tsv(judged, settings.plot_pairs))
         write_text(folder / "breakdown.tsv", tables.bin_tsv(breakdown.bins(judged)))
     write_text(TABLE, tables.score_csv(judged))
-    write_json(METRICS, found.metrics)
+    write_json(METRICS, rounded(found.metrics))
     scores = [row.entry["pearson"] for row in judged if row.entry["pearson"] is not None]
     log.info(
         "semantics: %d tasks, %d correlations over %d pairs, mean Pearson %s; %d accuracies",

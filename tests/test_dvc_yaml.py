@@ -63,16 +63,21 @@ def test_each_stage_is_described_and_reads_its_own_section_only(pipeline, name):
         assert {key.removeprefix(f"{name}.").split(".")[0] for key in keys} == set(settings_class(name).model_fields)
 
 
-def test_nothing_persists_metrics_are_in_git_and_all_else_is_in_the_cache():
+def test_nothing_persists_numbers_are_in_git_and_all_else_is_in_the_cache():
     """One plain output outside DVC's cache, and its run-cache would not remember the stage."""
     for pipeline, name in STAGES:
         stage = pipeline.stages[name]
-        assert "plots" not in stage
         for out in stage.get("outs", []):
             assert isinstance(out, str), out
-        for metrics in stage.get("metrics", []):
-            ((path, options),) = metrics.items()
-            assert (path.endswith(".json"), options) == (True, {"cache": False})
+        for numbers in [*stage.get("metrics", []), *stage.get("plots", [])]:
+            ((path, options),) = numbers.items()
+            assert (path.startswith("metrics/"), path.endswith(".json"), options) == (True, True, {"cache": False})
+
+
+def test_the_summary_is_the_only_metric_of_dvc():
+    """`dvc metrics show` has one row, which a screen holds."""
+    found = [path for pipeline, name in STAGES for one in pipeline.stages[name].get("metrics", []) for path in one]
+    assert found == ["metrics/summary.json"]
 
 
 def test_plots_are_no_pictures():

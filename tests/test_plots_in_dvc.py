@@ -17,6 +17,7 @@ from sightword.training.loop import History
 
 DIRECTIONS = ("caption_to_image", "image_to_caption")
 TASKS = ["STSSample", "SICKRelatedness"]
+RANKS = ["1", "2", "3-4", "5-8", "9-16", "17-32"]
 
 
 @pytest.fixture
@@ -39,7 +40,10 @@ def project(repository, tmp_path):
     shutil.copy(repository / "recipes/sample.yaml", tmp_path / "params.yaml")
     yaml = YAML(typ="safe", pure=True)
     everything = yaml.load((repository / "dvc.yaml").read_text())
-    words = ("/train/", "/epochs/", "/semantics/")
+    retrieval = tmp_path / "plots/retrieval"
+    write_tsv(retrieval / "ranks.tsv", ("rank", *DIRECTIONS), [(rank, 20.0, 25.0) for rank in RANKS])
+    write_tsv(retrieval / "recall.tsv", ("k", *DIRECTIONS), [(1, 20.0, 25.0), (2, 40.0, 50.0)])
+    words = ("/train/", "/epochs/", "/semantics/", "/retrieval/")
     drawn = [plot for plot in everything["plots"] if any(word in str(plot) for word in words)]
     with (tmp_path / "dvc.yaml").open("w") as file:
         yaml.dump({"plots": drawn}, file)
@@ -66,7 +70,7 @@ def values(plot):
 @pytest.mark.slow
 def test_dvc_draws_them_all(project):
     plots = dvc(project, "plots", "show")["data"]
-    assert len(plots) == 9
+    assert len(plots) == 10
     assert [point["loss"] for point in values(plots["Loss"])] == ["3", "2"]
     recall = values(plots["Recall on dev"])
     assert {point["field"] for point in recall} == {f"{direction}_r10" for direction in DIRECTIONS}
@@ -79,6 +83,10 @@ def test_dvc_draws_them_all(project):
     assert {point["field"] for point in tasks} == set(TASKS)
     systems = plots["Semantic scores beside published systems"]
     assert [(point["system"], point["pearson"], point["lo"]) for point in values(systems)] == [("x", "0.5", "0.4")]
+    (ranks,) = plots["Ranks of the right picture"]
+    assert [point["rank"] for point in values([ranks])] == RANKS
+    content = json.loads(ranks["content"]) if isinstance(ranks["content"], str) else ranks["content"]
+    assert content["encoding"]["y"]["sort"] is None  # Vega would sort 17-32 before 2
     for plot in plots.values():
         assert "<DVC_METRIC" not in str(plot[0].get("content"))  # every blank of a template is filled
 

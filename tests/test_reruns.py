@@ -69,3 +69,24 @@ def test_an_edit_in_a_room_reruns_the_stages_that_import_it(finished, repository
 def _room(path: str) -> str:
     """Return the folder of a file of a package; a file that lies beside the folders is a room of its own."""
     return "/".join(path.split("/")[:2])
+
+
+@pytest.mark.slow
+def test_a_wrong_parameter_leaves_models_numbers_and_lock_as_they_were(finished):
+    """DVC removes the outputs of a stage before the stage can look at its parameters."""
+    folder = finished.folder
+
+    def state() -> dict[str, bytes]:
+        paths = [
+            folder / "dvc.lock",
+            *(path for top in ("models", "plots", "metrics") for path in (folder / top).rglob("*")),
+        ]
+        return {str(path): path.read_bytes() for path in paths if path.is_file()}
+
+    before = state()
+    done = finished.run("dvc", "exp", "run", "-S", "train.hidden=-3", ok=False)
+    finished.run("git", "checkout", "-q", "params.yaml")
+    assert done.returncode != 0
+    assert "train.hidden = -3: input should be greater than 0" in done.stderr + done.stdout
+    assert "they are back" in done.stderr + done.stdout
+    assert state() == before

@@ -12,16 +12,17 @@ from typing import Any
 from pipeline.cli.command import Commands, add_command, refuse
 
 AUDIT = """\
-Show how a number, figure, model or feature file was made, back to raw data.
+Show the lineage of a number, figure, model or feature file, back to raw data.
 
 WHAT is a metrics file, a key in it (metrics/summary.json:image_r10), any other
 output such as plots/semantics/systems.svg, models/encoder or
-data/features/features.h5, the name of a stage, or a hash of DVC's. For each stage
-it prints the command, parameters, code, data and outputs with their hashes, the
-commit that recorded it, machine and versions of the run, whether the current files
-are still the same (ok, changed since, missing), and whether a record of a run
-vouches for it. It reads dvc.lock, git, the facts of runs and DVC's run-cache, works
-without the data, and reports what is not known. Exits with 1 if a record of a run
+data/features/features.h5, the name of a stage, or a hash of DVC's. Each stage has
+a line: whether the current files are still the same (ok, changed since, missing),
+the commit that recorded the stage, and its run. Below are the changes, and doubts
+whether the stage ever ran. --full prints the command, parameters, code, data and
+outputs of each stage with their hashes, machine and versions of the run. The
+command reads dvc.lock, git, the facts of runs and DVC's run-cache, works without
+the data, and reports what is not known. Exits with 1 if a record of a run
 contradicts dvc.lock.
 
   sightword audit metrics/retrieval.json:test.full.caption_to_image.r10
@@ -61,7 +62,7 @@ def add(commands: Commands) -> None:
     layout = parser.add_mutually_exclusive_group()
     layout.add_argument("--json", action="store_true", help="for machines")
     layout.add_argument("--html", metavar="FILE", type=Path, help="write a page with the graph")
-    layout.add_argument("--brief", action="store_true", help="a line for each stage")
+    layout.add_argument("--full", action="store_true", help="everything that is known, with all digits")
     parser.add_argument("--all", action="store_true", help="with --history: commits of all branches and tags")
     parser.add_argument(
         "--warm", action="store_true", help="with --verify: use the store of features, which proves less"
@@ -82,7 +83,7 @@ def _audit(arguments: argparse.Namespace) -> int:
         from pipeline.lineage.history import history
 
         past = records.of_history(history(arguments.history, project, everywhere=arguments.all, facts=facts))
-        _print_json(past) if arguments.json else text.print_history(past)
+        _print_json(past) if arguments.json else text.print_history(past, full=arguments.full)
         return 0
     if arguments.diff:
         from pipeline.lineage.difference import difference
@@ -90,7 +91,7 @@ def _audit(arguments: argparse.Namespace) -> int:
         first, second = arguments.diff
         found = difference(first, second, project, what=arguments.what or "", facts=facts, start=Path.cwd())
         values = records.of_difference(found)
-        _print_json(values) if arguments.json else text.print_difference(values)
+        _print_json(values) if arguments.json else text.print_difference(values, full=arguments.full)
         return 0
     from pipeline.lineage.chain import audit
     from pipeline.lineage.workspace import Workspace
@@ -109,7 +110,7 @@ def _audit(arguments: argparse.Namespace) -> int:
         write_page(arguments.html, values)
         print(f"{arguments.html}: how {result.subject.what} was made")
     else:
-        text.print_audit(values, brief=arguments.brief)
+        text.print_audit(values, full=arguments.full)
     return 1 if result.stages("contradicted") else 0
 
 
@@ -146,6 +147,7 @@ def _check(arguments: argparse.Namespace) -> None:
         (arguments.html and (history or diff or verify), "--html is for WHAT alone"),
         (arguments.rev and (history or diff), "--rev goes with WHAT or --verify"),
         ((arguments.warm or arguments.keep) and not verify, "--warm and --keep go with --verify"),
+        (arguments.full and verify, "--full goes with WHAT, --history or --diff"),
         (arguments.all and not history, "--all goes with --history"),
     )
 

@@ -10,14 +10,17 @@ from pipeline.lineage.records import SHOWN, name_of, record_line, run_line, shee
 from sightword.messages import and_more
 
 Values = Mapping[str, Any]
+NUMBERS = 10
+"""Numbers that a brief difference shows where no summary differs."""
 
 
-def print_audit(found: Values, *, brief: bool) -> None:
-    """Print an audit; ``brief``: a line for each stage."""
+def print_audit(found: Values, *, full: bool) -> None:
+    """Print an audit: a line for each stage, then what has changed; ``full``: everything about each stage."""
     name = found["path"] or found["what"]
     if found["key"]:
+        value = found["value"] if full else rounded(found["value"])
         name += f":{found['key']}"
-        name += f" = {spelt(found['value'])}" if found["value"] is not None else ": not known"
+        name += f" = {spelt(value)}" if value is not None else ": not known"
     print(name)
     if found["edited"]:
         print(f"EDITED: this is not the file that {found['stage']} wrote")
@@ -26,22 +29,38 @@ def print_audit(found: Values, *, brief: bool) -> None:
     else:
         where = f" in {name_of(found['revision'])}" if found["revision"] else ""
         print(f"made by {found['stage']}{where}; {_summary(found)}")
-    stages = found["stages"]
-    for stage in stages if brief else ():
-        if stage["record"]["verdict"] != "vouched for" and stage["record"]["why"]:
-            print(f"{stage['name']}: {record_line(stage['record'])}")
-    for stage in stages:
-        if brief:
-            commit = name_of(stage["commit"]) if stage["commit"] else "no commit"
-            run = run_line(stage["run"], brief=True) if stage["run"] else ""
-            print(f"{stage['name']:10} {stage['state']:13} {commit:9} {run}")
-        else:
-            print(f"\n{stage['name']}  {stage['state']}")
-            _print_lines((line.title, "  ".join(filter(None, [*line.cells, line.state]))) for line in sheet(stage))
+    (_print_sheets if full else _print_stages)(found["stages"])
     if found["not_known"]:
         print("\nnot known")
         for line in found["not_known"]:
             print(f"  {line}")
+
+
+def _print_stages(stages: Iterable[Values]) -> None:
+    """Print a line for each stage, then doubts about runs, and what has changed since."""
+    for stage in stages:
+        commit = name_of(stage["commit"]) if stage["commit"] else "no commit"
+        run = run_line(stage["run"], brief=True) if stage["run"] else ""
+        print(f"{stage['name']:10} {stage['state']:13} {commit:9} {run}".rstrip())
+    for stage in stages:
+        if stage["record"]["verdict"] != "vouched for" and stage["record"]["why"]:
+            print(f"{stage['name']}: {record_line(stage['record'])}")
+    changes = {
+        stage["name"]: [line for line in sheet(stage) if line.state == "changed since" and line.title != "writes"]
+        for stage in stages
+    }
+    if any(changes.values()):
+        print("\nchanged since")
+    for name, lines in changes.items():
+        texts = ("  ".join(line.cells if line.title in ("params", "changed") else line.cells[:1]) for line in lines)
+        if lines:
+            print(f"  {name}: {and_more(dict.fromkeys(map(str.strip, texts)), SHOWN, between='; ')}")
+
+
+def _print_sheets(stages: Iterable[Values]) -> None:
+    for stage in stages:
+        print(f"\n{stage['name']}  {stage['state']}")
+        _print_lines((line.title, "  ".join(filter(None, [*line.cells, line.state]))) for line in sheet(stage))
 
 
 def _summary(found: Values) -> str:
@@ -53,7 +72,7 @@ def _summary(found: Values) -> str:
         doubts.setdefault(stage["record"]["verdict"], []).append(stage["name"])
     doubts.pop("vouched for", None)
     if found["state"] == "ok" and not any(doubts.values()):
-        return "all that made it lies here as it was"
+        return "all inputs unchanged"
     lists = [f"{state}: {', '.join(names)}" for state, names in (by_state | doubts).items() if names]
     return "; ".join(lists if by_state else ["nothing changed since", *lists])
 
@@ -66,12 +85,13 @@ def _print_lines(lines: Iterable[tuple[str, str]]) -> None:
         last = title
 
 
-def print_history(found: Values) -> None:
-    """Print a history."""
+def print_history(found: Values, *, full: bool) -> None:
+    """Print a history; ``full``: with all digits."""
     print(f"{found['path']}:{found['key']}")
     for point in found["points"]:
         indent = "  " if "experiment" in point else ""
-        print(f"\n{indent}{name_of(point)}  {spelt(point['value'])}  {point['date'][:16].replace('T', ' ')}  "
+        value = point["value"] if full else rounded(point["value"])
+        print(f"\n{indent}{name_of(point)}  {spelt(value)}  {point['date'][:16].replace('T', ' ')}  "
               f"{point['author']}: {point['subject']}")  # fmt: skip
         if point["edited"]:
             print(f"{indent}  EDITED: this is not the file that dvc.lock says the stage wrote")
@@ -86,8 +106,8 @@ def print_history(found: Values) -> None:
         print(f"\nnot known: {line}")
 
 
-def print_difference(found: Values) -> None:
-    """Print a difference, its reasons first."""
+def print_difference(found: Values, *, full: bool) -> None:
+    """Print a difference, its reasons first; ``full``: with all files and numbers."""
     if not found["stages"] and not found["values"]:
         print(f"{found['a']} and {found['b']} are the same: commands, parameters, code, data and outputs")
         if WORKSPACE in (found["a"], found["b"]):
@@ -97,27 +117,47 @@ def print_difference(found: Values) -> None:
     for line in found["because"]:
         print(f"  {line}")
     for stage in found["stages"]:
-        print(f"\n{stage['name']}")
-        _print_lines(_stage_lines(stage))
-    if found["values"]:
+        if lines := list(_stage_lines(stage, full=full)):
+            print(f"\n{stage['name']}")
+            _print_lines(lines)
+    if unknown := [stage["name"] for stage in found["stages"] if not stage["facts_known"]]:
+        print(f"\npackages and machine not known: no run record found of {', '.join(unknown)}")
+    shown = found["values"] if full else _headline(found["values"])
+    if shown:
         print("\nnumbers that differ")
-        for name, (before, now) in found["values"].items():
-            print(f"  {name}: {spelt(before)} -> {spelt(now)}")
+    for name, pair in shown.items():
+        before, now = (spelt(one if full else rounded(one)) for one in pair)
+        before, now = (before, now) if before != now else map(spelt, pair)
+        print(f"  {name}: {before} -> {now}")
+    if rest := len(found["values"]) - len(shown):
+        print(f"  and {rest} more: --full shows all, with all digits")
 
 
-def _stage_lines(stage: Values) -> Iterator[tuple[str, str]]:
+def _headline(values: Values) -> Values:
+    """Return the numbers of summaries; the first of all numbers where no summary differs."""
+    summaries = {name: pair for name, pair in values.items() if name.partition(":")[0].endswith("summary.json")}
+    return summaries or dict(list(values.items())[:NUMBERS])
+
+
+def rounded(value: Any) -> Any:
+    """Return a value with its floats rounded to six digits, as plots have them."""
+    if isinstance(value, list):
+        return [rounded(one) for one in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def _stage_lines(stage: Values, *, full: bool) -> Iterator[tuple[str, str]]:
     if stage["command"]:
         yield "command", f"{stage['command'][0]} -> {stage['command'][1]}"
     for name, (before, now) in stage["params"].items():
         yield "params", f"{name}: {spelt(before)} -> {spelt(now)}"
-    for title, kind in (("code", "code"), ("data", "data"), ("reads", "inputs"), ("writes", "outs")):
+    kinds = {"code": "code", "data": "data"} | ({"reads": "inputs", "writes": "outs"} if full else {})
+    for title, kind in kinds.items():
         for path in stage[kind]:
             yield title, path
     for title, kind in (("machine", "run"), ("packages", "packages")):
         for name, (before, now) in stage[kind].items():
             yield title, f"{name}: {before} -> {now}"
-    if not stage["facts_known"]:
-        yield "packages", "not known: the facts of one of the runs, or both, are not here"
 
 
 def print_verification(found: Values) -> None:

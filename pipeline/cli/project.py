@@ -28,8 +28,10 @@ Show experiments with the mean and standard deviation over their seeds.
 
 Experiments that differ by the seed only (train.seed, or that of the pipeline
 whose parameters were varied) are one row: what was varied, how many runs, and
-each metric as mean ± sample standard deviation (none for a single run). It
-runs `dvc exp show --json`, or reads what that has printed."""
+each metric as mean ± sample standard deviation (none for a single run). What
+is equal in all rows, paths and lists have no column, and the table fits 120
+letters or a wider terminal; --csv has all columns. The command runs
+`dvc exp show --json`, or reads its output, and reads other metrics from git."""
 
 
 def add(commands: Commands) -> None:
@@ -125,16 +127,16 @@ def _experiments(arguments: argparse.Namespace) -> int:
     alone = arguments.against and arguments.plot is None
     refuse(arguments, (other, "--plot FILE must end with .svg or .png"), (alone, "--against goes with --plot"))
     from pipeline.experiments import results
-    from pipeline.pipelines import find_project
+    from pipeline.pipelines import find_project, project_of
 
     if arguments.file is None:
         find_project(Path.cwd())
-    listing = results.read(_exp_show(arguments.file))
+    listing = results.read(_exp_show(arguments.file), project_of(Path.cwd()))
     if arguments.only is not None:
         listing = results.only(listing, arguments.only)
     if listing.experiments:
         found = results.groups(listing.experiments, arguments.metric, over=arguments.over)
-        print(laid_out(arguments, results.table(found, exact=arguments.csv)))
+        print_groups(arguments, found)
         if arguments.plot is not None:
             _plot(arguments, found)
     else:
@@ -142,6 +144,22 @@ def _experiments(arguments: argparse.Namespace) -> int:
     if listing.left_out:
         print(f"left out: {', '.join(listing.left_out)}", file=sys.stderr)
     return 0
+
+
+def print_groups(arguments: argparse.Namespace, found: list[Group]) -> None:
+    """Print the table of experiments in the layout of the options; as text, no wider than a terminal."""
+    import shutil
+
+    from pipeline.experiments import layout
+
+    if arguments.csv:
+        print(laid_out(arguments, layout.table(found, exact=True)))
+        return
+    width = None if arguments.md else max(layout.WIDTH, shutil.get_terminal_size((layout.WIDTH, 0)).columns)
+    lines, left_out = layout.readable(found, width, asked=bool(arguments.metric))
+    print(laid_out(arguments, lines))
+    if left_out:
+        print(f"no room for {', '.join(left_out)}: --md and --csv have them", file=sys.stderr)
 
 
 def _plot(arguments: argparse.Namespace, found: list[Group]) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.cli.command import Commands, add_command, add_layout, laid_out
+from pipeline.cli.project import print_groups
 from sightword.messages import and_more
 
 if TYPE_CHECKING:
@@ -116,11 +117,11 @@ def _sweep(arguments: argparse.Namespace) -> int:
             return 130
         failed = [event.job.name for event in failures if not event.job.stages]
     try:
-        table = sweep.result_table(here, {run.name for run in runs}, arguments.metric, exact=arguments.csv)
+        found = sweep.outcome(here, {run.name for run in runs}, arguments.metric)
     except ParamsError as error:  # the experiments are kept, and failures must still be reported
         _print(f"no table: {error}")
     else:
-        print(laid_out(arguments, table)) if table else _print("no experiment has results yet")
+        print_groups(arguments, found) if found else _print("no experiment has results yet")
     if failed:
         _print(f"{len(failed)} failed: {and_more(failed, SHOWN)}. The same command tries them again.")
     return 1 if failed else 0

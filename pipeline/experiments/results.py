@@ -1,18 +1,22 @@
-"""Tables of experiments: mean and standard deviation of those that differ only by the seed.
+"""Experiments, and groups of those that differ only by the seed.
 
-The input is the output of ``dvc exp show --json``.
+The input is the output of ``dvc exp show --json``, and the metrics files that git has of each experiment.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline.lineage.lock import within
-from sightword.errors import FileFormatError, ParamsError
+from pipeline.lineage.repository import Repository
+from sightword.errors import FileFormatError, LineageError, ParamsError
 from sightword.messages import and_more, flat
 from sightword.report.number_formats import is_number
 
@@ -25,6 +29,16 @@ DRAWN = ("image_r10", "caption_r10", "sts", "dev_r10")
 """The metrics drawn by default, as far as they exist."""
 INPUTS = "inputs"
 """The column that numbers kinds of code and data."""
+BACKBONE = "features.backbone"
+"""The network that made the features; ``precomputed`` where a file has them."""
+EXTRACTION = (
+    *("features.feature_point", "features.weights", "features.weights_sha256", "features.weights_seed"),
+    *("features.crops", "features.crop", "features.mean", "features.std", "features.relu", "features.l2"),
+    "features.precision",
+)
+"""The other parameters that precomputed features do not have."""
+METRICS = "metrics"
+"""The folder of metrics files."""
 SHOWN = 20
 """Names of metrics that a message lists."""
 
@@ -63,8 +77,20 @@ class Group:
     """The values of each metric, one for each experiment that has the metric."""
 
 
-def read(states: Any) -> Listing:
-    """Return the experiments of a parsed listing, with baselines, without the workspace; FileFormatError for others."""
+def read(states: Any, project: Path | None = None) -> Listing:
+    """Return the experiments of a parsed listing, with baselines, without the workspace; FileFormatError for others.
+
+    DVC lists the metrics of ``dvc.yaml`` only; the other metrics files are read from git, if ``project`` is in a
+    repository with the commits of the experiments.
+    """
+    with contextlib.ExitStack() as stack:
+        repository = None
+        with contextlib.suppress(LineageError):
+            repository = stack.enter_context(Repository(project)) if project else None
+        return _listing(states, repository)
+
+
+def _listing(states: Any, repository: Repository | None) -> Listing:
     found = Listing([], [])
     try:
         revisions = []
@@ -79,10 +105,12 @@ def read(states: Any) -> Listing:
                 found.left_out.append(f"{name} ({state})")
             elif revision["error"] or data is None:
                 found.left_out.append(f"{name} (cannot be read)")
-            elif not any(file.get("data") for file in data["metrics"].values()):
-                found.left_out.append(f"{name} (no metrics)")
             else:
-                found.experiments.append(_experiment(name, data))
+                one = _experiment(name, data, _committed(repository, str(revision["rev"])))
+                if any(one.metrics.values()):
+                    found.experiments.append(one)
+                else:
+                    found.left_out.append(f"{name} (no metrics)")
     except (TypeError, KeyError, AttributeError, ValueError) as error:
         what = f"is not a listing of experiments ({type(error).__name__}: {error})"
         todo = "Give the output of `dvc exp show --json`."
@@ -90,8 +118,19 @@ def read(states: Any) -> Listing:
     return found
 
 
-def _experiment(name: str, data: Mapping[str, Any]) -> Experiment:
-    values = {path: flat(file.get("data") or {}) for path, file in data["metrics"].items()}
+def _committed(repository: Repository | None, revision: str) -> dict[str, dict[str, Any]]:
+    """Return the values of each metrics file of a commit; nothing of a commit that is not here."""
+    found = {}
+    with contextlib.suppress(LineageError):
+        for name in repository.files(revision, METRICS) if repository else ():
+            text = repository.read(revision, f"{METRICS}/{name}") if repository and name.endswith(".json") else None
+            with contextlib.suppress(ValueError, AttributeError):
+                found[f"{METRICS}/{name}"] = flat(json.loads(text or b"{}"))
+    return found
+
+
+def _experiment(name: str, data: Mapping[str, Any], committed: Mapping[str, Mapping[str, Any]]) -> Experiment:
+    values = {**committed, **{path: flat(file.get("data") or {}) for path, file in data["metrics"].items()}}
     metrics = {path: {key: one for key, one in many.items() if is_number(one)} for path, many in values.items()}
     params: dict[str, Any] = {}
     folders: dict[str, str] = {}
@@ -99,7 +138,9 @@ def _experiment(name: str, data: Mapping[str, Any]) -> Experiment:
         found = flat(file.get("data") or {})
         params |= found
         folders |= dict.fromkeys(found, path.rpartition("/")[0])
-    made = [*data["outs"], *data["metrics"]]
+    if params.get("features.source") == "precomputed":
+        params = {key: value for key, value in {**params, BACKBONE: "precomputed"}.items() if key not in EXTRACTION}
+    made = [*data["outs"], METRICS]
     inputs = [
         (path, str(dep["hash"]))
         for path, dep in data["deps"].items()
@@ -202,32 +243,6 @@ def _order(value: Any) -> tuple[bool, float, str]:
 def deviation(values: Sequence[float]) -> float | None:
     """Return the sample standard deviation; None for fewer than two values."""
     return statistics.stdev(values) if len(values) > 1 else None
-
-
-def table(found: Sequence[Group], *, exact: bool = False) -> list[list[str]]:
-    """Return the header and one row for each group: varied parameters, number of runs, metrics, names.
-
-    A metric is ``mean ± deviation``, rounded, with the number of runs that have the metric where not all do; if
-    ``exact``, mean and deviation are columns of their own, with all digits.
-    """
-    columns = [column for name in found[0].metrics for column in ([name, f"{name}_sd"] if exact else [name])]
-    lines = [[*found[0].varied, "runs", *columns, "experiments"]]
-    for group in found:
-        line = [*("-" if value is None else str(value) for value in group.varied.values()), str(len(group.names))]
-        for name, values in group.metrics.items():
-            if exact:
-                spread = deviation(values)
-                line += [repr(statistics.fmean(values)) if values else "", "" if spread is None else repr(spread)]
-            else:
-                large = any(abs(value) >= 10 for other in found for value in other.metrics[name])
-                line.append(_rounded(values, len(group.names), 1 if large else 3) if values else "-")
-        lines.append([*line, " ".join(group.names)])
-    return lines
-
-
-def _rounded(values: Sequence[float], runs: int, digits: int) -> str:
-    parts = [f"{one:.{digits}f}" for one in (statistics.fmean(values), deviation(values)) if one is not None]
-    return " ± ".join(parts) + (f" ({len(values)})" if len(values) < runs else "")
 
 
 def series(found: Sequence[Group], *, against: str = "") -> tuple[str, dict[str, dict[str, Points]]]:

@@ -57,10 +57,8 @@ def run_table(runs: Sequence[Run], states: dict[str, str]) -> list[list[str]]:
     return [["experiment", "state", *keys], *rows]
 
 
-def result_table(
-    baseline: Baseline, names: Collection[str], metrics: Sequence[str], *, exact: bool
-) -> list[list[str]] | None:
-    """Return the table of the sweep's results, seeds together; None without results; ParamsError for no such metric."""
+def outcome(baseline: Baseline, names: Collection[str], metrics: Sequence[str]) -> list[results.Group]:
+    """Return the sweep's results, seeds together; empty without results; ParamsError for no such metric."""
     shown = run_dvc("exp", "show", "--json", "--rev", baseline.commit, folder=baseline.project)
-    found = [one for one in results.read(json.loads(shown)).experiments if one.name in names]
-    return results.table(results.groups(found, metrics), exact=exact) if found else None
+    found = [one for one in results.read(json.loads(shown), baseline.project).experiments if one.name in names]
+    return results.groups(found, metrics) if found else []

@@ -88,7 +88,7 @@ def history(what: str, project: Path, *, everywhere: bool = False, facts: Sequen
                 points.insert(max(near, default=len(points) - 1) + 1, _compared(point, base, chain))
     if not points:
         seen = states.keys
-        todo = did_you_mean(key, seen) if seen else f"`dvc metrics show` lists the files; is {path} committed?"
+        todo = did_you_mean(key, seen) if seen else f"`git ls-files metrics` lists the files; is {path} committed?"
         raise LineageError("no commit or experiment has this key", where=what, todo=todo)
     return History(path, key, points, unknown)
 

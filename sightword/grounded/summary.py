@@ -29,7 +29,7 @@ def summary(scenarios: Mapping[str, Sequence[Run]]) -> dict[str, float]:
         for key in KEYS:
             if (number := over_seeds([run.score(key) for run in runs])) is not None:
                 mean, deviation = number
-                found[f"{name}.{key}"] = round(mean, 9)
+                found[f"{name}.{key}"] = round(mean, 6)
                 if deviation is not None:
-                    found[f"{name}.{key}_sd"] = round(deviation, 9)
+                    found[f"{name}.{key}_sd"] = round(deviation, 6)
     return found

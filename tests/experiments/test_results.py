@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from pipeline.cli import main
-from pipeline.experiments import results
+from pipeline.experiments import layout, results
 from pipeline.experiments.figure import grid
 from sightword.errors import FileFormatError, ParamsError
 
@@ -47,7 +47,7 @@ def named(found, name):
 
 def cell(group, column):
     """What the table shows of a group."""
-    header, line = results.table([group])
+    header, line = layout.table([group])
     return line[header.index(column)]
 
 
@@ -70,7 +70,7 @@ def test_the_same_run_twice_counts_once_and_a_single_run_has_no_deviation(record
     assert sum(len(group.names) for group in found) == 7  # eight with results, of which two are the same run
     single = named(found, "max")
     assert results.deviation(single.metrics["dev_r10"]) is None
-    assert "±" not in " ".join(results.table([single])[1])
+    assert "±" not in " ".join(layout.table([single])[1])
 
 
 def test_what_has_no_results_is_left_out_by_name(recorded):
@@ -155,6 +155,60 @@ def test_a_metric_that_some_runs_lack(recorded):
     assert cell(named(grouped(recorded, "dev_r10"), "max"), "dev_r10") == "-"
 
 
+def test_what_is_equal_or_derived_has_no_column(recorded):
+    """Two corpora differ in paths and lists as well; what the network was is no question where a file has features."""
+    for name, source in (("size-2", "extract"), ("size-5", "precomputed")):
+        params = of(recorded, name)["params"]["params.yaml"]["data"]
+        corpus = {"format": source, "path": f"data/raw/{source}", "file": f"{source}.json"}
+        params |= {"corpus": corpus, "report": {"title": source}, "semantics": {"tasks": [source]}}
+        params["features"] = {"source": source, "backbone": "resnet152", "weights_seed": len(source)}
+    every = [one for one in results.read(recorded).experiments if one.name in ("size-2", "size-5")]
+    found = results.groups(every, ["dev_r10"])
+    lines, left_out = layout.readable(found)
+    assert lines[0] == ["cell", "format", "backbone", "dev_r10", "experiments"]
+    assert sorted(line[2] for line in lines[1:]) == ["precomputed", "resnet152"]
+    assert left_out == []
+    (derived,) = (one for one in every if one.name == "size-5")
+    assert "features.weights_seed" not in derived.params
+    for one in every:
+        one.params.update({"corpus.format": "sample", "train.cell": "gru"})
+        one.params.update({"features.source": "extract", "features.backbone": "resnet152"})
+    apart, _ = layout.readable(results.groups(every, ["dev_r10"]))  # rows are never alike
+    assert apart[0] == ["path", "dev_r10", "experiments"]
+
+
+def test_equal_scores_have_no_column_unless_they_are_asked_for(recorded):
+    for name in ("size-2", "max"):
+        of(recorded, name)["metrics"]["metrics/summary.json"]["data"]["sick"] = 0.5
+    every = [one for one in results.read(recorded).experiments if one.name in ("size-2", "max")]
+    assert "sick" not in layout.readable(results.groups(every))[0][0]
+    assert "sick" in layout.readable(results.groups(every, ["sick", "sts"]), asked=True)[0][0]
+    assert "sick" in layout.readable(results.groups(every[:1]))[0][0]
+
+
+def test_metrics_that_dvc_does_not_list_are_read_from_git(recorded, tmp_path):
+    def git(*words):
+        identity = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
+        done = subprocess.run(["git", *identity, *words], cwd=tmp_path, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    git("init", "-q")
+    (tmp_path / "metrics/deep").mkdir(parents=True)
+    (tmp_path / "metrics/deep/more.json").write_text('{"test": {"mrr": 0.25, "interval": [0, 1]}}')
+    (tmp_path / "metrics/broken.json").write_text("{")
+    git("add", "-A")
+    git("commit", "-qm", "numbers")
+    recorded[1]["experiments"][0]["revs"][0]["rev"] = git("rev-parse", "HEAD")
+    name = recorded[1]["experiments"][0]["revs"][0]["name"]
+    found = {one.name: one.metrics for one in results.read(recorded, tmp_path).experiments}
+    assert found[name]["metrics/deep/more.json"] == {"test.mrr": 0.25}
+    assert (
+        found[name]["metrics/summary.json"]["dev_r10"]
+        == of(recorded, name)["metrics"]["metrics/summary.json"]["data"]["dev_r10"]
+    )
+    assert all("metrics/deep/more.json" not in metrics for other, metrics in found.items() if other != name)
+
+
 def test_mistakes_are_told(recorded):
     every = results.read(recorded).experiments
     with pytest.raises(ParamsError, match=r"mrr: no experiment has such a metric; expected one of best_r10, "):
@@ -172,8 +226,10 @@ def test_the_command_prints_a_table_markdown_or_csv(path, capsys, monkeypatch):
     assert main(["experiments", str(path)]) == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[0].split()[-2:] == ["sick", "experiments"]
-    assert "seed-1=size-3 seed-2 seed-3" in out
-    assert err == "left out: later (queued), broken (failed)\n"
+    assert "seed-1 and 2 more" in out
+    assert max(map(len, out.splitlines())) <= 120
+    no_room = "no room for train.epochs, train.cycle, image_r1, caption_r1: --md and --csv have them\n"
+    assert err == f"{no_room}left out: later (queued), broken (failed)\n"
     assert main(["experiments", str(path), "--md", "--metric", "sts"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "|---" * 8 + "|"

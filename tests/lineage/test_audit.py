@@ -233,9 +233,9 @@ def test_facts_come_from_the_project_or_from_the_store(project, tmp_path):
         (["data/first/out.txt:x"], "is not a JSON file"),
         (["--history", "metrics/third.json"], "names no key"),
         (["--history", "metrics/third.json:test.r01"], "Did you mean test.r10"),
-        (["--history", "metrics/none.json:test.r10"], "dvc metrics show"),
-        (["--history", "my metrics.json:test.r10"], "dvc metrics show"),
-        (["--history", "my\nmetrics.json:test.r10"], "dvc metrics show"),
+        (["--history", "metrics/none.json:test.r10"], "git ls-files metrics"),
+        (["--history", "my metrics.json:test.r10"], "git ls-files metrics"),
+        (["--history", "my\nmetrics.json:test.r10"], "git ls-files metrics"),
         (["--history", "stages:test.r10"], "no commit or experiment has this key"),
         (["models/encoder/wieghts"], "Did you mean models/encoder/weights"),
         (["--diff", "HEAD", "nowhere"], "is no commit"),
@@ -250,7 +250,15 @@ def test_mistakes_are_told_in_one_message(ran, arguments, said):
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], [KEY, "--history", KEY], ["--diff", "a", "b", "--html", "x"], ["x", "--warm"]]
+    "arguments",
+    [
+        [],
+        [KEY, "--history", KEY],
+        ["--diff", "a", "b", "--html", "x"],
+        ["x", "--warm"],
+        ["--verify", "x", "--full"],
+        [KEY, "--full", "--json"],
+    ],
 )
 def test_options_that_do_not_go_together_are_refused(ran, arguments):
     done = ran.audit(*arguments)
@@ -284,8 +292,38 @@ def test_the_page_is_one_file_and_escapes_what_it_shows(project, tmp_path):
 
 
 def test_the_text_names_commands_parameters_code_and_hashes(ran):
-    text = ran.audit(KEY).stdout
+    text = ran.audit(KEY, "--full").stdout
     for part in ("= 3.0", "python -m stages.second", "second.factor = 0.1", "stages/helper.py", "from first", "one.py"):
         assert part in text
-    brief = ran.audit(KEY, "--brief").stdout
+    brief = ran.audit(KEY).stdout
     assert len(brief.splitlines()) < 10
+
+
+def test_without_full_numbers_are_rounded_and_what_has_changed_is_named(project):
+    project.edit("params.yaml", "factor: 5", "factor: 5.1234567")
+    project.do("dvc", "repro", "-q")
+    assert f"{KEY} = 3.07407\n" in project.audit(KEY).stdout
+    assert f"{KEY} = 3.0740740" in project.audit(KEY, "--full").stdout
+    said = project.audit("--diff", "HEAD", "workspace").stdout
+    assert "numbers that differ\n  metrics/third.json:test.r10: 3.0 -> 3.07407\n" in said
+    project.edit("params.yaml", "factor: 2", "factor: 4")
+    project.write("stages/helper.py", (project.folder / "stages/helper.py").read_text() + "# a remark\n")
+    said = project.audit(KEY).stdout
+    assert "  first: first.factor = 2  now 4; stages/helper.py\n" in said
+    assert "  third: stages/helper.py\n" in said
+
+
+def test_a_difference_shows_the_summary_and_counts_the_other_numbers(project):
+    """A hundred numbers with sixteen digits each are no answer to a question why."""
+    for number in (1.0, 2.0):
+        values = {"test": {f"r{place}": number / 3 for place in range(20)}}
+        project.write("stages/third.py", f"import json, pathlib\npathlib.Path('metrics').mkdir(exist_ok=True)\n"
+                      f"pathlib.Path('metrics/third.json').write_text(json.dumps({values}))\n")  # fmt: skip
+        project.do("dvc", "repro", "-q")
+        project.commit(f"{number}")
+    said = project.audit("--diff", "HEAD~1", "HEAD").stdout
+    assert "test.r0: 0.333333 -> 0.666667\n" in said
+    assert said.count("metrics/third.json:") == 10
+    assert "  and 10 more: --full shows all, with all digits\n" in said
+    assert said.count("no run record found") == 1
+    assert project.audit("--diff", "HEAD~1", "HEAD", "--full").stdout.count("metrics/third.json:") == 20

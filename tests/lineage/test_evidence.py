@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 KEY = "metrics/third.json:test.r10"
-WHOLE = "all that made it lies here as it was"
+WHOLE = "all inputs unchanged"
 
 
 def records(project, *arguments, code=0):
@@ -58,12 +58,12 @@ def keep_facts(project):
 def test_a_run_is_vouched_for_by_the_run_cache_or_by_its_facts(project, tmp_path):
     assert set(verdicts(project).values()) == {"vouched for"}
     assert ".dvc/cache/runs/" in records(project)["third"]["why"]
-    assert WHOLE in project.audit(KEY, "--brief").stdout
+    assert WHOLE in project.audit(KEY).stdout
     keep_facts(project)
     shutil.rmtree(project.folder / ".dvc/cache/runs")
     assert set(verdicts(project).values()) == {"vouched for"}
     assert "facts of a run on" in records(project)["third"]["why"]
-    assert WHOLE in project.audit(KEY, "--brief").stdout
+    assert WHOLE in project.audit(KEY).stdout
     shutil.rmtree(project.folder / "runs")
     assert set(verdicts(project).values()) == {"never seen to run"}
 
@@ -75,7 +75,7 @@ def test_what_a_merge_has_joined_was_never_seen_to_run(project, tmp_path):
     project.do("git", "merge", "-q", "b", "-X", "ours", "-m", "merged")
     project.do("dvc", "checkout", "-q")
     assert "up to date" in project.do("dvc", "status")
-    said = project.audit(KEY, "--brief").stdout
+    said = project.audit(KEY).stdout
     assert WHOLE not in said
     assert "never seen to run: third\n" in said
     found = records(project)
@@ -89,7 +89,7 @@ def test_what_a_merge_has_joined_was_never_seen_to_run(project, tmp_path):
     project.audit(KEY, "--html", str(tmp_path / "page.html"))
     assert "By the records of runs never seen to run: third." in (tmp_path / "page.html").read_text()
     project.do("dvc", "repro", "-q", "--force", "--single-item", "third")
-    assert WHOLE in project.audit(KEY, "--brief").stdout
+    assert WHOLE in project.audit(KEY).stdout
     assert "warning" not in looked_at(project, 0)
 
 
@@ -100,7 +100,7 @@ def test_an_edited_number_is_contradicted_though_its_hash_was_edited_too(project
         shutil.rmtree(project.folder / ".dvc/cache/runs")
     old = edit_number(project)
     assert "up to date" in project.do("dvc", "status")
-    done = project.audit(KEY, "--brief")
+    done = project.audit(KEY)
     assert done.returncode == 1
     assert WHOLE not in done.stdout
     place = "runs/" if source == "facts" else ".dvc/cache/runs/"

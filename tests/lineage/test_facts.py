@@ -84,7 +84,7 @@ def test_paths_with_parameters_in_them_and_data_added_to_dvc_count(project, here
     path = Recorder("first", project.folder, here).finish()
     assert path is not None
     assert path.name == f"{keys(project)['first']}.json"
-    assert "first      ok" in project.audit("first", "--brief").stdout
+    assert "first      ok" in project.audit("first").stdout
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from sightword.files import write_table
 from sightword.retrieval import folds
 from sightword.retrieval.protocols import score
 from sightword.retrieval.settings import RetrievalSettings
+from sightword.statistics import rounded
 from stages import retrieval
 
 PICTURES = 12
@@ -78,7 +79,7 @@ def test_the_stage_writes_metrics_plots_and_lists(workplace, caplog):
     assert found["test"]["skipped"] == {"five_fold_1k": few}
     rows = [number for number in range(PICTURES) if number != 3]
     captions = embedded([f"x {n + k}" for n in rows for k in (0, 1)])
-    assert found["test"]["full"] == score(np.eye(PICTURES)[rows], captions, np.repeat(np.arange(11), 2))
+    assert found["test"]["full"] == rounded(score(np.eye(PICTURES)[rows], captions, np.repeat(np.arange(11), 2)))
     assert f"protocol five_fold_1k left out: {few}" in caplog.text
     assert "retrieval: test, 22 captions x 11 pictures; R@1/5/10" in caplog.records[-1].getMessage()
 

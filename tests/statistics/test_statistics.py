@@ -18,6 +18,7 @@ from sightword.statistics import (
     holm,
     mean_ranks,
     pearson,
+    rounded,
     spearman,
     wald_half_width,
 )
@@ -181,3 +182,9 @@ def test_holm_agrees_with_his_stepwise_procedure(p, level):
 def test_holm_takes_probabilities_only(p):
     with pytest.raises(ValueError, match="not a probability"):
         holm(p)
+
+
+def test_metrics_are_rounded_at_any_depth_and_nothing_else_is():
+    found = rounded({"a": {"b": 30.939999999999998, "n": 3}, "c": [0.1234567891, None], "d": "x", "e": True})
+    assert found == {"a": {"b": 30.94, "n": 3}, "c": [0.123457, None], "d": "x", "e": True}
+    assert rounded(2.5, 0) == 2.0
