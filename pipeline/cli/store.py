@@ -120,6 +120,7 @@ def _print_kind(kind: Kind) -> None:
         pixels = "smaller side {resize} ({interpolation}), {crops} crop(s) of {crop}"
         after = [f", {name}" for name in ("ReLU", "L2") if transform[name.lower()]]
         print(f"  {network.format(**identity)}\n  {pixels.format(**transform)}{''.join(after)}")
-    print(f"  {kind.features} features in {kind.segments} segments, {size(kind.bytes)}, last used {used:%Y-%m-%d}")
+    noun = "embeddings" if "embeddings" in identity else "features"
+    print(f"  {kind.features} {noun} in {kind.segments} segments, {size(kind.bytes)}, last used {used:%Y-%m-%d}")
     if kind.damaged:
         print(f"  {len(kind.damaged)} places are damaged: see `sightword store verify`")

@@ -236,7 +236,7 @@ def test_the_page_is_served_to_this_machine_and_ends_by_ctrl_c(page, capsys):
     assert ask(port, "GET", "/../../../../etc/passwd")[0] == 404
     assert ask(port, "GET", "/", headers={"Host": "evil.example"})[0] == 403
     big = {"Content-Type": "application/octet-stream", "Content-Length": str(MAX_BYTES + 1)}
-    assert ask(port, "POST", "/api/captions", headers=big)[0] == 413  # before a byte of it came
+    assert ask(port, "POST", "/api/picture", headers=big)[0] == 413  # before a byte of it came
     with socket.socket() as elsewhere, pytest.raises(ConnectionRefusedError):
         elsewhere.connect(("127.0.0.2", port))  # answered if it listened on more than 127.0.0.1
     assert search("--serve", "--port", str(port)) == 1
