@@ -127,11 +127,10 @@ def _experiments(arguments: argparse.Namespace) -> int:
     alone = arguments.against and arguments.plot is None
     refuse(arguments, (other, "--plot FILE must end with .svg or .png"), (alone, "--against goes with --plot"))
     from pipeline.experiments import results
-    from pipeline.pipelines import find_project, project_of
+    from pipeline.pipelines import find_project
 
-    if arguments.file is None:
-        find_project(Path.cwd())
-    listing = results.read(_exp_show(arguments.file), project_of(Path.cwd()))
+    project = find_project(Path.cwd()) if arguments.file is None else None
+    listing = results.read(_exp_show(arguments.file), project)
     if arguments.only is not None:
         listing = results.only(listing, arguments.only)
     if listing.experiments:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.cli.command import Commands, add_command, refuse
+from pipeline.cli.search_text import Printer, print_notes
 
 if TYPE_CHECKING:
     import torch
 
-    from sightword.search.searcher import Floats, How, PictureHit, Searcher
+    from sightword.captions.table import CaptionTable
+    from sightword.features.table import FeatureTable
+    from sightword.search.searcher import Floats, How, Searcher
     from sightword.search.thumbnails import Thumbnails
     from sightword.search.uploads import UploadedPictures
 
@@ -24,15 +26,18 @@ Find pictures by a sentence, or captions by a picture.
 ENCODER is the folder of an encoder: of the first pipeline, or with the space visual
 (models/grounded/cm-0). With QUERY, the command prints the best pictures
 with their scores; without QUERY, it reads sentences from standard input, one a line.
---picture finds captions by a picture. --max finds pictures of several things at
-once, and --min pictures of what several things have in common, by order-embeddings
-(Vendrov et al. 2016); each thing is a sentence, a picture of the collection or a
-picture file. --serve shows both kinds of search in a browser on this machine alone.
+--picture finds captions by a picture, --like pictures by a picture. --max finds
+pictures of several things at once, and --min pictures of what several things have
+in common, by order-embeddings (Vendrov et al. 2016); each thing is a sentence, a
+picture of the collection or a picture file. --collection searches a folder of
+picture files, without captions. --serve shows the search in a browser on this
+machine alone. Features and embeddings are kept in the store (SIGHTWORD_STORE), so
+that the next search begins at once.
 
   sightword search models/encoder "a dog runs in the snow"
   sightword search models/encoder --picture 1000268201_693b08cb0e.jpg
   sightword search models/encoder --max "a dog" "snow"
-  sightword search models/encoder --serve"""
+  sightword search models/encoder --collection ~/Pictures --serve"""
 
 FEATURES = Path("data/features/features.h5")
 CAPTIONS = Path("data/captions/captions.parquet")
@@ -40,7 +45,7 @@ PICTURES = Path("data/resized")
 PORT = 8377
 _HOST = "127.0.0.1"
 _TOP = 10
-_WIDE = 60
+_WIDE = 60  # letters of a THING in a message
 _SUM = "This encoder was not trained for an order: the sum of the embeddings, at length 1, stands for the maximum."
 _HOW_ELSE = {
     ("cosine", "max"): _SUM,
@@ -56,17 +61,22 @@ _OPERATIONS = {"order": {"max": "maximum", "min": "minimum"}, "reversed_order": 
 def add(commands: Commands) -> None:
     """Add ``search``."""
     parser = add_command(commands, "search", SEARCH, _search, extra="search")
-    encoder, features = "the folder of an encoder, such as models/encoder", "features of the pictures (%(default)s)"
+    encoder, features = "the folder of an encoder, such as models/encoder", f"features of the pictures ({FEATURES})"
+    collection = "a folder of picture files to search, whose features are computed as the encoder's were"
     captions = f"captions of the pictures (default: {CAPTIONS}, if it exists)"
     pictures = f"shards of the stage resize, or picture files named by their ids (default: {PICTURES}, if it exists)"
     parser.add_argument("encoder", metavar="ENCODER", type=Path, help=encoder)
     parser.add_argument("query", metavar="QUERY", nargs="?", help="a sentence (default: lines of standard input)")
-    parser.add_argument("--features", metavar="FILE", type=Path, default=FEATURES, help=features)
+    parser.add_argument("--features", metavar="FILE", type=Path, help=features)
+    parser.add_argument("--collection", metavar="FOLDER", type=Path, help=collection)
     parser.add_argument("--captions", metavar="FILE", type=Path, help=captions)
     parser.add_argument("--split", choices=("train", "dev", "test"), help="search only this split")
     parser.add_argument("--top", metavar="N", type=int, help=f"number of answers (default: {_TOP}; on the page 24)")
-    parser.add_argument("--json", action="store_true", help="a line of JSON for each query")
+    layout = parser.add_mutually_exclusive_group()
+    layout.add_argument("--json", action="store_true", help="a line of JSON for each query")
+    layout.add_argument("--csv", action="store_true", help="a table as CSV, with scores in full and all captions")
     parser.add_argument("--picture", metavar="ID", help="find captions by this picture: an id, or a picture file")
+    parser.add_argument("--like", metavar="ID", help="find pictures like this picture: an id, or a picture file")
     parser.add_argument("--weights", metavar="FILE", type=Path, help="for new pictures: the image network's weights")
     composed = "pictures of all of these: sentences, ids of pictures, or picture files"
     parser.add_argument("--max", metavar="THING", nargs="+", help=composed)
@@ -90,40 +100,61 @@ def _let_query_come_last(parser: argparse.ArgumentParser) -> None:
 
 
 def _search(arguments: argparse.Namespace) -> int:
-    from sightword import devices, machine
-    from sightword.errors import SearchError
     from sightword.search.query import check_text
 
-    with_query, with_picture = arguments.query is not None, arguments.picture is not None
     combined = [things for things in (arguments.max, arguments.min) if things is not None]
-    from_page = "--serve takes its queries from the page: leave QUERY, --picture, --max, --min and --json out"
-    pictured = with_picture or combined or arguments.serve
-    of_page = [name for name in ("port", "host", "pictures") if getattr(arguments, name) is not None]
+    asked = [one for one in (arguments.query, arguments.picture, arguments.like) if one is not None]
+    printed = arguments.json or arguments.csv
+    from_page = (
+        "--serve takes its queries from the page: leave QUERY, --picture, --like, --max, --min, --json, --csv out"
+    )
+    pictured = arguments.picture or arguments.like or combined or arguments.serve or arguments.collection
+    given = [name for name, value in vars(arguments).items() if value is not None]
+    of_page = [name for name in ("port", "host", "pictures") if name in given]
+    of_project = [name for name in ("features", "captions", "split", "pictures") if name in given]
     refuse(
         arguments,
         (not 1 <= (arguments.top or 1) <= 1000 or arguments.top == 0, "--top N must be from 1 to 1000"),
-        (arguments.serve and (with_query or with_picture or combined or arguments.json), from_page),
-        (with_query + with_picture + len(combined) > 1, "one of QUERY, --picture, --max and --min"),
+        (arguments.serve and (asked or combined or printed), from_page),
+        (len(asked) + len(combined) > 1, "one of QUERY, --picture, --like, --max and --min"),
         (any(len(things) < 2 for things in combined), "--max and --min combine at least two THINGs"),
         (of_page and not arguments.serve, f"--{''.join(of_page[:1])} goes with --serve"),
-        (arguments.weights and not pictured, "--weights goes with --picture, --max, --min or --serve"),
+        (arguments.collection and of_project, f"--{''.join(of_project[:1])} does not go with --collection"),
+        (
+            arguments.collection and arguments.picture,
+            "--collection has no captions: use --like",
+        ),
+        (arguments.weights and not pictured, "--weights goes with a picture, --collection or --serve"),
         (not 0 <= (arguments.port or 0) <= 65535, "--port N must be from 0 to 65535"),
     )
-    for text, name in [(arguments.query, "the query")] if with_query else _named(*combined):
+    for text, name in [(arguments.query, "the query")] if arguments.query is not None else _named(*combined):
         check_text(text, name)  # before the encoder is loaded
     if arguments.serve:
         return _serve(arguments)
-    device = devices.use(machine.current(), deterministic=False)
-    searcher = _searcher(arguments, device)
+    searcher, device = _open(arguments)
     if arguments.picture is not None:
         return _captions(arguments, searcher, device)
-    _print_notes(searcher.notes)
+    print_notes(searcher.notes)
+    if arguments.like is not None:
+        return _like(arguments, searcher, device)
     if combined:
         return _combined(arguments, searcher, device)
+    return _sentences(arguments, searcher)
+
+
+def _sentences(arguments: argparse.Namespace, searcher: Searcher) -> int:
+    """Print the pictures that the query finds, or each line of standard input."""
+    from sightword.errors import SearchError
+
+    printer = Printer(arguments, searcher, headed=arguments.query is None and not sys.stdin.isatty())
     failed = 0
     for line in _lines() if arguments.query is None else [arguments.query]:
         try:
-            _print_pictures(searcher, line.decode() if isinstance(line, bytes) else line, arguments)
+            text = line.decode() if isinstance(line, bytes) else line
+            answer = searcher.pictures(text, arguments.top or _TOP)
+            query = answer.query
+            first = {"query": query.text, "unknown": list(query.unknown)}
+            printer.pictures(query.text, answer.hits, first, notes=[query.note])
         except (UnicodeDecodeError, SearchError) as error:
             if arguments.query is not None:
                 raise
@@ -134,21 +165,76 @@ def _search(arguments: argparse.Namespace) -> int:
     return 1 if failed and not sys.stdin.isatty() else 0
 
 
-def _searcher(arguments: argparse.Namespace, device: torch.device) -> Searcher:
+def _open(arguments: argparse.Namespace) -> tuple[Searcher, torch.device]:
+    """Open the encoder and the collection; what is wrong with files and ids is reported before torch is loaded."""
     from sightword import machine
-    from sightword.captions.table import read_texts
-    from sightword.encoder.visual import open_beside_pictures
+    from sightword.encoder.by_name import folder_and_space
     from sightword.errors import SearchError
-    from sightword.features.table import read_features
+    from sightword.features.store import Store
+    from sightword.search.picture_files import list_pictures
+
+    settings = machine.current()
+    folder, _ = folder_and_space(arguments.encoder)
+    if not (folder / "encoder.json").is_file():
+        what = "holds no encoder (encoder.json is missing)" if folder.is_dir() else "there is no such folder"
+        raise SearchError(what, where=folder, expected="the folder of an encoder, such as models/encoder")
+    if arguments.weights is not None and not arguments.weights.is_file():
+        raise SearchError("there is no such file of weights", where=arguments.weights)
+    found = None
+    if arguments.collection is None:
+        found = _read(arguments)
+        _check_pictures(arguments, *found)
+    else:
+        list_pictures(arguments.collection)
+
+    from sightword import devices
+    from sightword.encoder.visual import open_beside_pictures
+    from sightword.search.embeddings import KeptEmbeddings, kind_of
     from sightword.search.searcher import Searcher
 
+    device = devices.use(settings, deterministic=False)
     encoder = open_beside_pictures(arguments.encoder, device=device)
+    if found is None:
+        found = _computed(arguments, encoder.notes.get("features") or {}, device), None
+    kept = KeptEmbeddings(Store(settings.store), kind_of(folder, device.type))
+    place = arguments.collection or arguments.features or FEATURES
+    options = {"where": place, "split": arguments.split, "threads": settings.threads, "kept": kept}
+    return Searcher(encoder, *found, **options), device
+
+
+def _read(arguments: argparse.Namespace) -> tuple[FeatureTable, CaptionTable | None]:
+    from sightword.captions.table import read_texts
+    from sightword.errors import SearchError
+    from sightword.features.table import read_features
+
     captions = arguments.captions or (CAPTIONS if CAPTIONS.is_file() else None)
     if captions is None and arguments.split is not None:
         raise SearchError("without captions the splits are not known", todo=f"Give --captions {CAPTIONS}.")
-    features, texts = read_features(arguments.features), None if captions is None else read_texts(captions)
-    place, threads = arguments.features, machine.current().threads
-    return Searcher(encoder, features, texts, where=place, split=arguments.split, threads=threads)
+    return read_features(arguments.features or FEATURES), None if captions is None else read_texts(captions)
+
+
+def _computed(arguments: argparse.Namespace, attributes: dict[str, Any], device: torch.device) -> FeatureTable:
+    """Return the features of the pictures in the folder of ``--collection``."""
+    from sightword import machine
+    from sightword.features.store import Store
+    from sightword.search.collection import read_collection
+    from sightword.search.network import NamedNetwork
+
+    settings, network = machine.current(), NamedNetwork(attributes, arguments.weights)
+    options: dict[str, Any] = {"workers": settings.workers, "progress": True}
+    return read_collection(arguments.collection, network, device=device, store=Store(settings.store), **options)
+
+
+def _check_pictures(arguments: argparse.Namespace, table: FeatureTable, captions: CaptionTable | None) -> None:
+    """Report a picture that is neither an id of the collection nor a file."""
+    from sightword.search.catalogue import build
+
+    names = [name for name in (arguments.picture, arguments.like) if name is not None]
+    if any(not _is_file(name) for name in names):
+        catalogue = build(table.image_ids, captions, arguments.split)
+        for name in names:
+            if not _is_file(name):
+                catalogue.find(name)
 
 
 def _uploads(arguments: argparse.Namespace, searcher: Searcher, device: torch.device) -> UploadedPictures:
@@ -179,27 +265,12 @@ def _lines() -> Iterator[str | bytes]:
         yield line
 
 
-def _print_pictures(searcher: Searcher, text: str, arguments: argparse.Namespace) -> None:
-    answer = searcher.pictures(text, arguments.top or _TOP)
-    if arguments.json:
-        first = {"query": answer.query.text, "unknown": list(answer.query.unknown)}
-        _print_json(searcher, first, _as_json(searcher, answer.hits))
-        return
-    _print_notes([answer.query.note])
-    _print_hits(searcher, answer.hits)
-
-
-def _print_hits(searcher: Searcher, hits: list[PictureHit]) -> None:
-    own = searcher.catalogue.captions_of
-    width = max((len(_plain(hit.picture)) for hit in hits), default=0)
-    for place, hit in enumerate(hits, start=1):
-        shown = _short(_plain(own.get(hit.picture, [""])[0]))
-        print(f"{place:4}  {hit.score:8.4f}  {_plain(hit.picture):{width}}  {shown}".rstrip())
-
-
-def _as_json(searcher: Searcher, hits: list[PictureHit]) -> dict[str, Any]:
-    own = searcher.catalogue.captions_of
-    return {"pictures": [{"id": hit.picture, "score": hit.score, "captions": own.get(hit.picture, [])} for hit in hits]}
+def _like(arguments: argparse.Namespace, searcher: Searcher, device: torch.device) -> int:
+    """Print the pictures that are like a picture."""
+    shown = _picture(arguments.like, searcher, _uploads(arguments, searcher, device))
+    hits = searcher.combined([shown], arguments.top or _TOP, how="max")
+    Printer(arguments, searcher).pictures(arguments.like, hits, {"like": arguments.like})
+    return 0
 
 
 def _combined(arguments: argparse.Namespace, searcher: Searcher, device: torch.device) -> int:
@@ -221,13 +292,11 @@ def _combined(arguments: argparse.Namespace, searcher: Searcher, device: torch.d
     hits = searcher.combined(operands, arguments.top or _TOP, how=how)
     sentences = [one for one in operands if isinstance(one, Query)]
     unknown = list(dict.fromkeys(token for one in sentences for token in one.unknown))
-    _print_notes([_HOW_ELSE.get((similarity, how), "")])
-    if arguments.json:
-        used = _OPERATIONS.get(similarity, {"max": "sum"})[how]
-        _print_json(searcher, {how: things, "operation": used, "unknown": unknown}, _as_json(searcher, hits))
-        return 0
-    _print_notes([one.note for one in sentences])
-    _print_hits(searcher, hits)
+    print_notes([_HOW_ELSE.get((similarity, how), "")])
+    used = _OPERATIONS.get(similarity, {"max": "sum"})[how]
+    first = {how: things, "operation": used, "unknown": unknown}
+    notes = [one.note for one in sentences]
+    Printer(arguments, searcher).pictures(f"{how}: {' + '.join(things)}", hits, first, notes=notes)
     return 0
 
 
@@ -263,40 +332,35 @@ def _captions(arguments: argparse.Namespace, searcher: Searcher, device: torch.d
     catalogue = searcher.catalogue
     shown = _picture(arguments.picture, searcher, _uploads(arguments, searcher, device))
     vector = searcher.embedding(shown)
-    _print_notes(searcher.notes)
+    print_notes(searcher.notes)
     with tqdm(total=len(catalogue.captions), desc="captions", unit="caption", leave=False, disable=None) as bar:
         searcher.read_captions(bar.update)
     found = searcher.captions(vector, arguments.top or _TOP)
     picture = catalogue.pictures[shown] if isinstance(shown, int) else None
-    if arguments.json:
-        hits = [{"text": one.text, "score": score, "pictures": list(one.pictures)} for one, score in found]
-        _print_json(searcher, {"picture": picture or arguments.picture}, {"captions": hits})
-        return 0
-    for place, (caption, score) in enumerate(found, start=1):
-        own = "  (its own)" if picture in caption.pictures else ""
-        print(f"{place:4}  {score:8.4f}  {_plain(caption.text)}{own}")
+    Printer(arguments, searcher).captions(arguments.picture, picture, found)
     return 0
 
 
 def _serve(arguments: argparse.Namespace) -> int:
     import threading
 
-    from sightword import devices, machine
     from sightword.search import serving
     from sightword.search.access import is_loopback
+    from sightword.search.thumbnails import open_pictures
     from sightword.search.web import Parts, create_app
 
     host = arguments.host or _HOST
     with serving.listen(host, PORT if arguments.port is None else arguments.port) as listening:
-        device = devices.use(machine.current(), deterministic=False)
-        searcher = _searcher(arguments, device)
-        thumbnails, notes = _thumbnails(arguments, searcher)
+        folder = arguments.collection or arguments.pictures or (PICTURES if PICTURES.is_dir() else None)
+        files = None if folder is None else open_pictures(folder)
+        searcher, device = _open(arguments)
+        thumbnails, notes = _thumbnails(folder, files, searcher)
         notes = [*searcher.notes, *notes]
         top = {} if arguments.top is None else {"top": arguments.top}
         parts = Parts(searcher, thumbnails, _uploads(arguments, searcher, device), notes, **top)
         app = create_app(parts, host=host)
         open_to = f"--host {host}: whoever reaches this machine sees the pictures and captions; no password is asked."
-        _print_notes(notes if is_loopback(host) else [*notes, open_to])
+        print_notes(notes if is_loopback(host) else [*notes, open_to])
         stop = threading.Event()
         reader = threading.Thread(target=searcher.keep_reading, args=[stop], daemon=True)
 
@@ -313,38 +377,24 @@ def _serve(arguments: argparse.Namespace) -> int:
         return 0
 
 
-def _thumbnails(arguments: argparse.Namespace, searcher: Searcher) -> tuple[Thumbnails | None, list[str]]:
-    """Open the pictures, and return notes about missing ones."""
-    from sightword.search.thumbnails import open_pictures
-
-    folder = arguments.pictures or PICTURES
-    if arguments.pictures is None and not folder.is_dir():
-        return None, [f"There is no {folder}, so captions stand for the pictures (--pictures FOLDER)."]
-    found, ids, notes = open_pictures(folder), searcher.catalogue.pictures, []
-    count = sum(picture in found for picture in ids)
+def _thumbnails(
+    folder: Path | None, files: Thumbnails | None, searcher: Searcher
+) -> tuple[Thumbnails | None, list[str]]:
+    """Return the pictures to show, and notes about missing ones."""
+    ids, notes = searcher.catalogue.pictures, []
+    give = "--pictures FOLDER names a folder of picture files"
+    if files is None:
+        return None, [f"There is no {PICTURES}, so captions stand for the pictures: {give}."]
+    count = sum(picture in files for picture in ids)
     if not count:
-        notes.append(f"{folder} holds none of these pictures: captions stand for them.")
+        notes.append(f"{folder} holds none of these pictures, so captions stand for them: {give}.")
     elif count < len(ids):
-        notes.append(f"{folder} holds {count:,} of {len(ids):,} pictures: captions stand for the others.")
-    others = found.others(searcher.files)
+        notes.append(f"{folder} holds {count:,} of {len(ids):,} pictures, so captions stand for the others.")
+    others = files.others(searcher.files)
     if others:
         notes.append(f"{others:,} pictures in {folder} are not those that the features were made of.")
-    return (found if count else None), notes
-
-
-def _print_notes(notes: list[str]) -> None:
-    for note in filter(None, notes):
-        print(f"note: {note}", file=sys.stderr)
-
-
-def _print_json(searcher: Searcher, first: dict[str, Any], last: dict[str, Any]) -> None:
-    print(json.dumps({**first, "similarity": searcher.encoder.similarity_name, **last}, ensure_ascii=False))
+    return (files if count else None), notes
 
 
 def _short(text: str) -> str:
     return text if len(text) <= _WIDE else f"{text[: _WIDE - 1]}…"
-
-
-def _plain(text: str) -> str:
-    """Replace control characters, which could move the cursor of a terminal, by spaces."""
-    return "".join(character if character.isprintable() else " " for character in text)

@@ -18,7 +18,8 @@ STORE = """\
 Look after the store of computed features: stats, verify, prune.
 
 The store remembers each feature that was ever computed, for all projects and
-machines that share the folder; SIGHTWORD_STORE names it."""
+machines that share the folder, and the embeddings of `sightword search`;
+SIGHTWORD_STORE names it."""
 
 STATS = "Show the kinds of features in the store: how many, how large, last used."
 
@@ -112,11 +113,14 @@ def _print_kind(kind: Kind) -> None:
     transform = identity.get("transform", {})
     used = dt.datetime.fromtimestamp(kind.used).astimezone()
     print(f"\n{kind.name}")
-    if identity:
+    if "embeddings" in identity:
+        print("  embeddings for search, by the encoder {encoder:.12}, on {device}".format(**identity))
+    elif identity:
         network = "{backbone} {feature_point}, weights {weights_sha256:.12}, {precision}, {kernel}"
         pixels = "smaller side {resize} ({interpolation}), {crops} crop(s) of {crop}"
         after = [f", {name}" for name in ("ReLU", "L2") if transform[name.lower()]]
         print(f"  {network.format(**identity)}\n  {pixels.format(**transform)}{''.join(after)}")
-    print(f"  {kind.features} features in {kind.segments} segments, {size(kind.bytes)}, last used {used:%Y-%m-%d}")
+    noun = "embeddings" if "embeddings" in identity else "features"
+    print(f"  {kind.features} {noun} in {kind.segments} segments, {size(kind.bytes)}, last used {used:%Y-%m-%d}")
     if kind.damaged:
         print(f"  {len(kind.damaged)} places are damaged: see `sightword store verify`")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -40,6 +40,37 @@ class Catalogue:
     def rows(self) -> dict[str, int]:
         """The row of each picture."""
         return {picture: row for row, picture in enumerate(self.pictures)}
+
+    def rows_of(self, split: str | None = None) -> Collection[int]:
+        """Return the rows of all pictures, or of one split.
+
+        Raises:
+            SearchError: no picture is of this split.
+        """
+        if split is None:
+            return range(len(self.pictures))
+        if split not in self._by_split:
+            raise SearchError(f"no picture is of the split {split!r}", expected=" or ".join(self._by_split) or None)
+        return self._by_split[split]
+
+    @cached_property
+    def _by_split(self) -> dict[str, frozenset[int]]:
+        """The rows of each split that has pictures."""
+        found: dict[str, set[int]] = {split: set() for split in SPLITS}
+        for picture, split in self.splits.items():
+            found[split].add(self.rows[picture])
+        return {split: frozenset(rows) for split, rows in found.items() if rows}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of pictures of each split that has some."""
+        return {split: len(rows) for split, rows in self._by_split.items()}
+
+    def spread(self, count: int, split: str | None = None) -> list[int]:
+        """Return the rows of some pictures, spread evenly over all, or over one split; SearchError as for its rows."""
+        rows = sorted(self.rows_of(split))
+        step = max(1.0, len(rows) / count)
+        return [rows[int(step * place)] for place in range(min(count, len(rows)))]
 
     def find(self, picture: str) -> int:
         """Return the row of a picture.

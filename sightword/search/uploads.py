@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,14 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sightword.errors import FeaturesError, SearchError
-from sightword.features.settings import RANDOM, is_weights_file
+from sightword.errors import SearchError
 from sightword.images.decode import RejectError, decode, read_file
 from sightword.images.resize import resize
+from sightword.search.network import NamedNetwork
 
 if TYPE_CHECKING:
     from sightword.features.extractor import Extractor
-    from sightword.features.identity import Transform
 
 MAX_PIXELS = 50_000_000
 """Largest width times height of an uploaded picture."""
@@ -48,7 +46,7 @@ class UploadedPictures:
         weights: Path | None = None,
         device: torch.device | None = None,
     ) -> None:
-        self._attributes, self._known, self._weights = attributes, known, weights
+        self._network, self._known = NamedNetwork(attributes, weights), known
         self._device = device or torch.device("cpu")
         self._extractor: Extractor | None = None
         self._turn = threading.Lock()
@@ -56,17 +54,12 @@ class UploadedPictures:
     @property
     def obstacle(self) -> str:
         """The reason why features like the collection's cannot be computed; empty where they can."""
-        if not self._attributes.get("backbone"):
-            origin = str(self._attributes.get("origin") or "of unknown origin")
-            return f"the collection's features were not computed here ({origin}), so another picture's cannot be"
-        try:
-            _transform(self._attributes.get("transform", ""))
-        except (ValueError, TypeError, FeaturesError):
-            return "features.h5 does not say how its pictures were cropped and normalised"
-        name = str(self._attributes.get("weights", ""))
-        if is_weights_file(name) and self._weights is None:
-            return f"the network's weights are a file of their own ({name}): give it with --weights"
-        return ""
+        return self._network.obstacle
+
+    @property
+    def copies_only(self) -> bool:
+        """Whether only copies of pictures of the collection can be used, since there is an :attr:`obstacle`."""
+        return bool(self.obstacle and self._known)
 
     def read(self, path: Path) -> bytes:
         """Read a picture file.
@@ -106,34 +99,14 @@ class UploadedPictures:
             return found
 
     def _load(self) -> Extractor:
-        from sightword.features.backbones import cut, find_backbone
+        from sightword.features.backbones import cut
         from sightword.features.extractor import Extractor
-        from sightword.features.weights import Weights
 
-        attributes = {name: str(value) for name, value in self._attributes.items()}
-        backbone = find_backbone(attributes["backbone"], attributes["feature_point"])
-        name, sha256 = attributes["weights"], attributes["weights_sha256"]
-        kind, _, seed = name.partition(":")
-        if kind == RANDOM:
-            weights = Weights(backbone, kind, seed=int(seed or 0))
-        else:
-            file = str(self._weights.absolute()) if self._weights and is_weights_file(name) else name
-            weights = Weights(backbone, file, sha256=sha256)
-        if weights.sha256 != sha256:
-            what = "random weights are not the same here as where the collection's features were computed"
-            todo = "Run the stage features again with this version of torch."
-            raise SearchError(what, expected=f"the sha256 {sha256}", todo=todo)
+        weights = self._network.weights()
         return Extractor(
             cut(weights.load(), weights.backbone),
-            _transform(attributes["transform"]),
-            precision="bf16" if attributes["precision"] == "bf16" else "fp32",
+            self._network.transform,
+            precision="bf16" if self._network.attributes["precision"] == "bf16" else "fp32",
             device=self._device,
             threads=1,
         )
-
-
-def _transform(text: object) -> Transform:
-    """Return the transform as ``features.h5`` has it; an incomplete one is a ValueError or TypeError."""
-    from sightword.features.identity import Transform
-
-    return Transform(**json.loads(str(text)))

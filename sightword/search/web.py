@@ -11,14 +11,16 @@ from werkzeug.exceptions import HTTPException
 
 from sightword.errors import SightwordError
 from sightword.search.access import HEADERS, AccessPolicy
-from sightword.search.searcher import MOST, Floats, Searcher
+from sightword.search.answers import CAPTIONS, PICTURES, as_csv, caption_rows, picture_rows, shown
+from sightword.search.searcher import MOST, Floats, PictureHit, Searcher
 from sightword.search.thumbnails import Thumbnails
 from sightword.search.uploads import MAX_BYTES, UploadedPictures
 
 UPLOAD = "application/octet-stream"
 """The type of an uploaded picture, its bare bytes: a form on another site cannot send this type."""
 _EXAMPLES, _EXAMPLE = 5, 45
-_CAPTIONS = 10
+_CAPTIONS, _ALIKE = 10, 8
+"""Captions that a picture finds, and pictures like it."""
 
 
 class Parts(NamedTuple):
@@ -36,6 +38,7 @@ class Parts(NamedTuple):
 def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
     """Build the application for a server that listens on ``host``."""
     app = Flask("sightword.search", template_folder="templates", static_folder="static", static_url_path="/static")
+    app.jinja_env.filters["shown"] = shown
     app.config["MAX_CONTENT_LENGTH"] = MAX_BYTES
     policy, version = AccessPolicy(host), secrets.token_hex(4)
     searcher, catalogue = parts.searcher, parts.searcher.catalogue
@@ -76,8 +79,10 @@ def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
             pictures=len(catalogue.pictures),
             captions=len(catalogue.captions),
             notes=parts.notes,
-            examples=_examples(searcher),
+            examples=[(text, _typed(searcher, text)) for text in _examples(searcher)],
+            splits=catalogue.counts,
             obstacle=parts.uploads.obstacle,
+            copies_only=parts.uploads.copies_only,
             version=version,
             largest=MAX_BYTES,
             most=MOST,
@@ -85,33 +90,51 @@ def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
 
     @app.get("/api/pictures")
     def pictures() -> Response:
-        answer = searcher.pictures(request.args.get("q", ""), _top(parts.top))
+        split = _split()
+        answer = searcher.pictures(request.args.get("q", ""), _top(parts.top), split=split)
         return jsonify(
             query=answer.query.text,
             note=answer.query.note,
-            of=len(catalogue.pictures),
+            of=len(catalogue.rows_of(split)),
             seconds=round(answer.seconds, 4),
-            pictures=[{**about(parts, hit.row), "score": hit.score} for hit in answer.hits],
+            pictures=[_found(parts, hit) for hit in answer.hits],
         )
 
-    @app.get("/api/captions")
-    def captions() -> Response:
-        row = catalogue.find(request.args.get("picture", ""))
-        return _captions(parts, row, searcher.embedding(row), _top(_CAPTIONS))
+    @app.get("/api/pictures.csv")
+    def pictures_as_csv() -> Response:
+        answer = searcher.pictures(request.args.get("q", ""), _top(parts.top), split=_split())
+        hits = [(hit.picture, hit.score) for hit in answer.hits]
+        return _csv("pictures.csv", [PICTURES, *picture_rows(answer.query.text, hits, catalogue)])
 
-    @app.post("/api/captions")
-    def captions_of_upload() -> tuple[Response, int] | Response:
+    @app.get("/api/some")
+    def some_pictures() -> Response:
+        split = _split()
+        rows = catalogue.spread(_top(parts.top), split)
+        return jsonify(of=len(catalogue.rows_of(split)), pictures=[about(parts, row) for row in rows])
+
+    @app.get("/api/picture")
+    def one_picture() -> Response:
+        row = catalogue.find(request.args.get("picture", ""))
+        return _answer(parts, row, searcher.embedding(row), row)
+
+    @app.post("/api/picture")
+    def uploaded_picture() -> tuple[Response, int] | Response:
         if request.mimetype != UPLOAD:
             return _error("a picture must be sent as bare bytes", expected=UPLOAD), 415
         data = request.get_data(cache=False)
         row = parts.uploads.row(data)
-        return _captions(
-            parts, row, searcher.embedding(parts.uploads.features(data) if row is None else row), _CAPTIONS
-        )
+        features = parts.uploads.features(data) if row is None else row
+        return _answer(parts, row, searcher.embedding(features), features)
+
+    @app.get("/api/captions.csv")
+    def captions_as_csv() -> Response:
+        picture = catalogue.pictures[catalogue.find(request.args.get("picture", ""))]
+        found = searcher.captions(searcher.embedding(catalogue.rows[picture]), _top(_CAPTIONS))
+        return _csv("captions.csv", [CAPTIONS, *caption_rows(picture, found)])
 
     @app.get("/api/progress")
     def progress() -> Response:
-        return jsonify(read=searcher.captions_read, of=len(catalogue.captions))
+        return jsonify(read=searcher.captions_read, of=len(catalogue.captions), problem=searcher.problem)
 
     @app.get("/pictures/<int:row>")  # by number: a request never becomes a path
     def picture(row: int) -> tuple[Response, int] | Response:
@@ -135,16 +158,50 @@ def _top(default: int) -> int:
     return max(1, min(request.args.get("top", default, type=int), MOST))
 
 
-def _captions(parts: Parts, row: int | None, vector: Floats, top: int) -> Response:
-    """Return the captions that a picture finds; ``row`` is None for a picture from elsewhere."""
-    catalogue = parts.searcher.catalogue
-    hits, own = parts.searcher.captions(vector, top), None if row is None else catalogue.pictures[row]
+def _split() -> str | None:
+    """Return the split that the request names; None for all."""
+    return request.args.get("split") or None
+
+
+def _csv(name: str, rows: Sequence[Sequence[str | int | float]]) -> Response:
+    """Return a file that the browser saves."""
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(as_csv(rows), mimetype="text/csv", headers=headers)
+
+
+def _answer(parts: Parts, row: int | None, vector: Floats, picture: int | Floats) -> Response:
+    """Return the captions and the pictures that a picture finds; ``row`` is None for a picture from elsewhere."""
+    searcher = parts.searcher
+    catalogue = searcher.catalogue
+    hits = searcher.captions(vector, _top(_CAPTIONS)) if catalogue.captions else []
+    own = None if row is None else catalogue.pictures[row]
     return jsonify(
         picture=None if row is None else about(parts, row),
-        read=parts.searcher.captions_read,  # fewer than "of" while captions are still being embedded
+        read=searcher.captions_read,  # fewer than "of" while captions are still being embedded
         of=len(catalogue.captions),
-        captions=[{"text": caption.text, "score": score, "own": own in caption.pictures} for caption, score in hits],
+        problem=searcher.problem,
+        captions=[
+            {
+                "text": shown(caption.text),
+                "query": _typed(searcher, caption.text),
+                "score": score,
+                "own": own in caption.pictures,
+            }
+            for caption, score in hits
+        ],
+        pictures=[_found(parts, hit) for hit in searcher.combined([picture], _ALIKE, how="max")],
     )
+
+
+def _typed(searcher: Searcher, text: str) -> str:
+    """Return a caption as a query, without a full stop that the encoder adds."""
+    adds = searcher.encoder.vocabulary.normalise.full_stop == "add"
+    return text.removesuffix(" .") if adds else text
+
+
+def _found(parts: Parts, hit: PictureHit) -> dict[str, Any]:
+    """Describe a picture that was found."""
+    return {**about(parts, hit.row), "score": hit.score, "share": round(hit.share, 4)}
 
 
 def about(parts: Parts, row: int) -> dict[str, Any]:
@@ -156,7 +213,7 @@ def about(parts: Parts, row: int) -> dict[str, Any]:
         "id": picture,
         "shown": parts.thumbnails is not None and picture in parts.thumbnails,
         "split": catalogue.splits.get(picture, ""),
-        "captions": catalogue.captions_of.get(picture, []),
+        "captions": [shown(text) for text in catalogue.captions_of.get(picture, [])],
     }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import http.client
+import io
 import json
 import os
 import pty
@@ -12,6 +14,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +25,7 @@ from sums import renew
 
 from pipeline.cli import main
 from sightword.files import read_json, write_json
+from sightword.search.answers import shown
 from sightword.search.uploads import MAX_BYTES
 
 
@@ -69,7 +73,7 @@ def test_a_picture_prints_captions_its_own_marked(world, searcher, tmp_path, cap
     by_id = capsys.readouterr().out
     own = searcher.catalogue.captions_of["scene-004.png"]
     marked = [line for line in by_id.splitlines() if line.endswith("(its own)")]
-    assert sorted(re.sub(r"^ *\d+ +-?[\d.]+  |  \(its own\)$", "", line) for line in marked) == sorted(own)
+    assert sorted(re.sub(r"^ *\d+ +-?[\d.]+  |  \(its own\)$", "", line) for line in marked) == sorted(map(shown, own))
     shutil.copy(world.files / "scene-004.png", tmp_path / "copy.png")
     assert search("--picture", str(tmp_path / "copy.png"), "--top", "60") == 0
     assert capsys.readouterr().out == by_id
@@ -93,7 +97,12 @@ def test_what_is_wrong_is_one_message(world, tmp_path, capsys):
         (["models/encoder", "a" * 100_000], "the query has 100,000 characters; expected a sentence of at most 1,000"),
         (["models/encoder", "дом"], "no character of the query is known to this encoder: “д”, “о”, “м”"),
         ([str(tmp_path / "newer"), "a"], f"{tmp_path}/newer/encoder.json: has the format 2"),
-        (["none", "a"], "none: "),
+        (["none", "a"], "none: there is no such folder; expected the folder of an encoder"),
+        (["data", "a"], "data: holds no encoder"),
+        (["models/encoder", "--like", "scene-4.png"], "no picture has the id 'scene-4.png'. Did you mean scene-"),
+        (["models/encoder", "--collection", "none", "a"], "none: there is no such folder"),
+        (["models/encoder", "--collection", "models", "a"], "models: holds no picture files"),
+        (["models/encoder", "--like", "scene-004.png", "--weights", "no"], "no: there is no such file of weights"),
         (["models/encoder", "a", "--features", "none.h5"], "none.h5: does not exist. Run the stage features first"),
         (["models/encoder", "a", "--captions", "none.parquet"], "none.parquet: does not exist"),
         (["models/encoder", "--picture", "scene-4.png"], "no picture has the id 'scene-4.png'. Did you mean scene-"),
@@ -142,12 +151,71 @@ def test_features_of_another_width_say_which_are_right(world, tmp_path, capsys):
         ["--max", "a", "b", "--min", "a", "b"],
         ["--min", "a", "b", "--picture", "x"],
         ["--max", "a", "b", "--serve"],
+        ["--like", "x", "a"],
+        ["--serve", "--csv"],
+        ["--json", "--csv", "a"],
+        ["--collection", "files", "--split", "test", "a"],
+        ["--collection", "files", "--features", "f.h5", "a"],
+        ["--collection", "files", "--picture", "x"],
     ],
 )
 def test_options_that_make_no_sense_end_with_2(options):
     with pytest.raises(SystemExit) as stopped:
         search(*options)
     assert stopped.value.code == 2
+
+
+def test_a_folder_of_pictures_is_searched_and_pictures_like_a_picture_are_found(searcher, capsys):
+    assert search("--collection", "files", "a red circle", "--json", "--top", "30") == 0
+    found = json.loads(capsys.readouterr().out)["pictures"]
+    expected = searcher.pictures("a red circle", 30).hits
+    assert [picture["id"] for picture in found] == [hit.picture for hit in expected]
+    assert [picture["score"] for picture in found] == pytest.approx([hit.score for hit in expected], abs=1e-5)
+    assert {(picture["split"], *picture["captions"]) for picture in found} == {(None,)}
+    assert search("--like", "scene-004.png", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    alike = searcher.combined([searcher.catalogue.find("scene-004.png")], 10, how="max")
+    assert (found["like"], [picture["id"] for picture in found["pictures"]]) == (
+        "scene-004.png",
+        [hit.picture for hit in alike],
+    )
+
+
+def test_several_queries_are_told_apart_and_nothing_is_cut_in_a_pipe(searcher, capsys, monkeypatch):
+    lines = io.TextIOWrapper(io.BytesIO(b"a red circle\n\xff\na blue square\n"))
+    monkeypatch.setattr("sys.stdin", lines)
+    assert search("--top", "30") == 1
+    out = capsys.readouterr().out
+    first, second = out.split("\n\n")
+    assert first.splitlines()[0] == "a red circle"
+    assert second.splitlines()[0] == "a blue square"
+    assert len(first.splitlines()) == len(second.splitlines()) == 31
+    for hit in searcher.pictures("a red circle", 30).hits:
+        caption = shown(searcher.catalogue.captions_of[hit.picture][0])
+        split = searcher.catalogue.splits[hit.picture]
+        assert re.search(rf"{split} +{re.escape(hit.picture)} +{re.escape(caption)}$", first, re.MULTILINE)
+
+
+def test_csv_has_one_header_for_all_queries(searcher, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a red circle\na blue square\n")))
+    assert search("--top", "2", "--csv") == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["query"], row["rank"]) for row in rows] == [
+        (query, rank) for query in ("a red circle", "a blue square") for rank in "12"
+    ]
+    assert rows[2]["picture"] == searcher.pictures("a blue square", 1).hits[0].picture
+
+
+def test_what_is_wrong_with_paths_is_told_before_torch_is_loaded():
+    wrong = [
+        ["search", "none", "a"],
+        ["search", "models/encoder", "a", "--features", "none.h5"],
+        ["search", "models/encoder", "--picture", "nope"],
+        ["search", "models/encoder", "--collection", "models", "a"],
+    ]
+    code = f"import sys, pipeline.cli as c; print([c.main(w) for w in {wrong}], 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout == "[1, 1, 1, 1] False\n", done.stderr
 
 
 def test_bytes_that_are_no_text_are_told_at_once_on_the_command_line():
@@ -236,7 +304,7 @@ def test_the_page_is_served_to_this_machine_and_ends_by_ctrl_c(page, capsys):
     assert ask(port, "GET", "/../../../../etc/passwd")[0] == 404
     assert ask(port, "GET", "/", headers={"Host": "evil.example"})[0] == 403
     big = {"Content-Type": "application/octet-stream", "Content-Length": str(MAX_BYTES + 1)}
-    assert ask(port, "POST", "/api/captions", headers=big)[0] == 413  # before a byte of it came
+    assert ask(port, "POST", "/api/picture", headers=big)[0] == 413  # before a byte of it came
     with socket.socket() as elsewhere, pytest.raises(ConnectionRefusedError):
         elsewhere.connect(("127.0.0.2", port))  # answered if it listened on more than 127.0.0.1
     assert search("--serve", "--port", str(port)) == 1

@@ -14,7 +14,8 @@ from browser import Browser
 from search_world import EVIL, INJECTION
 
 TILES = "document.querySelectorAll('.tile').length"
-READY = f"{TILES} === 24 && !document.querySelector('.old')"
+SOME = f"{TILES} === 24 && !document.querySelector('.old')"
+READY = f"{SOME} && document.getElementById('status').textContent.startsWith('The best')"
 FOUND = "document.getElementById('found').children.length === 10"
 FOCUS = "document.activeElement"
 
@@ -55,6 +56,7 @@ def test_typing_clicking_and_keys_alone(browser, address):
         browser.look(width=width, height=844, dark=dark)
         browser.open(address)
         assert browser.run(f"{FOCUS}.id") == "query"
+        browser.until(SOME)
         assert fits(browser)
         browser.type("a red circle")
         browser.until(READY)
@@ -95,7 +97,7 @@ def test_a_click_shows_captions_and_a_caption_searches_again(browser, address):
     browser.until(FOUND)
     caption = browser.run("document.querySelector('#found button span').textContent").removesuffix(" ✓")
     browser.click("#found button")
-    browser.until(f"document.getElementById('query').value === {caption!r} && {READY}")
+    browser.until(f"document.getElementById('query').value.replace(' .', '.') === {caption!r} && {READY}")
     assert not browser.run("document.getElementById('sheet').open")
     browser.run("history.back()")
     browser.until(f"document.getElementById('query').value === 'a red circle' && {READY}")
@@ -229,3 +231,23 @@ def test_an_address_with_a_picture_opens_it_and_closing_stays_on_the_page(browse
     browser.until("location.search === '?q=a+red+circle'")
     assert browser.run(f"{TILES}") == 24
     assert browser.run("history.length") == length
+
+
+@pytest.mark.full
+@pytest.mark.system
+def test_a_split_and_a_picture_like_another_are_chosen(browser, address):
+    browser.open(f"{address}?q=a+red+circle")
+    browser.until(READY)
+    browser.run("(() => { const s = document.getElementById('split'); s.value = 'test';"
+                "s.dispatchEvent(new Event('change')); })()")  # fmt: skip
+    browser.until(f"{TILES} === 10 && !document.querySelector('.old')")
+    assert browser.run("new URL(location).searchParams.get('split')") == "test"
+    assert "split=test" in browser.run("document.getElementById('csv').href")
+    browser.click(".tile")
+    browser.until("document.getElementById('alike-list').children.length === 8")
+    title = browser.run("document.getElementById('sheet-title').textContent")
+    browser.click("#alike-list button")
+    browser.until(f"document.getElementById('sheet-title').textContent !== {title!r}")
+    browser.until("document.getElementById('alike-list').children.length === 8")
+    assert fits(browser)
+    assert not browser.errors

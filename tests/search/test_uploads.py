@@ -48,8 +48,8 @@ def test_a_picture_that_would_grow_too_large_is_refused(uploads):
     ("changed", "why"),
     [
         ({"backbone": "", "origin": "precomputed: mine.npy"}, r"not computed here \(precomputed: mine.npy\)"),
-        ({"transform": "{}"}, "does not say how"),
-        ({"transform": "no JSON"}, "does not say how"),
+        ({"transform": "{}"}, "do not say how"),
+        ({"transform": "no JSON"}, "do not say how"),
         ({"weights": "mine.pth"}, r"a file of their own \(mine.pth\): give it with --weights"),
     ],
 )

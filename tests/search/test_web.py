@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import threading
@@ -12,6 +13,7 @@ from PIL import Image
 from search_world import EVIL, INJECTION, bomb
 
 from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.search.answers import shown
 from sightword.search.searcher import Searcher
 from sightword.search.uploads import MAX_BYTES, UploadedPictures
 from sightword.search.web import Parts, create_app
@@ -25,7 +27,7 @@ def get(client, path: str, **headers: str):
 
 
 def post(client, data: bytes, kind: str = UPLOAD, **headers: str):
-    return client.post("/api/captions", data=data, content_type=kind, headers={**HOST, **headers})
+    return client.post("/api/picture", data=data, content_type=kind, headers={**HOST, **headers})
 
 
 def test_a_sentence_finds_what_the_searcher_finds(client, searcher):
@@ -35,7 +37,10 @@ def test_a_sentence_finds_what_the_searcher_finds(client, searcher):
     assert [picture["score"] for picture in found["pictures"]] == [hit.score for hit in expected.hits]
     assert (found["of"], found["note"]) == (30, "")
     first = found["pictures"][0]
-    assert first["captions"] == searcher.catalogue.captions_of[first["id"]]
+    assert first["captions"] == [shown(text) for text in searcher.catalogue.captions_of[first["id"]]]
+    shares = [picture["share"] for picture in found["pictures"]]
+    assert shares == sorted(shares, reverse=True) or searcher.encoder.similarity_name == "dot"
+    assert all(0 <= share <= 1 for share in shares)
     assert first["split"] in ("train", "dev", "test")
     assert len(get(client, "/api/pictures?q=a&top=3").get_json()["pictures"]) == 3
     assert len(get(client, "/api/pictures?q=a&top=-3").get_json()["pictures"]) == 1
@@ -59,14 +64,18 @@ def test_a_query_that_cannot_be_answered_is_told(client, query, said):
 
 def test_a_picture_of_the_collection_finds_captions(client, searcher):
     row = searcher.catalogue.find("scene-005.png")
-    found = get(client, "/api/captions?picture=scene-005.png").get_json()
+    found = get(client, "/api/picture?picture=scene-005.png").get_json()
     expected = searcher.captions(searcher.embedding(row), 10)
-    assert [caption["text"] for caption in found["captions"]] == [caption.text for caption, _ in expected]
+    assert [caption["query"] for caption in found["captions"]] == [caption.text for caption, _ in expected]
+    assert [caption["text"] for caption in found["captions"]] == [shown(caption.text) for caption, _ in expected]
     own = searcher.catalogue.captions_of["scene-005.png"]
-    assert all(caption["own"] == (caption["text"] in own) for caption in found["captions"])
+    assert all(caption["own"] == (caption["query"] in own) for caption in found["captions"])
+    alike = searcher.combined([row], 8, how="max")
+    assert [picture["id"] for picture in found["pictures"]] == [hit.picture for hit in alike]
+    assert "scene-005.png" not in [hit.picture for hit in alike]
     assert found["picture"]["row"] == row
     assert found["read"] == found["of"] == len(searcher.catalogue.captions)
-    answer = get(client, "/api/captions?picture=scene-05.png")
+    answer = get(client, "/api/picture?picture=scene-05.png")
     assert answer.status_code == 422
     assert "scene-005.png" in answer.get_json()["todo"]
 
@@ -81,6 +90,10 @@ def test_an_uploaded_picture_finds_what_its_features_find(client, world, searche
     new = post(client, buffer.getvalue()).get_json()
     assert new["picture"] is None
     assert [caption["text"] for caption in new["captions"]] == [caption["text"] for caption in known["captions"]]
+    alike = [picture["id"] for picture in known["pictures"]]
+    others = [picture["id"] for picture in new["pictures"] if picture["id"] != "scene-007.png"]
+    assert others == alike[: len(others)]
+    assert len(others) >= 7
 
 
 def test_uploads_that_are_too_large_no_picture_or_a_bomb_are_refused(client):
@@ -111,7 +124,7 @@ def test_no_path_leads_to_another_file(client, path):
 
 def test_other_methods_are_refused(client):
     for method in ("PUT", "DELETE", "PATCH", "TRACE"):
-        assert client.open("/api/captions", method=method, headers=HOST).status_code == 405
+        assert client.open("/api/picture", method=method, headers=HOST).status_code == 405
     assert client.post("/", headers=HOST).status_code == 405
 
 
@@ -154,7 +167,7 @@ def test_captions_notes_and_ids_stand_in_the_page_as_text(client, searcher):
     page = get(client, "/").get_data(as_text=True)
     assert "a &lt;b&gt;note&lt;/b&gt;" in page
     assert "<script>document" not in page
-    found = get(client, f"/api/captions?picture={EVIL}")
+    found = get(client, f"/api/picture?picture={EVIL}")
     assert found.mimetype == "application/json"
     assert found.get_json()["picture"]["captions"][0] == INJECTION
     assert "http:" not in page.replace("http://www.w3.org", "")
@@ -174,17 +187,24 @@ def test_without_captions_or_pictures_it_still_searches(world, uploads):
     assert len(found["pictures"]) == 24
     assert not any(picture["captions"] or picture["shown"] for picture in found["pictures"])
     assert get(client, "/pictures/1").status_code == 404
-    assert "no captions to find" in get(client, "/api/captions?picture=scene-001.png").get_json()["error"].lower()
+    found = get(client, "/api/picture?picture=scene-001.png").get_json()
+    assert (found["captions"], len(found["pictures"])) == ([], 8)
+    assert "no captions to find" in get(client, "/api/captions.csv?picture=scene-001.png").get_json()["error"].lower()
+    assert "<select" not in get(client, "/").get_data(as_text=True)
     assert get(client, "/").status_code == 200
 
 
 def test_the_answer_says_while_captions_are_still_being_read(world, uploads):
     fresh = Searcher(world.encoder(), world.table(), world.captions())
     client = create_app(Parts(fresh, None, uploads)).test_client()
-    found = get(client, "/api/captions?picture=scene-001.png").get_json()
+    found = get(client, "/api/picture?picture=scene-001.png").get_json()
     assert (found["read"], found["captions"]) == (0, [])
     fresh.read_captions()
-    assert get(client, "/api/progress").get_json() == {"read": found["of"], "of": found["of"]}
+    assert get(client, "/api/progress").get_json() == {
+        "read": found["of"],
+        "of": found["of"],
+        "problem": "",
+    }
 
 
 def test_a_first_upload_beside_queries_and_the_reading_of_captions_changes_none_of_them(world, searcher):
@@ -227,6 +247,7 @@ def test_an_error_while_captions_are_read_is_reported_and_the_reading_goes_on(wo
     reader.join(30)
     assert get(create_app(Parts(fresh, None, uploads)).test_client(), "/api/progress").get_json()["read"] == 25
     assert "failed at 10 of 25 (RuntimeError: no luck); trying again" in caplog.text
+    assert fresh.problem == ""  # captions are read again
     assert len(calls) == 5
 
 
@@ -236,3 +257,62 @@ def test_an_unforeseen_fault_shows_nothing_of_the_inside(world, searcher, upload
     answer = get(app.test_client(), "/api/pictures?q=a")
     assert answer.status_code == 500
     assert "ZeroDivision" not in json.dumps(answer.get_json())
+
+
+def test_before_the_first_query_there_are_pictures_of_all_parts_of_the_collection(client, searcher):
+    found = get(client, "/api/some").get_json()
+    assert found["of"] == 30
+    assert [picture["row"] for picture in found["pictures"]] == [0, 6, 12, 18, 24]
+    assert "score" not in found["pictures"][0]
+    every = get(client, "/api/some?top=1000").get_json()["pictures"]
+    assert [picture["id"] for picture in every] == searcher.catalogue.pictures
+
+
+@pytest.mark.parametrize("top", [1, 4, 30])
+def test_a_split_has_the_best_of_its_own_pictures(client, searcher, top):
+    every = searcher.pictures("a red circle", 30).hits
+    for split in ("train", "dev", "test"):
+        found = get(client, f"/api/pictures?q=a+red+circle&split={split}&top={top}").get_json()
+        expected = [hit for hit in every if searcher.catalogue.splits[hit.picture] == split][:top]
+        assert [picture["id"] for picture in found["pictures"]] == [hit.picture for hit in expected]
+        assert [picture["score"] for picture in found["pictures"]] == [hit.score for hit in expected]
+        assert found["of"] == 10
+        some = get(client, f"/api/some?split={split}&top=3").get_json()
+        assert {picture["split"] for picture in some["pictures"]} == {split}
+    answer = get(client, "/api/pictures?q=a&split=val")
+    assert answer.status_code == 422
+    assert "expected train or dev or test" in answer.get_json()["error"]
+
+
+def test_tables_are_csv_that_quotes_what_needs_it(client, searcher):
+    answer = get(client, "/api/pictures.csv?q=a+%22red%22%2C+circle&top=30")
+    assert answer.mimetype == "text/csv"
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="pictures.csv"'
+    rows = list(csv.DictReader(io.StringIO(answer.get_data(as_text=True))))
+    hits = searcher.pictures('a "red", circle', 30).hits
+    assert [(row["picture"], float(row["score"])) for row in rows] == [(hit.picture, hit.score) for hit in hits]
+    assert {row["query"] for row in rows} == {'a "red", circle'}
+    assert [int(row["rank"]) for row in rows] == list(range(1, 31))
+    evil = next(row for row in rows if row["picture"] == EVIL)
+    assert evil["captions"].split(" | ") == searcher.catalogue.captions_of[EVIL]
+    answer = get(client, "/api/captions.csv?picture=scene-005.png&top=60")
+    captions = list(csv.DictReader(io.StringIO(answer.get_data(as_text=True))))
+    found = searcher.captions(searcher.embedding(searcher.catalogue.find("scene-005.png")), 60)
+    assert [row["caption"] for row in captions] == [caption.text for caption, _ in found]
+    own = searcher.catalogue.captions_of["scene-005.png"]
+    assert [row["caption"] in own for row in captions] == [row["own"] == "1" for row in captions]
+    assert get(client, "/api/pictures.csv?q=").status_code == 422
+
+
+def test_the_page_says_why_search_by_picture_is_off(world, searcher):
+    precomputed = {"backbone": "", "origin": f"precomputed: mine.npy (sha256 {'0' * 64})"}
+    for known, state, said in (
+        ({}, "disabled", "is off: the features were not computed here (precomputed: mine.npy)"),
+        (searcher.rows_of_files, "", "takes copies of these pictures only: the features were not"),
+    ):
+        client = create_app(Parts(searcher, None, UploadedPictures(precomputed, known))).test_client()
+        page = get(client, "/").get_data(as_text=True)
+        button = page[page.index('<button id="pick"') :].partition(">")[0]
+        assert ("disabled" in button) == (state == "disabled")
+        assert said in page
+        assert "0" * 64 not in page

@@ -4,12 +4,13 @@
 
 const byId = (id) => document.getElementById(id);
 const [query, status, results, intro, sheet, file] = ["query", "status", "results", "intro", "sheet", "file"].map(byId);
-const more = byId("more");
+const [more, split, table] = ["more", "split", "csv"].map(byId);
 const { version, largest, most } = document.body.dataset;
 const NAME = document.title;
 const DEBOUNCE = 120; // milliseconds without a key before the server is asked
 const AGAIN = 2500; // milliseconds between two looks at captions that are still being read
 const AT_ONCE = 24; // pictures that load before anybody scrolls to them
+const number = (count) => count.toLocaleString("en");
 let asking = null; // the request whose answer is waited for
 let showing = null; // the request of the sheet
 let timer = 0;
@@ -55,8 +56,9 @@ function pictureOf(picture, late = false) {
     return found;
   };
   if (!picture.shown) return words();
-  const image = make("img");
+  const image = make("img", "waiting");
   image.alt = picture.captions[0] || picture.id;
+  image.addEventListener("load", () => image.classList.remove("waiting"), { once: true });
   image.addEventListener("error", () => image.replaceWith(words()), { once: true });
   image.loading = late ? "lazy" : "eager";
   image.src = `/pictures/${picture.row}?${version}`;
@@ -76,38 +78,63 @@ function tile(picture, place) {
     frame.append(over);
   }
   const under = make("span", "under");
-  under.append(make("span", "", `${place + 1}. ${score(picture.score)}`), make("span", "", picture.split));
+  const scored = picture.score !== undefined;
+  under.append(make("span", "", scored ? `${place + 1}. ${score(picture.score)}` : ""), make("span", "", picture.split));
+  if (scored) under.append(barOf(picture));
   button.append(frame, under);
   button.addEventListener("click", () => openPicture(picture));
   item.append(button);
   return item;
 }
 
-// Finds as many pictures as the server gives by itself, or so many.
+// The score as a length. Numbers tell it to a screen reader.
+function barOf(picture) {
+  const bar = make("meter", "score-bar");
+  bar.value = picture.share;
+  bar.setAttribute("aria-hidden", "true");
+  return bar;
+}
+
+const empty = () => {
+  const item = make("li");
+  item.setAttribute("aria-hidden", "true");
+  const frame = make("span", "frame");
+  frame.append(make("span", "waiting"));
+  item.append(frame);
+  return item;
+};
+
+const address = (path, parts) => {
+  const given = Object.entries(parts).filter(([, value]) => value);
+  return `${path}?${new URLSearchParams(given)}`;
+};
+
+// Finds as many pictures as the server gives by itself, or so many; without a sentence shows some of all.
 async function search(top) {
   clearTimeout(timer);
   const text = query.value.trim();
   asking?.abort();
   document.title = text ? `${text} – ${NAME}` : NAME;
   intro.hidden = text !== "";
-  if (!text) {
-    shown = [];
-    more.hidden = true;
-    results.replaceChildren();
-    results.classList.remove("old");
-    say(status, "");
-    return;
-  }
+  table.hidden = true;
+  const asked = { q: text, split: split?.value, top };
   const mine = (asking = new AbortController());
   results.classList.add("old");
   try {
-    const answer = await ask(`/api/pictures?q=${encodeURIComponent(text)}${top ? `&top=${top}` : ""}`, { signal: mine.signal });
+    if (!shown.length) results.replaceChildren(...Array.from({ length: AT_ONCE }, empty));
+    const answer = await ask(address(text ? "/api/pictures" : "/api/some", asked), { signal: mine.signal });
     shown = answer.pictures;
     results.replaceChildren(...shown.map(tile));
-    more.hidden = shown.length >= Math.min(answer.of, most);
-    const milliseconds = Math.max(1, Math.round(answer.seconds * 1000));
-    const found = `The best ${shown.length} of ${answer.of.toLocaleString("en")} pictures, in ${milliseconds} ms.`;
-    say(status, [found, answer.note].filter(Boolean).join(" "));
+    more.hidden = !text || shown.length >= Math.min(answer.of, most);
+    if (text) {
+      table.hidden = false;
+      table.href = address("/api/pictures.csv", { ...asked, top: shown.length });
+      const milliseconds = Math.max(1, Math.round(answer.seconds * 1000));
+      const found = `The best ${shown.length} of ${number(answer.of)} pictures, in ${milliseconds} ms.`;
+      say(status, [found, answer.note].filter(Boolean).join(" "));
+    } else {
+      say(status, shown.length < answer.of ? `${shown.length} of ${number(answer.of)} pictures.` : "");
+    }
   } catch (error) {
     if (error.name === "AbortError") return;
     shown = [];
@@ -125,11 +152,11 @@ function searchTyped() {
 
 // The address says what is asked, so that it can be kept and sent to somebody. As a new one it is left by Back.
 function remember(parts, asNew = false) {
-  const address = new URL(location.pathname, location.href);
-  for (const [name, value] of Object.entries(parts)) if (value) address.searchParams.set(name, value);
-  if (address.href === location.href) return;
-  if (asNew) history.pushState({ sheet: "picture" in parts }, "", address);
-  else history.replaceState(history.state, "", address);
+  const next = new URL(location.pathname, location.href);
+  for (const [name, value] of Object.entries({ split: split?.value, ...parts })) if (value) next.searchParams.set(name, value);
+  if (next.href === location.href) return;
+  if (asNew) history.pushState({ sheet: "picture" in parts }, "", next);
+  else history.replaceState(history.state, "", next);
 }
 
 function openSheet(title, picture, own) {
@@ -139,7 +166,10 @@ function openSheet(title, picture, own) {
   byId("sheet-picture").replaceChildren(picture);
   byId("own-list").replaceChildren(...own.map((caption) => make("li", "", caption)));
   byId("own").hidden = own.length === 0;
-  byId("found").replaceChildren();
+  byId("found")?.replaceChildren();
+  byId("alike-list").replaceChildren();
+  byId("alike").hidden = true;
+  if (byId("captions-csv")) byId("captions-csv").hidden = true;
   say(byId("sheet-status"), "Looking…");
   if (!sheet.open) sheet.showModal();
   sheet.scrollTop = 0;
@@ -147,6 +177,37 @@ function openSheet(title, picture, own) {
 }
 
 function fillSheet(answer) {
+  fillAlike(answer.pictures);
+  const found = byId("found");
+  if (found) fillCaptions(found, answer);
+  const share = Math.floor((100 * answer.read) / answer.of);
+  const late = answer.problem ? "Preparing the captions failed, and is tried again" : "The captions are being prepared";
+  say(byId("sheet-status"), answer.read < answer.of ? `${late} (${share} %): the best so far.` : "");
+}
+
+function fillAlike(pictures) {
+  const list = byId("alike-list");
+  const ids = pictures.map((picture) => picture.id).join("\n");
+  byId("alike").hidden = pictures.length === 0;
+  if (list.dataset.ids === ids && list.children.length) return;
+  list.dataset.ids = ids;
+  const items = pictures.map((picture) => {
+    const item = make("li");
+    const button = make("button", "frame");
+    button.type = "button";
+    button.title = `${score(picture.score)} ${picture.id}`;
+    button.append(pictureOf(picture));
+    button.addEventListener("click", () => openPicture(picture));
+    item.append(button);
+    return item;
+  });
+  list.replaceChildren(...items);
+}
+
+function fillCaptions(found, answer) {
+  const link = byId("captions-csv");
+  link.hidden = !answer.picture || answer.read < answer.of;
+  if (answer.picture) link.href = address("/api/captions.csv", { picture: answer.picture.id });
   const lines = answer.captions.map((caption) => {
     const item = make("li");
     const button = make("button");
@@ -156,8 +217,8 @@ function fillSheet(answer) {
     button.append(text, make("span", "score", score(caption.score)));
     button.addEventListener("click", () => {
       sheet.close();
-      remember({ q: caption.text }, true);
-      query.value = caption.text;
+      remember({ q: caption.query }, true);
+      query.value = caption.query;
       query.focus();
       search();
     });
@@ -165,10 +226,7 @@ function fillSheet(answer) {
     return item;
   });
   // What is in place already stays, so that the keyboard's place is not lost when an answer comes again.
-  const found = byId("found");
   if (found.textContent !== lines.map((line) => line.textContent).join("")) found.replaceChildren(...lines);
-  const share = Math.floor((100 * answer.read) / answer.of);
-  say(byId("sheet-status"), answer.read < answer.of ? `The captions are still being read (${share} %): the best so far.` : "");
 }
 
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
@@ -179,7 +237,7 @@ async function openPicture(picture) {
   mine.picture = picture;
   try {
     while (!mine.signal.aborted) {
-      const answer = await ask(`/api/captions?picture=${encodeURIComponent(picture.id)}`, { signal: mine.signal });
+      const answer = await ask(address("/api/picture", { picture: picture.id }), { signal: mine.signal });
       fillSheet(answer);
       if (answer.read >= answer.of) return;
       await pause(AGAIN);
@@ -192,15 +250,15 @@ async function openPicture(picture) {
 async function openUpload(upload) {
   const image = make("img");
   image.alt = "Your picture";
-  const address = URL.createObjectURL(upload);
+  const local = URL.createObjectURL(upload);
   image.addEventListener("error", () => image.replaceWith(make("span", "words", upload.name || "No picture")), { once: true });
-  image.src = address;
+  image.src = local;
   const mine = openSheet(upload.name || "Your picture", image, []);
-  mine.signal.addEventListener("abort", () => URL.revokeObjectURL(address));
+  mine.signal.addEventListener("abort", () => URL.revokeObjectURL(local));
   try {
     if (upload.size > Number(largest)) throw new Error(`The picture's file is larger than ${Math.floor(largest / 2 ** 20)} MB.`);
     const headers = { "Content-Type": "application/octet-stream" };
-    const answer = await ask("/api/captions", { method: "POST", body: upload, headers, signal: mine.signal });
+    const answer = await ask("/api/picture", { method: "POST", body: upload, headers, signal: mine.signal });
     fillSheet(answer);
     if (!answer.picture) return;
     byId("own-list").replaceChildren(...answer.picture.captions.map((caption) => make("li", "", caption)));
@@ -214,6 +272,7 @@ query.addEventListener("input", () => {
   clearTimeout(timer);
   timer = setTimeout(searchTyped, DEBOUNCE);
 });
+split?.addEventListener("change", searchTyped);
 byId("form").addEventListener("submit", (event) => {
   event.preventDefault();
   searchTyped();
@@ -254,8 +313,9 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   if (sheet.open) {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    const next = shown[shown.indexOf(showing?.picture) + step];
-    if (step && showing?.picture && next) openPicture(next);
+    const place = shown.findIndex((picture) => picture.id === showing?.picture?.id);
+    const next = place < 0 ? undefined : shown[place + step];
+    if (step && next) openPicture(next);
     return;
   }
   if (event.key === "/" && document.activeElement !== query) {
@@ -304,11 +364,12 @@ addEventListener("drop", (event) => {
 async function fromAddress() {
   const asked = new URLSearchParams(location.search);
   query.value = asked.get("q") ?? "";
+  if (split) split.value = asked.get("split") ?? "";
   const id = asked.get("picture");
   await search();
   if (!id) return;
   try {
-    openPicture((await ask(`/api/captions?picture=${encodeURIComponent(id)}`)).picture);
+    openPicture((await ask(address("/api/picture", { picture: id }))).picture);
   } catch (error) {
     say(status, error.message, true);
   }
@@ -319,16 +380,18 @@ addEventListener("popstate", () => {
     sheet.close();
   }
   const asked = new URLSearchParams(location.search);
-  if (asked.has("picture") || (asked.get("q") ?? "") !== query.value.trim()) fromAddress();
+  const other = (asked.get("q") ?? "") !== query.value.trim() || (asked.get("split") ?? "") !== (split?.value ?? "");
+  if (asked.has("picture") || other) fromAddress();
 });
 
 async function watchReading() {
   const progress = byId("progress");
   try {
     for (;;) {
-      const { read, of } = await ask("/api/progress");
+      const { read, of, problem } = await ask("/api/progress");
       if (!progress || read >= of) break;
-      progress.textContent = ` (${Math.floor((100 * read) / of)} % read so far)`;
+      const failed = problem ? `, failed and tried again (${problem})` : "";
+      progress.textContent = `. Preparing captions: ${Math.floor((100 * read) / of)} %${failed}`;
       await pause(AGAIN);
     }
   } catch {

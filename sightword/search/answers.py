@@ -1,0 +1,55 @@
+"""Answers for people: captions without the spaces of a tokeniser, and tables as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+
+from sightword.search.catalogue import Caption, Catalogue
+
+PICTURES = ("query", "rank", "picture", "score", "split", "captions")
+"""Columns of a table of pictures."""
+CAPTIONS = ("picture", "rank", "caption", "score", "own")
+"""Columns of a table of captions; ``own`` is 1 for a caption of the picture, else 0."""
+BETWEEN = " | "
+"""Separates the captions of a picture in a cell."""
+_BEFORE = re.compile(r"\s+(?=[.,;:!?](?:\s|$)|n't\b|'(?:s|m|d|re|ve|ll)\b)")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+Cell = str | int | float
+
+
+def shown(text: str) -> str:
+    """Return a caption for reading, without white space before a full stop and the like."""
+    return _BEFORE.sub("", text)
+
+
+def picture_rows(query: str, hits: Iterable[tuple[str, float]], catalogue: Catalogue) -> list[tuple[Cell, ...]]:
+    """Return the rows of pictures, given by id and score, best first, that a query found."""
+    own, splits = catalogue.captions_of, catalogue.splits
+    return [
+        (query, rank, picture, score, splits.get(picture, ""), BETWEEN.join(own.get(picture, [])))
+        for rank, (picture, score) in enumerate(hits, start=1)
+    ]
+
+
+def caption_rows(picture: str, found: Iterable[tuple[Caption, float]]) -> list[tuple[Cell, ...]]:
+    """Return the rows of captions, best first, that a picture found."""
+    return [
+        (picture, rank, caption.text, score, int(picture in caption.pictures))
+        for rank, (caption, score) in enumerate(found, start=1)
+    ]
+
+
+def as_csv(rows: Iterable[Sequence[Cell]]) -> str:
+    """Return rows as CSV, with quotes where they are needed.
+
+    An apostrophe is put before a text that a spreadsheet would take for a formula.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    for row in rows:
+        writer.writerow([f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell for cell in row])
+    return out.getvalue()

@@ -1,0 +1,124 @@
+"""A folder of picture files is searched with features like the encoder's."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from search_world import EVIL
+
+from sightword.errors import SearchError
+from sightword.features.extractor import Extractor
+from sightword.features.store import Store
+from sightword.images import resized
+from sightword.search.collection import read_collection
+from sightword.search.network import NamedNetwork
+from sightword.search.picture_files import list_pictures
+from sightword.search.searcher import Searcher
+
+
+@pytest.fixture
+def folder(world, tmp_path):
+    """Five pictures of the world, one of them in a folder, with files that are no pictures."""
+    place = tmp_path / "photos"
+    (place / "beach").mkdir(parents=True)
+    (place / ".trash").mkdir()
+    for number in (3, 4, 5, 6):
+        shutil.copy(world.files / f"scene-{number:03d}.png", place)
+    shutil.copy(world.files / "scene-007.png", place / "beach/A b.PNG")
+    shutil.copy(world.files / "scene-007.png", place / ".trash/x.png")
+    (place / "notes.txt").write_text("no picture")
+    return place
+
+
+def read(world, folder, store, **options):
+    network = NamedNetwork(world.encoder().notes["features"])
+    return read_collection(folder, network, device=torch.device("cpu"), store=Store(store), **options)
+
+
+def test_features_are_those_of_the_stage_and_a_second_start_reads_no_picture(world, folder, tmp_path, monkeypatch):
+    found = read(world, folder, tmp_path / "store")
+    assert found.image_ids == ["beach/A b.PNG", *(f"scene-00{number}.png" for number in (3, 4, 5, 6))]
+    table = world.table()
+    rows = table.rows([f"scene-00{number}.png" for number in (7, 3, 4, 5, 6)])
+    assert np.array_equal(found.features, table.features[rows])
+    assert found.sha256 == [table.sha256[row] for row in rows]
+    searcher = Searcher(world.encoder(), found)
+    assert not any("another kind" in note for note in searcher.notes)
+    hits = searcher.pictures("a red circle", 5).hits
+    assert sorted(hit.picture for hit in hits) == found.image_ids
+
+    monkeypatch.setattr(Extractor, "run", None)
+    monkeypatch.setattr(resized, "read_file", None)
+    again = read(world, folder, tmp_path / "store")
+    assert again.image_ids == found.image_ids
+    assert np.array_equal(again.features, found.features)
+
+
+def test_files_that_come_change_and_go_are_followed(world, folder, tmp_path):
+    read(world, folder, tmp_path / "store")
+    (folder / "scene-003.png").unlink()
+    shutil.copy(world.files / "scene-009.png", folder / "scene-004.png")
+    shutil.copy(world.files / "scene-005.png", folder / "copy.png")
+    found, table = read(world, folder, tmp_path / "store"), world.table()
+    names = ["scene-007.png", "scene-005.png", "scene-009.png", "scene-005.png", "scene-006.png"]
+    assert found.image_ids == ["beach/A b.PNG", "copy.png", *(f"scene-00{number}.png" for number in (4, 5, 6))]
+    assert np.array_equal(found.features, table.features[table.rows(names)])
+
+
+def test_files_that_cannot_be_used_are_left_out_and_reported(world, folder, tmp_path, caplog):
+    (folder / "empty.jpg").write_bytes(b"")
+    whole = (world.files / "scene-008.png").read_bytes()
+    (folder / "cut.png").write_bytes(whole[: len(whole) // 2])
+    found = read(world, folder, tmp_path / "store")
+    assert len(found.image_ids) == 5
+    assert found.rejected == {"cut.png", "empty.jpg"}
+    assert "picture empty.jpg left out: " in caplog.text
+    assert "picture cut.png left out: " in caplog.text
+
+
+def test_a_damaged_list_of_files_is_reported_and_made_again(world, folder, tmp_path, caplog):
+    first = read(world, folder, tmp_path / "store")
+    [place] = (tmp_path / "store/folders").iterdir()
+    for damaged in ('{"scene-003.png": [', '{"scene-003.png": [[1, 2], "short"]}', "[]"):
+        place.write_text(damaged)
+        caplog.clear()
+        assert read(world, folder, tmp_path / "store").sha256 == first.sha256
+        assert "the files are read again" in caplog.text
+        assert place.read_text() != damaged
+
+
+def test_a_photograph_is_turned_as_its_camera_says(world, tmp_path):
+    for name, turn in (("upright", None), ("turned", 6)):
+        (tmp_path / name).mkdir()
+        with Image.open(world.files / "scene-003.png") as image:
+            picture = image.convert("RGB") if turn is None else image.convert("RGB").rotate(90, expand=True)
+            exif = picture.getexif()
+            if turn:
+                exif[0x0112] = turn
+            picture.save(tmp_path / name / "a.png", exif=exif)
+    upright, turned = (read(world, tmp_path / name, tmp_path / "store") for name in ("upright", "turned"))
+    assert np.allclose(upright.features, turned.features, atol=1e-5)
+
+
+def test_folders_without_pictures_and_features_from_elsewhere_are_refused(world, folder, tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SearchError, match="holds no picture files"):
+        list_pictures(tmp_path / "empty")
+    with pytest.raises(SearchError, match="no such folder"):
+        list_pictures(tmp_path / "none")
+    (tmp_path / "empty/a.jpg").write_bytes(b"GIF89a")
+    with pytest.raises(SearchError, match="none of its pictures can be used"):
+        read(world, tmp_path / "empty", tmp_path / "store")
+    network = NamedNetwork({"backbone": "", "origin": "precomputed: mine.npy (sha256 00)"})
+    with pytest.raises(SearchError, match=r"not computed here \(precomputed: mine.npy\)"):
+        read_collection(folder, network, device=torch.device("cpu"), store=Store(tmp_path / "store"))
+
+
+def test_an_evil_name_is_an_id(world, tmp_path):
+    (tmp_path / "photos").mkdir()
+    shutil.copy(world.files / EVIL, tmp_path / "photos")
+    assert read(world, tmp_path / "photos", tmp_path / "store").image_ids == [EVIL]

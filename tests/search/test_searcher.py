@@ -1,0 +1,69 @@
+"""What a searcher says about its features, and the scale of its scores."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.features.table import FeatureTable
+from sightword.model.encoders import Encoders
+from sightword.model.settings import ModelSettings
+from sightword.search.searcher import Searcher
+
+HASH = "0123456789abcdef" * 4
+
+
+def notes(world, trained: dict[str, object], here: dict[str, object]) -> list[str]:
+    table, encoder = world.table(), world.encoder()
+    one = SentenceEncoder(
+        encoder.members, encoder.vocabulary, encoder.model, notes={"features": {**table.attributes, **trained}}
+    )
+    found = Searcher(one, replace(table, attributes={**table.attributes, **here})).notes
+    return [note for note in found if "another kind" in note]
+
+
+def test_features_of_other_networks_are_named_without_their_sha256(world):
+    attributes = world.table().attributes
+    resnet = {"backbone": "resnet152", "weights": "IMAGENET1K_V1", "weights_sha256": HASH}
+    precomputed = {"backbone": "", "weights_sha256": "", "transform": "{}"}
+    numbers = [{**precomputed, "origin": f"precomputed: {name}.npy (sha256 {HASH})"} for name in "ab"]
+    turned = json.dumps({**json.loads(attributes["transform"]), "exif": True})
+    other = json.dumps({**json.loads(attributes["transform"]), "crop": 40})
+    assert notes(world, {}, {}) == notes(world, {}, {"transform": turned}) == notes(world, numbers[0], numbers[0]) == []
+    for trained, here, said in (
+        (
+            resnet,
+            {},
+            "(resnet152, weights IMAGENET1K_V1) than these (squeezenet1_1, random weights: for demonstration)",
+        ),
+        (numbers[0], numbers[1], "(precomputed: a.npy) than these (precomputed: b.npy)"),
+        (numbers[0], {}, "(precomputed: a.npy) than these (squeezenet1_1, random weights: for demonstration)"),
+        ({"weights_sha256": HASH}, {}, "(squeezenet1_1, random weights: for demonstration, but other weights)"),
+        ({}, {"transform": other}, "(squeezenet1_1, random weights: for demonstration, but other crops or normal"),
+    ):
+        [note] = notes(world, trained, here)
+        assert said in note
+        assert HASH not in note
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "order", "reversed_order"])
+def test_the_scale_of_scores_ends_at_a_perfect_answer_and_follows_the_score(similarity):
+    from sightword.captions.vocabulary import Vocabulary
+
+    torch.manual_seed(0)
+    model = ModelSettings(embedding=5, hidden=8, attention=4, similarity=similarity)
+    vocabulary = Vocabulary.build(["a red circle"])
+    encoder = SentenceEncoder([Encoders(len(vocabulary), 6, model).eval()], vocabulary, model)
+    features = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
+    ids = [f"{number:02d}" for number in range(40)]
+    found = Searcher(encoder, FeatureTable(features, ids, [""] * 40, {})).pictures("a red circle", 40).hits
+    shares = [hit.share for hit in found]
+    assert shares == sorted(shares, reverse=True)
+    assert all(0 <= share <= 1 for share in shares)
+    alike = Searcher(encoder, FeatureTable(np.repeat(features, 2, axis=0)[:2], ["a", "b"], ["", ""], {}))
+    assert alike.combined([0], 1, how="max")[0].share == pytest.approx(1.0, abs=1e-6)
