@@ -37,6 +37,7 @@ picture file. --serve shows both kinds of search in a browser on this machine al
 FEATURES = Path("data/features/features.h5")
 CAPTIONS = Path("data/captions/captions.parquet")
 PICTURES = Path("data/resized")
+WEIGHTS = Path("data/raw/features")
 PORT = 8377
 _HOST = "127.0.0.1"
 _TOP = 10
@@ -59,6 +60,7 @@ def add(commands: Commands) -> None:
     encoder, features = "the folder of an encoder, such as models/encoder", "features of the pictures (%(default)s)"
     captions = f"captions of the pictures (default: {CAPTIONS}, if it exists)"
     pictures = f"shards of the stage resize, or picture files named by their ids (default: {PICTURES}, if it exists)"
+    weights = f"for new pictures: the image network's weights (default: the file in {WEIGHTS}, if it exists)"
     parser.add_argument("encoder", metavar="ENCODER", type=Path, help=encoder)
     parser.add_argument("query", metavar="QUERY", nargs="?", help="a sentence (default: lines of standard input)")
     parser.add_argument("--features", metavar="FILE", type=Path, default=FEATURES, help=features)
@@ -67,7 +69,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--top", metavar="N", type=int, help=f"number of answers (default: {_TOP}; on the page 24)")
     parser.add_argument("--json", action="store_true", help="a line of JSON for each query")
     parser.add_argument("--picture", metavar="ID", help="find captions by this picture: an id, or a picture file")
-    parser.add_argument("--weights", metavar="FILE", type=Path, help="for new pictures: the image network's weights")
+    parser.add_argument("--weights", metavar="FILE", type=Path, help=weights)
     composed = "pictures of all of these: sentences, ids of pictures, or picture files"
     parser.add_argument("--max", metavar="THING", nargs="+", help=composed)
     parser.add_argument("--min", metavar="THING", nargs="+", help="pictures of what all of these have in common")
@@ -154,7 +156,9 @@ def _searcher(arguments: argparse.Namespace, device: torch.device) -> Searcher:
 def _uploads(arguments: argparse.Namespace, searcher: Searcher, device: torch.device) -> UploadedPictures:
     from sightword.search.uploads import UploadedPictures
 
-    return UploadedPictures(searcher.attributes, searcher.rows_of_files, weights=arguments.weights, device=device)
+    file = WEIGHTS / str(searcher.attributes.get("weights", ""))
+    weights = arguments.weights or (file if file.is_file() else None)
+    return UploadedPictures(searcher.attributes, searcher.rows_of_files, weights=weights, device=device)
 
 
 def _lines() -> Iterator[str | bytes]:
