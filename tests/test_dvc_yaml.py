@@ -125,7 +125,11 @@ FLOORS = [
         "sightword/yaml_reader sightword/devices sightword/group_files sightword/transfer",
         "sightword/corpus sightword/semantics",
     ),
-    *("sightword/images sightword/captions", "sightword/features sightword/model", "sightword/pairs sightword/encoder"),
+    *(
+        "sightword/images sightword/captions",
+        "sightword/features sightword/model",
+        "sightword/pairs sightword/encoder sightword/sample_network",
+    ),
     *(
         "sightword/search sightword/retrieval sightword/training",
         "sightword/selection",

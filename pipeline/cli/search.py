@@ -42,6 +42,7 @@ that the next search begins at once.
 FEATURES = Path("data/features/features.h5")
 CAPTIONS = Path("data/captions/captions.parquet")
 PICTURES = Path("data/resized")
+WEIGHTS = Path("data/raw/features")
 PORT = 8377
 _HOST = "127.0.0.1"
 _TOP = 10
@@ -65,6 +66,7 @@ def add(commands: Commands) -> None:
     collection = "a folder of picture files to search, whose features are computed as the encoder's were"
     captions = f"captions of the pictures (default: {CAPTIONS}, if it exists)"
     pictures = f"shards of the stage resize, or picture files named by their ids (default: {PICTURES}, if it exists)"
+    weights = f"for new pictures: the image network's weights (default: the file in {WEIGHTS}, if it exists)"
     parser.add_argument("encoder", metavar="ENCODER", type=Path, help=encoder)
     parser.add_argument("query", metavar="QUERY", nargs="?", help="a sentence (default: lines of standard input)")
     parser.add_argument("--features", metavar="FILE", type=Path, help=features)
@@ -77,7 +79,7 @@ def add(commands: Commands) -> None:
     layout.add_argument("--csv", action="store_true", help="a table as CSV, with scores in full and all captions")
     parser.add_argument("--picture", metavar="ID", help="find captions by this picture: an id, or a picture file")
     parser.add_argument("--like", metavar="ID", help="find pictures like this picture: an id, or a picture file")
-    parser.add_argument("--weights", metavar="FILE", type=Path, help="for new pictures: the image network's weights")
+    parser.add_argument("--weights", metavar="FILE", type=Path, help=weights)
     composed = "pictures of all of these: sentences, ids of pictures, or picture files"
     parser.add_argument("--max", metavar="THING", nargs="+", help=composed)
     parser.add_argument("--min", metavar="THING", nargs="+", help="pictures of what all of these have in common")
@@ -240,7 +242,9 @@ def _check_pictures(arguments: argparse.Namespace, table: FeatureTable, captions
 def _uploads(arguments: argparse.Namespace, searcher: Searcher, device: torch.device) -> UploadedPictures:
     from sightword.search.uploads import UploadedPictures
 
-    return UploadedPictures(searcher.attributes, searcher.rows_of_files, weights=arguments.weights, device=device)
+    file = WEIGHTS / str(searcher.attributes.get("weights", ""))
+    weights = arguments.weights or (file if file.is_file() else None)
+    return UploadedPictures(searcher.attributes, searcher.rows_of_files, weights=weights, device=device)
 
 
 def _lines() -> Iterator[str | bytes]:

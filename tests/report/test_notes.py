@@ -39,6 +39,14 @@ def test_pictures_without_features_are_reported_once(run: Run) -> None:
     assert "Pictures without features" not in remarks(replace(run, train={**run.train, "rejected_pictures": 0}))
 
 
+def test_only_random_weights_are_for_demonstration(run: Run) -> None:
+    assert "random weights: for demonstration" in remarks(run)
+    features = {**run.description["features"], "weights": "sample_shufflenet.safetensors"}
+    assert "random weights: for demonstration" not in remarks(
+        replace(run, description={**run.description, "features": features})
+    )
+
+
 def test_long_hashes_are_left_out(run: Run) -> None:
     features = {"origin": f"precomputed: theirs.npy (sha256 {'0a' * 32})", "weights": "", "backbone": ""}
     other = replace(run, description={**run.description, "features": features})

@@ -19,12 +19,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import fork_server
+import numpy as np
 import pytest
-from search_world import EVIL
+from PIL import Image
+from safetensors.torch import save_file
+from search_world import BACKBONE, EVIL, SEED
 from sums import renew
 
 from pipeline.cli import main
-from sightword.files import read_json, write_json
+from sightword.features.backbones import find_backbone
+from sightword.features.table import Origin, write_features
+from sightword.features.weights import Weights
+from sightword.files import read_json, sha256_file, write_json
 from sightword.search.answers import shown
 from sightword.search.uploads import MAX_BYTES
 
@@ -79,6 +85,31 @@ def test_a_picture_prints_captions_its_own_marked(world, searcher, tmp_path, cap
     assert capsys.readouterr().out == by_id
     assert search("--picture", EVIL, "--split", "dev") == 1
     assert f"no picture has the id {EVIL!r}" in capsys.readouterr().err
+
+
+def test_weights_of_a_file_are_found_in_the_project(world, tmp_path, monkeypatch, capsys):
+    """Trained weights: no banner, and a new picture needs no --weights."""
+    folder = tmp_path / "data/raw/features"
+    folder.mkdir(parents=True)
+    save_file(Weights(find_backbone(BACKBONE), "random", seed=SEED).load().state_dict(), folder / "net.safetensors")
+    table = world.table()
+    known = {name: str(table.attributes[name]) for name in Origin.__dataclass_fields__}
+    trained = Origin(
+        **known | {"weights": "net.safetensors", "weights_sha256": sha256_file(folder / "net.safetensors")}
+    )
+    rows = [(np.arange(len(table.image_ids)), table.features)]
+    write_features(tmp_path / "f.h5", table.image_ids, table.sha256, table.features.shape[1], rows, trained)
+    Image.new("RGB", (90, 80), "red").save(tmp_path / "new.png")
+    monkeypatch.chdir(tmp_path)
+    encoder, captions = str(world.folder / "models/encoder"), str(world.folder / "data/captions/captions.parquet")
+    command = ["search", encoder, "--features", "f.h5", "--captions", captions]
+    assert main([*command, "a red circle"]) == 0
+    assert "are of a network with random weights" not in capsys.readouterr().err
+    assert main([*command, "--picture", "new.png"]) == 0
+    (folder / "net.safetensors").unlink()
+    capsys.readouterr()
+    assert main([*command, "--picture", "new.png"]) == 1
+    assert "(net.safetensors): give it with --weights" in capsys.readouterr().err
 
 
 def test_a_split_alone(searcher, capsys):
