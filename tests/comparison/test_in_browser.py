@@ -40,7 +40,8 @@ def test_a_click_sorts_by_the_difference(browser: Browser, address: str) -> None
     browser.look(width=1280)
     browser.open(address)
     browser.run("document.documentElement.style.scrollBehavior = 'auto'")
-    rows = "[...document.querySelectorAll('.correlations tbody tr')].map(row => parseFloat(row.cells[5].textContent))"
+    cells = "[...document.querySelectorAll('.correlations tbody tr')].map(row => row.cells[5].textContent)"
+    rows = f"{cells}.map(text => parseFloat(text.replace('−', '-')))"
     before = browser.run(rows)
     browser.click(".correlations thead th:nth-child(6) button")
     assert browser.run(rows) == sorted(before, reverse=True) != before
