@@ -1,1 +1,1 @@
-"""Comparing encoders: which of two agrees better with people's scores, and is that more than chance?"""
+"""Comparing encoders: which of two agrees better with human scores, and is that more than chance?"""

@@ -46,7 +46,7 @@ def resampled_differences(gold: Doubles, a: Doubles, b: Doubles, *, samples: int
     """Return Pearson's r of A minus that of B on pairs drawn with replacement.
 
     Args:
-        gold: (N,) people's scores, not constant.
+        gold: (N,) human scores, not constant.
         a: (N,) scores of A, not constant.
         b: (N,) scores of B, not constant.
         samples: the number of resamples.

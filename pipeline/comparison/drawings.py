@@ -12,8 +12,8 @@ from sightword.report.drawing import BLUE, GREY, INK, ORANGE, Drawing, Interval,
 from sightword.report.plots import plain_axes
 
 LOOKS: dict[Better, tuple[str, Look]] = {
-    "A": ("A is better beyond chance", (BLUE, "o", 4.5)),
-    "B": ("B is better beyond chance", (ORANGE, "s", 4.5)),
+    "A": ("A is significantly better", (BLUE, "o", 4.5)),
+    "B": ("B is significantly better", (ORANGE, "s", 4.5)),
     None: ("could be chance", (GREY, "D", 4.5)),
 }
 COLOURS = {"A": BLUE, "B": ORANGE}
@@ -48,8 +48,8 @@ def curves(name: str, lines: Sequence[Line], *, xlabel: str, ylabel: str, title:
         figure, axes = plain_axes(2.9, xlabel, ylabel)
         drawn = dict.fromkeys(COLOURS, 0)
         for side, label, x, y in lines:
-            dashes, marker = DASHES[drawn[side] % len(DASHES)], "o" if len(x) == 1 else None
-            axes.plot(x, y, color=COLOURS[side], linestyle=dashes, marker=marker, label=f"{side} {label}")
+            dashes = DASHES[drawn[side] % len(DASHES)]
+            axes.plot(x, y, color=COLOURS[side], linestyle=dashes, label=f"{side} {label}")
             drawn[side] += 1
         if log:
             axes.set_yscale("log")

@@ -19,7 +19,7 @@ from sightword.files import write_text
 from sightword.report import attention, gallery, html_page
 from sightword.report.drawing import Interval
 from sightword.report.inputs import numbers, read_tsv
-from sightword.report.number_formats import plain
+from sightword.report.number_formats import NONE, plain
 from sightword.report.plots import segments
 
 QUERIES = 4
@@ -32,10 +32,10 @@ RANKED = 10
 """The k of the headlines."""
 FAR = 10
 """Losses of two runs whose largest values differ by this factor are of different kinds."""
-FOUND = {
-    "caption_to_image": "of captions find their picture among ten",
-    "image_to_caption": "of pictures find a caption of theirs among ten",
-}
+FOUND = {"caption_to_image": "caption to picture, R@10", "image_to_caption": "picture to caption, R@10"}
+"""The name of recall@10 in each direction."""
+ON_DEMAND = ("Williams p", "Steiger p")
+"""The columns of tests that decide nothing: the page shows them on demand."""
 
 
 def write(contrast: Contrast, path: Path) -> int:
@@ -55,19 +55,23 @@ def render(contrast: Contrast) -> str:
         "pipeline.comparison",
         contrast=contrast,
         cards=_cards(contrast),
-        recalls=table.recall_lines(contrast.recalls),
+        on_demand=ON_DEMAND,
+        recalls=_readable(table.recall_lines(contrast.recalls)),
         recall_verdict=table.recall_verdict(contrast.recalls, contrast.samples),
         recall_drawing=_recall_gaps(contrast.recalls),
-        semantics=table.lines(semantics) if semantics else None,
+        semantics=_readable(table.lines(semantics)) if semantics else None,
         semantics_verdict=table.verdict(semantics) if semantics else [],
         semantics_drawing=_semantic_gaps(semantics.rows if semantics else ()),
-        hypernyms=table.part_lines(contrast.hypernyms, table.CONCEPTS),
+        hypernyms=_readable(table.part_lines(contrast.hypernyms, table.CONCEPTS)),
         hypernyms_verdict=table.part_verdict(contrast.hypernyms),
-        entailment=table.part_lines(contrast.entailment, table.SENTENCES),
+        entailment=_readable(table.part_lines(contrast.entailment, table.SENTENCES)),
         entailment_verdict=table.part_verdict(contrast.entailment),
-        spaces=table.space_lines(contrast.spaces),
+        spaces=_readable(table.space_lines(contrast.spaces)),
         spaces_verdict=table.space_verdict(contrast.spaces),
-        numbers=[(name, plain(a), plain(b), f"{a - b:+.6g}" if a != b else "0") for name, a, b in contrast.numbers],
+        numbers=[
+            (name, plain(a), plain(b), f"{a - b:+.6g}".replace("-", "−") if a != b else "0")
+            for name, a, b in contrast.numbers
+        ],
         pairs=disagreements.pairs(with_pairs, number=PAIRS, unseen=contrast.unseen) if with_pairs else ([], []),
         curves=_curves(contrast),
         queries=[("A", better), ("B", worse)],
@@ -78,15 +82,31 @@ def render(contrast: Contrast) -> str:
     )
 
 
+def _readable(lines: list[list[str]]) -> list[list[str]]:
+    """Return the cells of a table with minus signs, dashes for undefined values, and p with three decimals."""
+    head, *rows = lines
+    kinds = ["p" if name.endswith(" p") else "number" if name in ("A", "B", "A - B") else "" for name in head]
+    shown = [[_cell(cell, kind) for cell, kind in zip(row, kinds, strict=True)] for row in rows]
+    return [[name.replace(" - ", " − ") for name in head], *shown]
+
+
+def _cell(text: str, kind: str) -> str:
+    if text == "-":
+        return NONE
+    if kind == "p" and text:
+        return "<0.001" if text.startswith("<") or float(text) < 0.001 else f"{float(text):.3f}"
+    return text.replace("-", "−") if kind else text
+
+
 def _cards(contrast: Contrast) -> list[tuple[str, str, str, Better]]:
     """Return the differences that sum up the comparison: both values, their meaning, the difference, who is better."""
     found = []
-    for row, cells in zip(contrast.recalls, table.recall_lines(contrast.recalls)[1:], strict=True):
+    for row, cells in zip(contrast.recalls, _readable(table.recall_lines(contrast.recalls))[1:], strict=True):
         if row.depth == RANKED:
             found.append((f"{cells[3]} / {cells[4]} %", FOUND[row.direction], cells[5], row.better))
     mean = contrast.semantics and contrast.semantics.mean
     if contrast.semantics and mean:
-        cells = table.lines(contrast.semantics)[-1]
+        cells = _readable(table.lines(contrast.semantics))[-1]
         what = f"mean Pearson r over {mean.subtasks} STS subtasks"
         better = who_is_better(mean.difference, mean.bootstrap and mean.bootstrap.p)
         found.append((f"{cells[3]} / {cells[4]}", what, cells[5], better))
@@ -100,7 +120,7 @@ def _recall_gaps(rows: Sequence[Recall]) -> Markup:
         if row.interval is not None
     ]
     title = "Differences of recalls in percent: " + ", ".join(f"{gap.label} {gap.value:+.1f}" for gap in known)
-    return _gaps("recall_gaps", known, "A - B in percent", title)
+    return _gaps("recall_gaps", known, "A − B in percent", title)
 
 
 def _semantic_gaps(rows: Sequence[Row]) -> Markup:
@@ -110,7 +130,7 @@ def _semantic_gaps(rows: Sequence[Row]) -> Markup:
         if row.bootstrap is not None and row.difference is not None
     ]
     title = f"Differences of Pearson's r on {len(known)} sets of sentence pairs; the numbers are in the table"
-    return _gaps("semantic_gaps", known, "A - B of Pearson's r", title)
+    return _gaps("semantic_gaps", known, "A − B of Pearson's r", title)
 
 
 def _gaps(name: str, known: list[Interval], what: str, title: str) -> Markup:
@@ -143,7 +163,7 @@ def _curves(contrast: Contrast) -> list[tuple[str, Markup]]:
 
 
 def _lines(contrast: Contrast, path: Path, x: str, names: dict[str, str]) -> list[Line]:
-    """Return the columns of both runs' tables as curves over the column ``x``; the labels are by the columns' names."""
+    """Return the columns of both runs' tables as curves of two points or more; the labels are by the columns' names."""
     found = []
     for side in (contrast.a, contrast.b):
         file, where = side.file(path), f"{path} of {side.name}"
@@ -152,7 +172,7 @@ def _lines(contrast: Contrast, path: Path, x: str, names: dict[str, str]) -> lis
             if columns and (name in columns or x == "step"):  # a table of the loss without the loss is an error
                 xs, ys = (numbers(columns, column, where=where) for column in (x, name))
                 found.append(Line(side.label, label, xs, ys))
-    return [line for line in found if line.x]
+    return [line for line in found if len(line.x) > 1]
 
 
 def _last(lines: Sequence[Line]) -> str:

@@ -57,7 +57,7 @@ def lines(comparison: Comparison, *, exact: bool = False) -> list[list[str]]:
 
 
 def verdict(comparison: Comparison) -> list[str]:
-    """Return on how many rows each system is better: beyond chance, and by intervals alone."""
+    """Return on how many rows each system is better: significantly, and by intervals alone."""
     rows, samples = comparison.rows, comparison.samples
     a = {(row.task, row.subtask): row.a_score for row in rows if row.a_score is not None}
     b = {(row.task, row.subtask): row.b_score for row in rows if row.b_score is not None}
@@ -65,7 +65,7 @@ def verdict(comparison: Comparison) -> list[str]:
         f"By intervals alone (the 95 % interval of one lies above the other's r, uncorrected): "
         f"A on {len(wins(a, b))}, B on {len(wins(b, a))}."
     )
-    return [*_beyond_chance(rows, "of the bootstrap", "rows", 2 / (samples + 1), f"{samples} resamples"), by_intervals]
+    return [*_significant(rows, "bootstrap", "rows", 2 / (samples + 1), f"{samples} resamples"), by_intervals]
 
 
 def recall_lines(rows: Sequence[Recall], *, exact: bool = False) -> list[list[str]]:
@@ -82,11 +82,10 @@ def recall_lines(rows: Sequence[Recall], *, exact: bool = False) -> list[list[st
 
 
 def recall_verdict(rows: Sequence[Recall], samples: int) -> list[str]:
-    """Return on how many recalls each system is better beyond chance, after ``samples`` random swaps."""
+    """Return on how many recalls each system is significantly better, after ``samples`` random swaps."""
     if all(row.holm is None for row in rows):
         return ["Both have as many right answers to the queries of each picture, at each k."]
-    method = "of swapping answers picture by picture"
-    return _beyond_chance(rows, method, "recalls", 1 / (samples + 1), f"{samples} swaps")
+    return _significant(rows, "permutation test by picture", "recalls", 1 / (samples + 1), f"{samples} swaps")
 
 
 def part_lines(rows: Sequence[Part], what: str, *, exact: bool = False) -> list[list[str]]:
@@ -99,8 +98,8 @@ def part_lines(rows: Sequence[Part], what: str, *, exact: bool = False) -> list[
 
 
 def part_verdict(rows: Sequence[Part]) -> list[str]:
-    """Return on how many parts of the pairs each system is better beyond chance."""
-    return _beyond_chance(rows, "of McNemar's exact test", "parts", 0.0, "")
+    """Return on how many parts of the pairs each system is significantly better."""
+    return _significant(rows, "McNemar's exact test", "parts", 0.0, "")
 
 
 def space_lines(rows: Sequence[Space], *, exact: bool = False) -> list[list[str]]:
@@ -113,8 +112,8 @@ def space_lines(rows: Sequence[Space], *, exact: bool = False) -> list[list[str]
 
 
 def space_verdict(rows: Sequence[Space]) -> list[str]:
-    """Return on how many measures each system is better beyond chance."""
-    return _beyond_chance(rows, "of the bootstrap, of transfer tasks McNemar's", "measures", 0.0, "")
+    """Return on how many measures each system is significantly better."""
+    return _significant(rows, "bootstrap; transfer tasks: McNemar's test", "measures", 0.0, "")
 
 
 def published_lines(beside: BesidePublished, *, exact: bool = False) -> list[list[str]]:
@@ -142,14 +141,14 @@ def published_verdict(beside: BesidePublished, system: str) -> str:
     )
 
 
-def _beyond_chance(
+def _significant(
     rows: Sequence[Row | Recall | Part | Space], test: str, what: str, least: float, draws: str
 ) -> list[str]:
     """Return the verdict by a test, and a warning if even its least p is not significant after the correction."""
     better, tested = [row.better for row in rows], sum(row.holm is not None for row in rows)
     by_test = (
-        f"Better beyond chance (p {test}, Holm's correction over {tested} {what}, "
-        f"below {LEVEL}): A on {better.count('A')}, B on {better.count('B')} of {len(rows)}."
+        f"Significantly better after Holm correction over {tested} {what} ({test}, p below {LEVEL}): "
+        f"A on {better.count('A')}, B on {better.count('B')} of {len(rows)}."
     )
     too_few = f"With {draws} no corrected p can be below {min(1.0, tested * least):.2g}: take more."
     return [by_test, too_few] if tested * least >= LEVEL else [by_test]

@@ -1,30 +1,33 @@
-"""An audit as one HTML page with its graph; it needs no network, no scripts and no other file."""
+"""An audit as one HTML page with its graph; it needs no network, no other file, and no script for reading."""
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jinja2
-
 from pipeline.lineage.records import sheet
 from sightword.files import canonical_json, write_text
+from sightword.report import html_page
 
 COLUMN, ROW = 158, 76
 """Pixels from one node to the next."""
 WIDTH, HEIGHT = 124, 50
 """Pixels of a node."""
+GAP, DROP = 14, 30
+"""Pixels between the nodes of a graph that goes down."""
 EDGE = 12
 """Pixels around the graph."""
 SWEEPS = 8
 """Passes over the columns that order their nodes."""
 TABLES = {"params": "Parameters", "code": "Code", "data": "Raw data", "reads": "Reads", "writes": "Writes"}
 """The lines of a stage that are shown as tables, by title."""
-Place = tuple[int, float]
-"""A column from 0, and a row, which may be a half."""
+PERCENT = re.compile(r"(^|[._])(r1|r5|r10|accuracy)(_ci95|_1k)?$")
+"""The names of scores in percent."""
+Place = tuple[float, float]
+"""A column from 0 and a row, which may be a half; or pixels from the left and from the top."""
 
 
 def write_page(path: Path, audit: Mapping[str, Any]) -> None:
@@ -33,36 +36,52 @@ def write_page(path: Path, audit: Mapping[str, Any]) -> None:
     Raises:
         SetupError: the page cannot be written.
     """
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    environment.filters["json"] = canonical_json
-    environment.filters["blocks"] = lambda stage: [
-        (title, list(lines)) for title, lines in itertools.groupby(sheet(stage), lambda line: line.title)
+    stages = [
+        (stage, [(title, list(lines)) for title, lines in itertools.groupby(sheet(stage), lambda line: line.title)])
+        for stage in audit["stages"]
     ]
-    template = environment.from_string(resources.files("pipeline.lineage").joinpath("page.html").read_text("utf-8"))
-    graph = _graph(audit["stages"]) if audit["stages"] else None
-    write_text(path, template.render(audit=audit, graph=graph, tables=TABLES))
+    graphs = {kind: _graph(audit["stages"], down=kind == "down") for kind in ("across", "down")} if stages else {}
+    value = "not known" if audit["value"] is None else canonical_json(audit["value"])
+    if isinstance(audit["value"], int | float) and PERCENT.search(audit["key"] or ""):
+        value += " %"
+    text = html_page.render("pipeline.lineage", audit=audit, value=value, stages=stages, graphs=graphs, tables=TABLES)
+    write_text(path, text)
 
 
-def _graph(stages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the boxes and lines of the graph in pixels."""
+def _graph(stages: Sequence[Mapping[str, Any]], *, down: bool) -> dict[str, Any]:
+    """Return the boxes and lines of the graph in pixels, from left to right, or ``down`` a narrow screen."""
     states = {stage["name"]: stage["state"] for stage in stages}
     laid = lay_out({stage["name"]: [dep["stage"] for dep in stage["deps"] if "stage" in dep] for stage in stages[::-1]})
+    wide, high = (laid.rows, laid.columns) if down else (laid.columns, laid.rows)
+    step, row = (WIDTH + GAP, HEIGHT + DROP) if down else (COLUMN, ROW)
+
+    def corner(place: Place) -> Place:
+        across, along = place[::-1] if down else place
+        return EDGE + across * step, EDGE + along * row
+
     return {
-        "width": (laid.columns - 1) * COLUMN + WIDTH + 2 * EDGE,
-        "height": (laid.rows - 1) * ROW + HEIGHT + 2 * EDGE,
+        "width": (wide - 1) * step + WIDTH + 2 * EDGE,
+        "height": (high - 1) * row + HEIGHT + 2 * EDGE,
         "boxes": [
-            {"name": name, "state": states[name], "x": EDGE + column * COLUMN, "y": EDGE + row * ROW}
-            for name, (column, row) in laid.places.items()
+            {"name": name, "state": states[name], "x": x, "y": y}
+            for name, place in laid.places.items()
+            for x, y in [corner(place)]
         ],
-        "lines": [_curve([(EDGE + x * COLUMN, EDGE + y * ROW + HEIGHT / 2) for x, y in line]) for line in laid.lines],
+        "lines": [_curve([corner(place) for place in line], down=down) for line in laid.lines],
         "box": {"width": WIDTH, "height": HEIGHT},
     }
 
 
-def _curve(points: Sequence[tuple[float, float]]) -> str:
-    """Return a path from the right side of the first box to the left side of the last one, level at each point."""
+def _curve(corners: Sequence[Place], *, down: bool) -> str:
+    """Return a path from the far side of the first box to the near side of the last one, straight past the others."""
+    if down:
+        points = [(x + WIDTH / 2, y) for x, y in corners]
+        path = f"M {points[0][0]:g} {points[0][1]:g}"
+        for (x, above), (to, below) in itertools.pairwise(points):
+            half = (above + HEIGHT + below) / 2
+            path += f" V {above + HEIGHT:g} C {x:g} {half:g}, {to:g} {half:g}, {to:g} {below:g}"
+        return path
+    points = [(x, y + HEIGHT / 2) for x, y in corners]
     path = f"M {points[0][0]:g} {points[0][1]:g}"
     for (left, above), (right, below) in itertools.pairwise(points):
         half = (left + WIDTH + right) / 2

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sightword.files import canonical_json, sha256_file
+from sightword.files import sha256_file
 from sightword.messages import flat
-from sightword.report import retrieval_table
+from sightword.report import number_formats, retrieval_table
 from sightword.report.inputs import Run, RunFiles
 from sightword.report.number_formats import is_number, plain
 
@@ -23,9 +23,9 @@ TABLES = (
     ("lengths", "Short and long captions", "encoder", "data/retrieval/lengths.parquet"),
     ("semantics", "Sentence similarity", "encoder", "metrics/semantics.json"),
     ("systems", "Comparison with published systems", "encoder", "plots/semantics/systems.tsv"),
-    ("pairs", "Cosine against people's score", "encoder", "data/semantics/pairs.parquet"),
+    ("pairs", "Cosine vs human score", "encoder", "data/semantics/pairs.parquet"),
     ("breakdown", "By length and by shared words", "encoder", "plots/semantics/breakdown.tsv"),
-    ("worst", "Pairs with the largest disagreement", "encoder", "data/semantics/worst.tsv"),
+    ("worst", "Largest errors", "encoder", "data/semantics/worst.tsv"),
     ("loss", "Loss", "training", "plots/train/loss.tsv"),
     ("learning_rate", "Learning rate", "training", "plots/train/learning_rate.tsv"),
     ("recall", "Recall on dev", "training", "plots/train/recall.tsv"),
@@ -73,7 +73,7 @@ def sources(files: RunFiles, run: Run) -> list[Source]:
     members = [Path(str(name)).name for name in names] if isinstance(names, list) else []
     parts = [files.encoder / name for name in ("encoder.json", *members)]
     known = [(key, features[key]) for key in FEATURES if features.get(key) not in ("", None, {})]
-    made_by = [(key, canonical_json(one) if isinstance(one, dict | list) else plain(one)) for key, one in known]
+    made_by = [(key, _spelt(one)) for key, one in known]
     hashes = [(name, str(features[key])) for name, key in FEATURE_HASHES.items() if features.get(key)]
     texts = [("unit", run.unit), ("tokens", plain(run.vocabulary))]
     tables = [("data/captions/captions.parquet", sha256_file(files.captions))]
@@ -119,6 +119,14 @@ def made(files: RunFiles, run: Run) -> list[Made]:
             about = [facts[key]] if facts.get(key, ("", ""))[1] else []
             found.append(Made(key, name, used, about, (shown, sha256_file(path)), command))
     return found
+
+
+def _spelt(value: object) -> str:
+    return (
+        ", ".join(f"{key} {one}" for key, one in number_formats.flat(value).items())
+        if isinstance(value, dict)
+        else plain(value)
+    )
 
 
 def _path(files: RunFiles, shown: str) -> Path:

@@ -11,8 +11,6 @@ from sightword.report.number_formats import is_number, percent
 from sightword.report.plots import Marks
 
 DIRECTIONS = {"caption_to_image": "from caption to picture", "image_to_caption": "from picture to captions"}
-FIGURE_4 = "Figure 4: "
-"""The label of drawings over all kept epochs, which correspond to Figure 4 of Merkx & Frank (2019)."""
 EPOCHS = {
     "caption_to_image_r10": "R@10 to picture",
     "image_to_caption_r10": "R@10 to caption",
@@ -22,14 +20,14 @@ EPOCHS = {
 
 
 def draw(run: Run) -> list[tuple[str, Drawing]]:
-    """Return captions and drawings of the run's curves, without empty ones."""
+    """Return captions and drawings of the run's curves with two points or more."""
     found = []
     marks = snapshots(run)
     for name, label in (("loss", "Loss"), ("learning_rate", "Learning rate")):
         columns = run.curves.get(name, {"step": [], name: []})
         where = f"plots/train/{name}.tsv"
         steps, values = numbers(columns, "step", where=where), numbers(columns, name, where=where)
-        if steps:
+        if len(steps) > 1:
             title = f"{label} over {len(steps):,} steps, from {values[0]:.3g} to {values[-1]:.3g}"
             epochs = run.train.get("epochs")
             # All epochs have the same number of steps, and the table ends with the last step.
@@ -64,7 +62,7 @@ def _recall(columns: Columns, marks: Marks) -> list[tuple[str, Drawing]]:
     for direction, words in DIRECTIONS.items():
         names = {f"R@{k}": f"{direction}_r{k}" for k in (1, 5, 10)}
         recalls = {label: numbers(columns, name, where=where) for label, name in names.items() if name in columns}
-        if epochs and recalls:
+        if len(epochs) > 1 and recalls:
             last = ", ".join(f"{label} {series[-1]:.1f}" for label, series in recalls.items())
             title, name = f"Recall {words} at the last epoch: {last}", f"recall_{direction}"
             drawing = plots.epoch_curves(name, epochs, recalls, ylabel="recall on dev (%)", title=title, marks=marks)
@@ -85,9 +83,9 @@ def _epochs(columns: Columns, marks: Marks) -> list[tuple[str, Drawing]]:
     for name, what, ylabel, labels in parts:
         series = {label: numbers(columns, key, where=where, blanks=True) for key, label in labels.items()}
         known = {label: values for label, values in series.items() if not all(map(math.isnan, values))}
-        if known:
+        if len(epochs) > 1 and known:
             last = ", ".join(f"{label} {percent(values[-1])}" for label, values in known.items())
             title = f"{what} at the last kept epoch: {last}"
             drawing = plots.epoch_curves(name, epochs, known, ylabel=ylabel, title=title, marks=marks)
-            found.append((f"{FIGURE_4}{what}, for each kept epoch's encoder alone", drawing))
+            found.append((f"{what}, for each kept epoch's encoder alone (as Figure 4 of Merkx & Frank 2019)", drawing))
     return found

@@ -6,10 +6,10 @@ import base64
 import hashlib
 import io
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from PIL import Image
 
@@ -20,6 +20,8 @@ from sightword.report.summary import headline_split
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Item = TypeVar("Item")
 
 OUTCOMES = ("first", "found", "missed")
 """The right answer came first, later in the list, or not in the list."""
@@ -180,9 +182,14 @@ def some_texts(captions: Captions, shown: Gallery, number: int) -> list[str]:
     """Return captions for the attention section: gallery queries, evenly over their outcomes, then others by a hash."""
     asked = list(dict.fromkeys(query.asked.text for query in shown.captions))
     if len(asked) >= number:
-        return [asked[place * len(asked) // number] for place in range(number)]
+        return evenly(asked, number)
     others = [captions.texts[query] for query in sorted(captions.texts, key=by_hash)]
     return list(dict.fromkeys([*asked, *others]))[:number]
+
+
+def evenly(items: Sequence[Item], number: int) -> list[Item]:
+    """Return at most ``number`` items, evenly over their order: of queries, over their outcomes."""
+    return [items[place * len(items) // number] for place in range(number)] if len(items) > number else list(items)
 
 
 def first_right(rows: pd.DataFrame) -> dict[QueryKey, int]:

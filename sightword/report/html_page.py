@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 import hashlib
 from importlib import resources
+from typing import TYPE_CHECKING
 
 import jinja2
 from markupsafe import Markup
 
 from sightword.report import number_formats
-from sightword.report.drawing import Drawing
+
+if TYPE_CHECKING:
+    from sightword.report.drawing import Drawing
 
 _HERE = "sightword.report"
 
@@ -20,7 +23,7 @@ def render(package: str, **values: object) -> str:
 
     The template is ``page.html`` in ``package``; it extends ``frame.html`` and uses ``macros.html``, which lie here.
     The style is the report's, followed by the ``page.css`` of another package. The page's policy allows one script,
-    ``page.js``, which sorts tables.
+    ``page.js``, which sorts tables and copies commands.
     """
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: _read(package if name == "page.html" else _HERE, name)),

@@ -1,4 +1,4 @@
-"""Warns the reader first: every fallback of the run, in plain sentences."""
+"""Warns the reader first of every fallback of the run, and states other facts of it, in plain sentences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sightword.report.number_formats import count, counted, is_number, share
 
 
 class Note(NamedTuple):
-    """One warning; ``serious`` if it makes the numbers incomparable with published ones."""
+    """A warning or another fact; ``serious`` if it makes the numbers incomparable with published ones."""
 
     head: str
     text: str
@@ -41,7 +41,7 @@ def notes(run: Run, gallery: Gallery) -> list[Note]:
     zeros = ", ".join(
         f"{name} ({count(scores['zero_vectors'])} sentences)" for name, scores in scored if scores.get("zero_vectors")
     )
-    missing = ", ".join(semantics_table.missing(run.semantics))
+    missing = "; ".join(f"{name}: {reason}" for name, reason in run.semantics.get("skipped", {}).items())
     skipped = retrieval_table.skipped(run.retrieval)
     elsewhere = f"The features were computed elsewhere and are used unchanged: {origin(run.features)}"
     unusable = f"Unusable pictures are in none of the numbers: {_reasons(run.rejects, 'picture')}."
@@ -56,11 +56,20 @@ def notes(run: Run, gallery: Gallery) -> list[Note]:
         ),
         (left_out, Note("Left out of the corpus", "; ".join(left_out) + ".")),
         (seen, Note("Seen in training", copied)),
-        (missing, Note("Missing data sets", f"Not evaluated on {missing}.")),
+        (missing, Note("Missing data sets", f"{missing}.")),
         (skipped, Note("Skipped protocols", "; ".join(skipped) + ".")),
         (undefined, Note("No correlation", f"{undefined}: all pairs have the same score.", serious=True)),
         (zeros, Note("Vectors of zeros", f"{zeros}: their cosines count as 0.", serious=True)),
         (gallery.without_thumbnails, Note("No pictures to show", why_no_pictures(run, gallery))),
+    ]
+    return [note for applies, note in known if applies]
+
+
+def remarks(run: Run) -> list[Note]:
+    """Return facts of the run that are no faults of it."""
+    others = ", ".join(semantics_table.not_requested(run.semantics))
+    known = [
+        (others, Note("Not evaluated", f"{others}: not among the run's tasks.")),
         (run.train.get("device") == "cpu", CPU),
     ]
     return [note for applies, note in known if applies]

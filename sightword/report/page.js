@@ -4,7 +4,7 @@
 (() => {
   const large = (node) => node.nodeName !== "SMALL"; // without the small print below it
   const text = (cell) => [...cell.childNodes].filter(large).map((node) => node.textContent).join("").trim();
-  const number = (words) => parseFloat(words.replace(/[,<]/g, ""));
+  const number = (words) => parseFloat(words.replace(/[,<]/g, "").replace("−", "-"));
   for (const table of document.querySelectorAll("table.sortable")) {
     const heads = [...table.tHead.rows[0].cells];
     const before = [...table.tBodies].map((body) => [body, [...body.rows]]);
@@ -37,6 +37,28 @@
         head.setAttribute("aria-sort", next);
         sort(column, next === "ascending" ? 1 : -1);
       });
+    });
+  }
+  // Keys move a table that is wider than the window.
+  const wide = () => {
+    for (const box of document.querySelectorAll(".scroll")) {
+      if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+      else box.removeAttribute("tabindex");
+    }
+  };
+  addEventListener("resize", wide);
+  addEventListener("toggle", wide, true);
+  wide();
+  // A button copies the command before it; a page from a server without encryption has no clipboard.
+  for (const command of navigator.clipboard ? document.querySelectorAll(".command") : []) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.textContent = "Copy";
+    command.after(" ", button);
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(command.textContent);
+      button.textContent = "Copied";
     });
   }
 })();

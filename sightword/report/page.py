@@ -29,6 +29,8 @@ from sightword.report.summary import summary
 
 PLACED = ("lengths", "sts", "systems", "scatter", "breakdown")
 """The drawings with a fixed place in ``page.html``; all others are curves."""
+EXAMPLES = 4
+"""The number of captions of the gallery to show at once; the others are folded."""
 
 
 class Written(NamedTuple):
@@ -66,7 +68,7 @@ def write(files: RunFiles, settings: ReportSettings, path: Path, plots_folder: P
     semantics, accuracies = semantics_table.groups(run.semantics), semantics_table.accuracies(run.semantics)
     composed = regularities.read(files, captions, number=settings.regularities, thumbnail=settings.thumbnail)
     of_lengths = lengths.read(files.top.with_name("lengths.parquet"), run.retrieval, captions)
-    remarks = notes.notes(run, shown)
+    warnings = notes.notes(run, shown)
     drawings = _drawings(run, pairs, of_lengths)
     inline = {drawing.name: html_page.inline(drawing) for _, drawing in drawings}
     contents: dict[str, object] = {
@@ -85,7 +87,8 @@ def write(files: RunFiles, settings: ReportSettings, path: Path, plots_folder: P
     text = html_page.render(
         "sightword.report",
         title=settings.title,
-        notes=remarks,
+        notes=warnings,
+        remarks=notes.remarks(run),
         headlines=story.headlines(run, captions.each),
         story=story.story(run),
         retrieval=[
@@ -103,6 +106,7 @@ def write(files: RunFiles, settings: ReportSettings, path: Path, plots_folder: P
         drawn={name: inline.get(name, "") for name in PLACED},
         curves=[(caption, inline[drawing.name]) for caption, drawing in drawings if drawing.name not in PLACED],
         gallery=shown,
+        examples=gallery.evenly(shown.captions, EXAMPLES),
         why_no_pictures=notes.why_no_pictures(run, shown) if shown.without_thumbnails else "",
         attended=attended,
         pooling=run.training.get("pooling"),
@@ -117,7 +121,7 @@ def write(files: RunFiles, settings: ReportSettings, path: Path, plots_folder: P
                 (folder / f"{drawing.name}.svg").write_text(drawing.svg(), "utf-8")
                 (folder / f"{drawing.name}.png").write_bytes(drawing.png())
     write_text(path, text)
-    return Written(len(text.encode()), shown.with_thumbnails, [note.head for note in remarks], summary(run))
+    return Written(len(text.encode()), shown.with_thumbnails, [note.head for note in warnings], summary(run))
 
 
 def _drawings(

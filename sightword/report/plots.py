@@ -60,8 +60,8 @@ def curve(
         middle_x, middle, low, high = segments(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
         if len(middle) < len(y):
             axes.fill_between(middle_x, low, high, color=BLUE, alpha=0.25, linewidth=0)
-        axes.plot(middle_x, middle, color=BLUE, marker="o" if len(middle) == 1 else None)
-        _frame(axes, x, high)
+        axes.plot(middle_x, middle, color=BLUE)
+        _frame(axes, high)
         _mark(axes, marks)
         return Drawing(name, title, figure)
 
@@ -81,10 +81,9 @@ def epoch_curves(
         looks = itertools.product(("-", "--", ":"), zip((BLUE, ORANGE, GREEN), ("o", "s", "^"), strict=True))
         for (label, values), (dashes, (colour, marker)) in zip(series.items(), looks, strict=False):
             axes.plot(epochs, values, color=colour, marker=marker, markersize=4, linestyle=dashes, label=label)
-        _frame(axes, epochs, np.concatenate([*series.values()]))
+        _frame(axes, np.concatenate([*series.values()]))
         _mark(axes, marks)
-        if len(set(epochs)) > 1:
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         figure.legend(loc="outside upper left", ncols=min(3, len(series)), handlelength=1.8)
         return Drawing(name, title, figure)
 
@@ -145,7 +144,7 @@ def scatter(panels: Sequence[Panel]) -> Drawing:
         figure.supxlabel("human score", fontsize=9)
         figure.supylabel("cosine", fontsize=9)
         summary = ", ".join(f"{panel.task} {correlation(panel.pearson, 'none')}" for panel in panels)
-        return Drawing("scatter", f"Cosine against people's score; Pearson's r over all pairs: {summary}", figure)
+        return Drawing("scatter", f"Cosine vs human score; Pearson's r over all pairs: {summary}", figure)
 
 
 def breakdown(bins: Sequence[Bin]) -> Drawing:
@@ -212,14 +211,11 @@ def _dots(axes: Any, x: NDArray[np.float64], y: NDArray[np.float64], colour: str
     line.set_snap(False)  # snapping to pixels would remove the lines
 
 
-def _frame(axes: Any, x: Sequence[float], y: NDArray[np.float64]) -> None:
-    """Set the axes' limits: from 0 or below, with space above the highest marker and around a single point."""
+def _frame(axes: Any, y: NDArray[np.float64]) -> None:
+    """Set the limits of the y axis: from 0 or below, with space above the highest marker."""
     known = y[np.isfinite(y)]
     if len(known) and known.min() >= 0:
         axes.set_ylim(0, 1.07 * known.max() or 1.0)
-    if len(set(x)) == 1:
-        axes.set_xlim(x[0] - 1, x[0] + 1)
-        axes.set_xticks([x[0]], [f"{x[0]:g}"])
 
 
 def _mark(axes: Any, marks: Marks) -> None:

@@ -43,10 +43,10 @@ def accuracies(semantics: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any
     return [(name, body) for name, body in semantics.items() if isinstance(body, Mapping) and "accuracy" in body]
 
 
-def missing(semantics: Mapping[str, Any]) -> list[str]:
-    """Return the published and requested data sets without a score in this run."""
-    have = {one[0] for one in (*scored(semantics), *accuracies(semantics))}
-    return [name for name in dict.fromkeys([*PUBLISHED_SETS, *semantics.get("skipped", ())]) if name not in have]
+def not_requested(semantics: Mapping[str, Any]) -> list[str]:
+    """Return the published data sets that are not among the tasks of this run."""
+    tasks = {*(one[0] for one in scored(semantics)), *semantics.get("skipped", ())}
+    return [name for name in PUBLISHED_SETS if name not in tasks]
 
 
 def intervals(semantics: Mapping[str, Any]) -> list[tuple[str, Interval]]:

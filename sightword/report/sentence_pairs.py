@@ -26,7 +26,7 @@ WORST = ("subtask", "gold", "score", "gold_rank", "score_rank", "first", "second
 class Panel(NamedTuple):
     """The scatter plot of a data set: the number of all its pairs, Pearson's r over them, and N drawn pairs.
 
-    ``gold`` (N,) are people's scores, ``score`` (N,) the encoder's cosines; ``seen`` (N,) is whether one of the
+    ``gold`` (N,) are human scores, ``score`` (N,) the encoder's cosines; ``seen`` (N,) is whether one of the
     sentences is known to be a training caption.
     """
 

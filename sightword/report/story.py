@@ -12,10 +12,10 @@ from sightword.report.number_formats import counted, is_number, percent
 from sightword.report.summary import headline_split
 
 FOUND = {
-    "caption_to_image": "of captions find their picture among the best ten",
-    "image_to_caption": "of pictures find one of their captions among the best ten",
+    "caption_to_image": ("caption to picture, R@10", "the right one in the first ten"),
+    "image_to_caption": ("picture to caption, R@10", "a right one in the first ten"),
 }
-"""The meaning of recall@10 in each direction."""
+"""The name of recall@10 in each direction, and its meaning."""
 
 
 def headlines(run: Run, captions_each: Mapping[str, list[int]]) -> list[tuple[str, str, str]]:
@@ -23,12 +23,16 @@ def headlines(run: Run, captions_each: Mapping[str, list[int]]) -> list[tuple[st
     found = []
     split = headline_split(run.retrieval)
     scores, each = run.retrieval.get(split, {}).get("full", {}), captions_each.get(split)
-    for direction, what in FOUND.items():
+    for direction, (what, meaning) in FOUND.items():
         value, half = (scores.get(direction, {}).get(key) for key in ("r10", "r10_ci95"))
         if is_number(value):
             interval = f" ± {percent(half)}" if is_number(half) else ""
-            by_chance = f"; chance: {retrieval_table.chance(direction, each, 10):.1f} %" if each else ""
-            found.append((f"{value:.1f}{interval} %", what, f"split {split}{by_chance}"))
+            context = f"{meaning}; split {split}"
+            if each:
+                candidates = len(each) if direction == "caption_to_image" else sum(each)
+                by_chance = retrieval_table.chance(direction, each, 10)
+                context = f"{meaning} of {candidates:,}; split {split}; chance: {by_chance:.1f} %"
+            found.append((f"{value:.1f}{interval} %", what, context))
     mean = semantics_table.headline(run.semantics)
     if mean is not None:
         what = f"mean Pearson r over {mean[0]}"
@@ -62,7 +66,7 @@ def story(run: Run) -> str:
     members = run.select.get("members")
     if is_number(members):
         evaluated = "one snapshot" if members == 1 else f"the sum of {members} snapshots"
-        found += f". The scores are those of {evaluated} of the encoder, chosen by recall on the split dev"
+        found += f". Evaluated: {evaluated}, chosen by recall on the split dev"
     return found + "."
 
 

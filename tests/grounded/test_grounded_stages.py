@@ -109,7 +109,7 @@ def test_two_runs_are_compared_scenario_by_scenario(project, tmp_path, monkeypat
         assert float(row["a"]) - float(row["b"]) == pytest.approx(unit * test.difference)
         assert float(row["test_p"]) == pytest.approx(test.p)
     assert main(["compare", "ours", "theirs", "--html", "page.html"]) == 0
-    assert "better beyond chance" in capsys.readouterr().out.lower()
+    assert "Holm" in capsys.readouterr().out
     assert 'id="spaces"' in (tmp_path / "page.html").read_text()
     for scenario in ("t-0", "cg-pg-0", "cg-pg-1"):
         (tmp_path / f"theirs/data/grounded/{scenario}").rename(tmp_path / f"theirs/data/grounded/other-{scenario}")

@@ -124,6 +124,26 @@ def test_on_paper_pictures_stand_and_arrows_do_not(browser: Browser, address: st
     assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert browser.run("getComputedStyle(document.querySelector('.sortable button'), '::after').display") == "none"
     assert browser.run("[...document.images].every(image => image.complete && image.naturalWidth > 0)")
+    folded = "document.querySelector('.facts table').checkVisibility()"
+    assert browser.run(folded)
+    browser.send("Emulation.setEmulatedMedia", media="")
+    assert not browser.run(folded)
+
+
+def test_the_menu_stays_and_its_links_lead_below_it(browser: Browser, address: str) -> None:
+    opened(browser, address, width=390)
+    browser.run("document.querySelector('nav a[href=\"#curves\"]').click()")
+    top = "Math.round(document.querySelector('{}').getBoundingClientRect().{})"
+    assert browser.run(top.format("nav", "top")) == 0
+    assert browser.run(top.format("#curves", "top")) >= browser.run(top.format("nav", "bottom"))
+    browser.run("document.querySelector('nav a').click()")
+    assert browser.run("scrollY") == 0
+
+
+def test_a_link_opens_what_is_folded(browser: Browser, address: str) -> None:
+    opened(browser, address)
+    browser.run("document.querySelector('.made a').click()")
+    browser.until("document.querySelector(location.hash).checkVisibility()")
 
 
 def test_published_rows_stay_with_their_data_set(browser: Browser, address: str) -> None:

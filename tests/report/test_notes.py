@@ -9,6 +9,7 @@ import pytest
 from sightword.report.gallery import Gallery
 from sightword.report.inputs import Run, RunFiles, read_run
 from sightword.report.notes import notes
+from sightword.report.notes import remarks as _facts
 from sightword.report.story import story as _story
 
 NO_GALLERY = Gallery("test", 0, [], [], 0, 0)
@@ -69,10 +70,25 @@ def test_a_skipped_protocol_is_reported_with_the_reason(run: Run) -> None:
     assert remarks(other)["Skipped protocols"] == f"five folds of 1,000 pictures, averaged: {why}."
 
 
+def test_only_data_sets_that_the_run_asked_for_are_missing(run: Run) -> None:
+    one = replace(run, semantics={**run.semantics, "skipped": {"STS12": "STS12-en-test does not exist"}})
+    assert remarks(one)["Missing data sets"] == "STS12: STS12-en-test does not exist."
+    assert "Missing data sets" not in remarks(run)
+    facts = {note.head: note.text for note in _facts(one)}
+    assert facts["Not evaluated"] == "STS13, STS14, STS16: not among the run's tasks."
+
+
+def test_the_device_is_a_fact_and_no_warning(run: Run) -> None:
+    for device in ("cpu", "cuda"):
+        other = replace(run, train={**run.train, "device": device})
+        assert "CPU" not in remarks(other)
+        assert ("CPU" in {note.head for note in _facts(other)}) is (device == "cpu")
+
+
 def test_one_is_singular(run: Run) -> None:
     one = replace(run, train={"captions": 1, "pictures": 1, "epochs": 1, "parameters": 1}, select={"members": 1})
     story = _story(one)
     assert "of 1 parameter learned from 1 caption of 1 picture in 1 epoch," in story
-    assert "those of one snapshot of the encoder" in story
+    assert "Evaluated: one snapshot," in story
     assert "1,500 captions of 300 pictures in 8 epochs," in _story(run)
-    assert "those of the sum of 2 snapshots of the encoder" in _story(run)
+    assert "Evaluated: the sum of 2 snapshots," in _story(run)

@@ -117,7 +117,8 @@ def test_values_that_are_not_finite_are_left_out(run_folder: RunFiles, tmp_path:
     path.write_text(json.dumps(metrics))
     text = made(run_folder, tmp_path)
     assert Tables(text).of("retrieval")[0][1][3] == ("–", "")
-    assert "of captions find their picture" not in text
+    assert "caption to picture, R@10" not in text
+    assert "picture to caption, R@10" in text
 
 
 def test_without_a_test_split_the_headlines_are_of_the_split_that_was_scored(tmp_path: Path) -> None:
@@ -133,4 +134,4 @@ def test_without_a_test_split_the_headlines_are_of_the_split_that_was_scored(tmp
         pq.write_table(table.set_column(place, "split", pc.replace_substring(table["split"], "test", "dev")), path)
     text = made(places, tmp_path)
     assert "66.7 ± 10.3 %" in text
-    assert "split dev; chance: 25.0 %" in text
+    assert "the right one in the first ten of 40; split dev; chance: 25.0 %" in text

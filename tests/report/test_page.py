@@ -144,9 +144,9 @@ def test_random_weights_are_the_first_warning(text: str) -> None:
 
 
 def test_published_rows_are_marked_and_can_be_left_out(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
-    assert "Merkx & Frank 2019" in Page(text).text
+    assert "Klein 2015" in Page(text).text
     without = Page(make(run_folder, tmp_path, SETTINGS.model_copy(update={"published": False}))).text
-    assert "Merkx" not in without
+    assert "Klein 2015" not in without
     assert "published" not in without
 
 
@@ -184,13 +184,21 @@ def test_a_run_without_semantic_scores_or_curves_has_a_page(run_folder: RunFiles
     text = Page(make(run_folder, tmp_path)).text
     assert "This run has no scores of sentence similarity" in text
     assert "This run has no training curves" in text
-    assert "Not evaluated on STS12, STS13, STS14, STS15, STS16, STSBenchmark, SICKRelatedness" in text
+    assert "Not evaluated. STS12, STS13, STS14, STS15, STS16, STSBenchmark, SICKRelatedness: not among" in text
 
 
 def test_an_empty_gallery_is_left_out(run_folder: RunFiles, tmp_path: Path) -> None:
     found = Page(make(run_folder, tmp_path, SETTINGS.model_copy(update={"gallery": 0})))
     assert found.images == []
     assert "Gallery" not in found.text
+
+
+def test_four_captions_stand_before_the_tables_and_the_others_are_folded(text: str) -> None:
+    before, _, folded = text.partition('<h2 id="retrieval">')[0].partition("<details")
+    assert before.count('<article class="query">') == 4
+    assert folded.count('<article class="query">') == SETTINGS.gallery - 4
+    for outcome in ("right picture first", "right picture at", "right picture not among 10"):
+        assert outcome in before, outcome
 
 
 def test_five_folds_and_unknown_keys_are_shown(run_folder: RunFiles, tmp_path: Path) -> None:
@@ -261,8 +269,20 @@ def test_a_curve_with_a_short_row_is_named(run_folder: RunFiles, tmp_path: Path)
 def test_kept_epochs_are_drawn_and_an_empty_cell_is_left_out(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
     labels = re.findall(r'aria-label="([^"]*)"', text)
     assert any("R@10 to picture 68.0, R@10 to caption 72.0, semantics –" in label for label in labels), labels
+    assert "(as Figure 4 of Merkx &amp; Frank 2019)" in text
     (run_folder.plots / "epochs" / "epochs.tsv").unlink()
     assert "each kept epoch" not in make(run_folder, tmp_path)
+
+
+def test_curves_of_one_point_are_left_out(run_folder: RunFiles, tmp_path: Path) -> None:
+    for name in ("train/recall.tsv", "epochs/epochs.tsv", "train/learning_rate.tsv"):
+        path = run_folder.plots / name
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+    folder = tmp_path / "files"
+    page.write(run_folder, SETTINGS, tmp_path / "index.html", folder)
+    drawn = {path.stem for path in folder.iterdir()}
+    assert drawn == {"sts", "systems", "scatter", "breakdown", "loss"}
+    assert "on dev, over" not in (tmp_path / "index.html").read_text()
 
 
 def test_the_page_names_words_as_the_unit_of_words(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
@@ -289,10 +309,10 @@ def test_drawings_are_files_too(run_folder: RunFiles, tmp_path: Path) -> None:
 
 def test_worst_pairs_are_listed_unchanged(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
     words = Page(text).text
-    for part in ('He said "no" .', "a<b>c", "d & e", "2 pairs"):
+    for part in ('He said "no" .', "a<b>c", "d & e", "Largest errors (2)"):
         assert part in words, part
     none = Page(make(run_folder, tmp_path, SETTINGS.model_copy(update={"worst": 0}))).text
-    assert "largest disagreement" not in none
+    assert "Largest errors" not in none
 
 
 @pytest.mark.usefixtures("drawn")
@@ -336,8 +356,9 @@ def test_each_table_names_its_file_and_the_command_for_its_history(text: str, ru
         run_folder.encoder / "member-2.safetensors",
         run_folder.captions,
     ):
-        assert hashlib.sha256(path.read_bytes()).hexdigest() in words, path
-    assert "f" * 64 in words  # the features' checksum
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        assert f"{digest[:12]} {digest[12:]}" in words, path
+    assert f"{'f' * 12} {'f' * 52}" in words  # the features' checksum
     for what in (
         "metrics/retrieval.json:test.full.caption_to_image.r10",
         "metrics/semantics.json:STS15.images.pearson",

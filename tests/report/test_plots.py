@@ -92,23 +92,6 @@ def test_a_long_curve_stays_small_and_true() -> None:
     assert np.all(np.diff(middle_x) > 0)
 
 
-def test_one_point_is_enough() -> None:
-    assert "<svg" in drawn(points=1)
-    epochs = plots.epoch_curves("r", [1], {"R@1": [2.0], "R@5": [3.0]}, ylabel="percent", title="t")
-    intervals = plots.intervals("i", [("STS15", drawing.Interval("images", 0.5, 0.4, 0.6, False))], title="t")
-    assert "<svg" in epochs.in_page()
-    assert "<svg" in intervals.in_page()
-
-
-def test_a_single_epoch_has_the_only_tick() -> None:
-    series = {"R@1": [2.0], "R@5": [3.0]}
-    (axes,) = plots.epoch_curves("r", [4], series, ylabel="percent", title="t").figure.axes
-    assert [
-        (tick.get_text(), place) for tick, place in zip(axes.get_xticklabels(), axes.get_xticks(), strict=True)
-    ] == [("4", 4.0)]
-    assert axes.get_xlim() == (3, 5)
-
-
 @pytest.mark.parametrize("values", [[88.0, 88.2], [0.0, 0.0], [float("nan"), 5.0]])
 def test_the_highest_marker_is_inside_and_the_axis_starts_at_zero(values: list[float]) -> None:
     (axes,) = plots.epoch_curves("r", [1, 2], {"R@10": values}, ylabel="percent", title="t").figure.axes
