@@ -210,7 +210,7 @@ def test_what_was_damaged_or_deleted_by_hand_is_computed_again(followed) -> None
     for path in store.rglob("*.parquet"):
         path.unlink()
     again = followed.run(ben, "dvc", "repro", "--force", "--single-item", "features")
-    assert "16 computed, 0 from store" in again.stderr
+    assert "16 pictures: 16 computed\n" in again.stderr
     assert "0 computed, 16 from store" in followed.run(
         ana, "dvc", "repro", "--force", "--single-item", "features"
     ).stderr  # fmt: skip
