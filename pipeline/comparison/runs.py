@@ -105,10 +105,11 @@ def _side(label: str, name: str, project: Path | None, folder: Path) -> Side:
             commit = repository.commit(name)
         except LineageError as error:
             raise _neither(name, error) from None
-        lock, here = lock_at(repository, commit), None
+        lock = lock_at(repository, commit)
+        own: Lock | None = None
         if commit == repository.head():
             with contextlib.suppress(SightwordError):
-                here = lock_here(project)
+                own = lock_here(project)
         missing = take_out(
             [path.as_posix() for path in WANTED],
             folder, lock=lock, commit=commit, cache=Cache(project), repository=repository,
@@ -116,7 +117,7 @@ def _side(label: str, name: str, project: Path | None, folder: Path) -> Side:
     if len(missing) == len(WANTED):
         raise LineageError("has no results", where=f"{name} ({commit.name})", todo="Was `dvc repro` run there?")
     pairs = None if PAIRS.as_posix() in missing else folder / PAIRS
-    return Side(label, name, _about(commit), folder, pairs, missing, commit.sha, lock, here)
+    return Side(label, name, _about(commit), folder, pairs, missing, commit.sha, lock, own)
 
 
 def _neither(name: str, error: LineageError) -> LineageError:
