@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -15,8 +14,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from sightword.errors import SetupError
 from sightword.machine import Machine
-
-log = logging.getLogger(__name__)
 
 # MKL's vector functions (tanh, exp, log, ..) detect the kind of CPU at their first call in a process, by two writes
 # without a lock. A second thread that calls one between the two writes gets kernels of few digits. The first call is
@@ -56,10 +53,7 @@ def choose(name: str) -> torch.device:
         SetupError: the device does not exist.
     """
     if name == "auto":
-        found = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        if found.type == "cpu":
-            log.info("no CUDA device: working on the CPU with %d threads", torch.get_num_threads())
-        return found
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device: torch.device | None = torch.device(name)
     except RuntimeError:
@@ -73,6 +67,14 @@ def choose(name: str) -> torch.device:
             todo="Set SIGHTWORD_DEVICE=cpu, or install a torch built for this machine's driver.",
         )
     return device
+
+
+def describe(device: torch.device) -> str:
+    """Return a device in words for the log: ``CPU, 2 threads``, or the name of the GPU."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    threads = torch.get_num_threads()
+    return f"CPU, {threads} thread{'' if threads == 1 else 's'}"
 
 
 def pool(count: int) -> ThreadPoolExecutor:

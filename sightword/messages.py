@@ -56,6 +56,12 @@ def and_more(items: Iterable[object], shown: int = 3, *, between: str = ", ") ->
     return between.join(texts[:shown]) + (f"{last}and {rest} more" if rest > 0 else "")
 
 
+def counts(numbers: Mapping[str, int], *, before: str = "") -> str:
+    """Return the counts that are not 0, as ``480 computed, 3 rejected``, behind ``before``; empty if all are 0."""
+    found = ", ".join(f"{number} {what}" for what, number in numbers.items() if number)
+    return f"{before}{found}" if found else ""
+
+
 def size(count: float) -> str:
     """Return a number of bytes as text, in powers of ten as disks are sold."""
     value = float(count)

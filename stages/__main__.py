@@ -18,7 +18,9 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
+
+from tqdm import tqdm
 
 from pipeline.lineage.facts import OUTS, Recorder
 from pipeline.lineage.restoration import restore
@@ -117,12 +119,20 @@ def _finish(name: str, result: Notes | Cleanup | None, recorder: Recorder | None
 def _start_logging(*, verbose: int, quiet: bool) -> None:
     """Log to standard error: first-party packages at INFO, others at WARNING, more with ``verbose``."""
     logging.basicConfig(
-        level=logging.DEBUG if verbose > 1 else logging.WARNING, format="%(message)s", stream=sys.stderr, force=True
+        level=logging.DEBUG if verbose > 1 else logging.WARNING, format="%(message)s", handlers=[_Lines()], force=True
     )
     level = logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO
     for ours in ("sightword", "pipeline", "stages"):
         logging.getLogger(ours).setLevel(level)
     logging.captureWarnings(True)
+
+
+class _Lines(logging.StreamHandler[TextIO]):
+    """Logs to standard error above the progress bars, which are drawn again below."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with tqdm.external_write_mode(self.stream):
+            super().emit(record)
 
 
 def _fail(name: str, message: str, *, debug: bool) -> None:

@@ -22,6 +22,7 @@ def work(settings: CaptionsSettings) -> None:
     from sightword.captions.table import read_texts, write_captions
     from sightword.captions.vocabulary import UNKNOWN
     from sightword.files import atomic_folder
+    from sightword.messages import counts
 
     table, vocabulary = encode_captions(read_texts("data/corpus/captions.parquet"), settings)
     with atomic_folder("data/captions") as folder:
@@ -30,9 +31,9 @@ def work(settings: CaptionsSettings) -> None:
     unknown: Counter[str] = Counter()
     for split, ids in zip(table.splits, table.ids, strict=True):
         unknown[split] += int(np.count_nonzero(ids == UNKNOWN))
-    counts = ", ".join(f"{unknown[split]} in {split}" for split in ("train", "dev", "test"))
     tokens, unit, training = len(vocabulary.tokens), vocabulary.unit, table.splits.count("train")
     log.info(
-        "captions: %d captions, %d %ss in the vocabulary (of %d training captions); unknown %ss: %s",
-        *(len(table), tokens, unit, training, unit, counts),
+        "captions: %d captions, %d %ss in the vocabulary (of %d training captions)%s",
+        *(len(table), tokens, unit, training),
+        counts({f"in {split}": unknown[split] for split in ("train", "dev", "test")}, before=f"; unknown {unit}s: "),
     )

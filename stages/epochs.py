@@ -25,5 +25,5 @@ def work(settings: EpochsSettings) -> None:
     header, lines = rows(measured, settings.tasks)
     with atomic_folder("plots/epochs") as folder:
         write_tsv(folder / "epochs.tsv", header, lines)
-    tasks = ", ".join(settings.tasks) or "nothing"
-    log.info("epochs: %d kept epochs, recall@10 on dev, semantics on %s", len(measured), tasks)
+    number, tasks = f"{len(measured)} snapshot{'' if len(measured) == 1 else 's'}", ", ".join(settings.tasks)
+    log.info("epochs: evaluated %s%s", number, f" on {tasks}" if tasks else "")

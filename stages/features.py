@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sightword.features.settings import FeaturesSettings
 
 if TYPE_CHECKING:
-    from sightword.features.compute import Part, ResizedCorpus
+    from sightword.features.compute import Part, ResizedCorpus, Summary
     from sightword.features.extractor import Clock
 
 log = logging.getLogger(__name__)
@@ -55,19 +55,14 @@ def _convert(path: Path, image_ids: list[str], settings: FeaturesSettings) -> No
     from sightword.features.precomputed import convert
 
     others = convert(path, image_ids, settings)
-    log.info(
-        "features: %d pictures, 0 computed, %d precomputed in %s (%d rows of other pictures left out)",
-        *(len(image_ids), len(image_ids), settings.precomputed, others),
-    )
+    left_out = f" ({others} rows of other pictures left out)" if others else ""
+    log.info("features: %d pictures, precomputed in %s%s", len(image_ids), settings.precomputed, left_out)
 
 
 def _extract(path: Path, image_ids: list[str], settings: FeaturesSettings) -> None:
     summary = _open(image_ids, settings).write(path)
     _log_speed(summary.clock, settings)
-    log.info(
-        "features: %d pictures, %d computed, %d from store, %d rejected",
-        *(summary.pictures, summary.computed, summary.stored, summary.rejected),
-    )
+    log.info("features: %d pictures: %s", summary.pictures, _counts(summary))
 
 
 def _store(image_ids: list[str], settings: FeaturesSettings, part: Part) -> None:
@@ -77,10 +72,14 @@ def _store(image_ids: list[str], settings: FeaturesSettings, part: Part) -> None
         raise FeaturesError("precomputed features have no parts to compute", where=f"--part {part}")
     summary = _open(image_ids, settings).store(part)
     _log_speed(summary.clock, settings)
-    log.info(
-        "features: part %s: %d of %d pictures, %d computed, %d from store",
-        *(part, summary.pictures, len(image_ids), summary.computed, summary.stored),
-    )
+    log.info("features: part %s: %d of %d pictures: %s", part, summary.pictures, len(image_ids), _counts(summary))
+
+
+def _counts(summary: Summary) -> str:
+    from sightword.messages import counts
+
+    found = {"computed": summary.computed, "from store": summary.stored, "rejected": summary.rejected}
+    return counts(found) or "nothing to do"
 
 
 def _open(image_ids: list[str], settings: FeaturesSettings) -> ResizedCorpus:
@@ -93,7 +92,7 @@ def _open(image_ids: list[str], settings: FeaturesSettings) -> ResizedCorpus:
     corpus = ResizedCorpus(
         image_ids, RESIZED, settings, store=store, device=device, workers=here.workers, progress=True
     )
-    log.info("features: the store is %s, the kind %s", here.store, corpus.kind)
+    log.info("features: device: %s; feature store: %s (key %s)", devices.describe(device), here.store, corpus.kind[:8])
     return corpus
 
 

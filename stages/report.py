@@ -36,4 +36,4 @@ def work(settings: ReportSettings) -> None:
     write_json("metrics/summary.json", rounded(made.summary))
     for note in made.notes:
         log.warning("report: %s", note)
-    log.info("report: report/index.html, %d kB with %d pictures", made.size // 1000, made.pictures)
+    log.info("report: report/index.html (%d kB, %d pictures)", made.size // 1000, made.pictures)

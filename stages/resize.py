@@ -19,9 +19,11 @@ def work(settings: ResizeSettings) -> None:
     """Decode the pictures, scale their smaller sides, and keep them without loss in a few shards."""
     from sightword import machine
     from sightword.images.resized import corpus_sources, write_resized
+    from sightword.messages import counts
 
     sources = corpus_sources(IMAGES)
     summary = write_resized(RESIZED, sources, settings, workers=machine.current().workers, progress=True)
     if not any(source.path for source in sources):
         log.info("resize: the corpus came without pictures, so the %d shards are empty", settings.shards)
-    log.info("resize: %d pictures in %d shards, %d rejected", summary.pictures, settings.shards, len(summary.rejects))
+    rejected = counts({"rejected": len(summary.rejects)}, before="; ")
+    log.info("resize: %d pictures in %d shards%s", summary.pictures, settings.shards, rejected)

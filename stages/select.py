@@ -59,4 +59,6 @@ def work(settings: SelectSettings) -> None:
         "ensemble_r10_image_to_caption": choice.ensemble["image_to_caption"]["r10"],
     }
     write_json("metrics/select.json", rounded(metrics))
-    log.info("select: epochs %s of %d snapshots in models/encoder", chosen, len(snapshots.epochs))
+    log.info(
+        "select: models/encoder has %d of %d snapshots: epochs %s", len(choice.epochs), len(snapshots.epochs), chosen
+    )

@@ -28,6 +28,7 @@ def work(settings: SemanticsSettings) -> None:
     from sightword.captions.table import read_captions
     from sightword.encoder.sentence_encoder import LONGEST, SentenceEncoder
     from sightword.files import atomic_folder, write_json, write_text
+    from sightword.messages import counts
     from sightword.semantics import breakdown, figure, tables
     from sightword.semantics.evaluation import judge
     from sightword.semantics.pair_table import write_pairs
@@ -66,7 +67,8 @@ def work(settings: SemanticsSettings) -> None:
     write_json(METRICS, rounded(found.metrics))
     scores = [row.entry["pearson"] for row in judged if row.entry["pearson"] is not None]
     log.info(
-        "semantics: %d tasks, %d correlations over %d pairs, mean Pearson %s; %d accuracies",
-        *(len(found.metrics) - ("skipped" in found.metrics), len(judged), sum(len(row.pairs) for row in judged)),
-        *(f"{sum(scores) / len(scores):.3f}" if scores else "undefined", len(found.accuracies)),
+        "semantics: %d tasks%s%s",
+        len(found.metrics) - ("skipped" in found.metrics),
+        f", mean Pearson {sum(scores) / len(scores):.3f}" if scores else "",
+        counts({"accuracies": len(found.accuracies)}, before=", "),
     )

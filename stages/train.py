@@ -45,9 +45,9 @@ def work(settings: TrainSettings) -> Callable[[], object]:
     here = machine.current()
     device = devices.use(here, deterministic=settings.deterministic)
     log.info(
-        "train: %d pictures, %d captions, %d tokens, %d features (%s)",
+        "train: %d pictures, %d captions, %d tokens, %d features (%s); on the %s",
         *(len(training.image_ids), len(training.texts), len(vocabulary), training.features.shape[1]),
-        describe(origin),
+        *(describe(origin), devices.describe(device)),
     )
     captions_sha256 = sha256_file(CAPTIONS)
     inputs = {
@@ -90,6 +90,7 @@ def work(settings: TrainSettings) -> Callable[[], object]:
                 "dev_r10_image_to_caption": last["image_to_caption"]["r10"],
             },
         )
-        log.info("train: %d epochs, %d snapshots in models/snapshots", settings.epochs, len(epochs))
+        number = f"{len(epochs)} snapshot{'' if len(epochs) == 1 else 's'}"
+        log.info("train: %d epochs, %s in models/snapshots", settings.epochs, number)
         stack.callback(checkpoint.done)
         return stack.pop_all().close  # until it is called, no other process takes the checkpoint

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,8 @@ def assert_the_run_can_be_answered_for(checkout):
 @pytest.mark.slow
 def test_a_small_sample_runs_is_idle_afterwards_and_reruns_only_what_changed(small_run, tmp_path):
     assert "random weights: for demonstration" in small_run.log
+    assert small_run.log.count("device:") == 1
+    assert not re.search(r"\b0 (rejected|from|in|accuracies|rows)|Missing data sets|report: CPU", small_run.log)
     checkout = small_run.copy(tmp_path / "clone", tmp_path / "store", Checkout)
     assert_metrics_have_their_keys(checkout)
     assert "random weights" in read(checkout, "metrics/train.json")["features"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata as metadata
 import json
 import os
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -18,6 +20,8 @@ import pytest
 import torch
 from checkout import environment
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 import sightword
 from sightword.captions.vocabulary import Vocabulary
@@ -81,6 +85,79 @@ def link_packages(folder: Path, names: list[str]) -> None:
 
 def run(*command: object, **options: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, **options)
+
+
+def installed(extras: str) -> dict[str, metadata.Distribution]:
+    """Return the distributions that Sightword with these extras brings, itself included, by their normalised names."""
+    found: dict[tuple[str, frozenset[str]], metadata.Distribution] = {}
+    waiting = [Requirement(f"sightword[{extras}]")]
+    while waiting:
+        one = waiting.pop()
+        key = (canonicalize_name(one.name), frozenset(one.extras))
+        if key not in found:
+            found[key] = metadata.distribution(one.name)
+            for needed_one in map(Requirement, found[key].requires or []):
+                marker = needed_one.marker
+                if marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *one.extras)):
+                    waiting.append(needed_one)
+    return {name: distribution for (name, _), distribution in found.items()}
+
+
+@pytest.mark.parametrize("rule", ["with-$(EXTRAS)", "dev"])
+def test_the_installation_says_how_much_it_brings(repository, rule):
+    text = (repository / "Makefile").read_text()
+    (default,) = re.findall(r"^EXTRAS \?= (\S+)$", text, re.MULTILINE)
+    place = re.escape(f"$(VENV)/.{rule}")
+    (said,) = re.findall(rf"^{place}: brings = about (\d+) packages, ([\d.]+) GB,$", text, re.MULTILINE)
+    packages = installed("dev" if rule == "dev" else default)
+    assert abs(int(said[0]) - len(packages)) <= 5
+    pinned = {line.partition("==")[0] for line in (repository / "constraints.txt").read_text().splitlines()}
+    assert packages.keys() - {canonicalize_name(one) for one in pinned} <= {"sightword", "pip"}
+    if "+cpu" in metadata.version("torch"):
+        size = sum(file.size or 0 for one in packages.values() for file in one.files or []) / 1e9
+        assert abs(float(said[1]) - size) <= 0.15
+    for page in ("README.md", "docs/tutorial.md", "docs/machine.md"):
+        assert rule == "dev" or f"about {said[0]} packages" in (repository / page).read_text()
+
+
+def test_what_users_install_has_every_package_that_the_pipeline_imports(repository):
+    """The developers' tools, which are here too, may not hide that something is missing."""
+    (extras,) = re.findall(r"^EXTRAS \?= (\S+)$", (repository / "Makefile").read_text(), re.MULTILINE)
+    users, owners = installed(extras), metadata.packages_distributions()
+    rooms = ("sightword", "pipeline", "stages")
+    missing = {}
+    for path in (path for room in rooms for path in (repository / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
+            for top in {name.split(".")[0] for name in names} - sys.stdlib_module_names - {*rooms}:
+                if not {canonicalize_name(one) for one in owners.get(top, ())} & users.keys():
+                    missing.setdefault(top, path.relative_to(repository))
+    assert not missing
+
+
+def test_containers_are_made_of_what_there_is(repository):
+    """No container is built here: names, versions and paths only. Which registries are asked is the user's choice."""
+    docker, makefile = (repository / "Dockerfile").read_text(), (repository / "Makefile").read_text()
+    editor = json.loads((repository / ".devcontainer/devcontainer.json").read_text())
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    assert "--constraint constraints.txt" in makefile
+    commands = re.sub(r"^#.*$", "", docker, flags=re.MULTILINE) + editor["postCreateCommand"]
+    made = set(re.findall(r"\bmake(?: |\", \")([a-z-]+)", commands)) - {"make"}
+    assert {"install", "repro", "dev"} <= made <= targets
+    (python,) = re.findall(r"^FROM python:([\d.]+)-slim AS tools$", docker, re.MULTILINE)
+    project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
+    assert SpecifierSet(project["requires-python"]).contains(f"{python}.99")
+
+    here = repository / ".devcontainer"
+    assert (here / editor["build"]["dockerfile"]).resolve() == repository / "Dockerfile"
+    assert (here / editor["build"]["context"]).resolve() == repository
+    assert f" AS {editor['build']['target']}\n" in docker
+    copied = re.findall(r"^COPY (\S+) ", docker, re.MULTILINE)
+    assert copied == [".git"]
+    for text in (docker, json.dumps(editor)):
+        assert "://" not in text
+        assert not re.search(r"[a-z-]+\.(?:io|com|org|dev)\b", text)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightword.messages import and_more, did_you_mean, first_line, flat, guess, last_line
+from sightword.messages import and_more, counts, did_you_mean, first_line, flat, guess, last_line
 
 
 def test_nested_values_have_full_names():
@@ -60,3 +60,8 @@ def test_long_lists_are_counted():
     assert and_more("abcde") == "a, b, c and 2 more"
     assert and_more("abcde", 2, between="; ") == "a; b; and 3 more"
     assert and_more([]) == ""
+
+
+def test_counts_of_zero_are_not_named():
+    assert counts({"computed": 480, "from store": 0, "rejected": 3}, before="; ") == "; 480 computed, 3 rejected"
+    assert counts({"rejected": 0}, before="; ") == ""

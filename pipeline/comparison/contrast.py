@@ -213,8 +213,16 @@ def _lacking(sides: Sequence[Side], path: Path) -> str:
     found = []
     for side in sides:
         text = f"{side.label} has no {path}"
-        if side.lock is not None and side.lock.producer(path.as_posix()) is not None and side.revision:
-            text += f" in DVC's cache (`dvc fetch --all-commits` brings what was pushed; else run {side.name} again)"
+        entry = side.lock.producer(path.as_posix()) if side.lock is not None else None
+        if entry is not None and side.revision:
+            here = side.here.entries.get(entry.name) if side.here is not None else None
+            remedy = f"`dvc fetch --all-commits` brings what was pushed; else run {side.name} again and commit the run"
+            if here is not None and here.outs != entry.outs:
+                remedy = (
+                    f'your own run of {side.name} is not committed: `git commit -am "My run"`, or compare `workspace`; '
+                    "if an experiment has replaced your run, `git checkout . && dvc repro` before"
+                )
+            text += f" in DVC's cache ({remedy})"
         found.append(text)
     return ", ".join(found)
 

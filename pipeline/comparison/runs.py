@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import textwrap
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,13 +48,15 @@ class Side:
     """The commit, or ``workspace``; empty for other projects and files."""
     lock: Lock | None = None
     """DVC's record of the run, if there is one."""
+    here: Lock | None = None
+    """DVC's record of the run in the workspace, if the commit is HEAD."""
 
     def file(self, path: Path) -> Path | None:
         """Return the place of one of :data:`WANTED`; None if it is missing."""
         return None if self.folder is None or path.as_posix() in self.missing else self.folder / path
 
 
-@contextmanager
+@contextlib.contextmanager
 def opened(a: str, b: str, project: Path | None) -> Iterator[tuple[Side, Side]]:
     """Open both sides; their files stay as long as the context.
 
@@ -105,6 +107,10 @@ def _side(label: str, name: str, project: Path | None, folder: Path) -> Side:
         except LineageError as error:
             raise _neither(name, error) from None
         lock = lock_at(repository, commit)
+        own: Lock | None = None
+        if commit == repository.head():
+            with contextlib.suppress(SightwordError):
+                own = lock_here(project)
         missing = take_out(
             [path.as_posix() for path in WANTED],
             folder, lock=lock, commit=commit, cache=Cache(project), repository=repository,
@@ -112,7 +118,7 @@ def _side(label: str, name: str, project: Path | None, folder: Path) -> Side:
     if len(missing) == len(WANTED):
         raise LineageError("has no results", where=f"{name} ({commit.name})", todo="Was `dvc repro` run there?")
     pairs = None if PAIRS.as_posix() in missing else folder / PAIRS
-    return Side(label, name, _about(commit), folder, pairs, missing, commit.sha, lock)
+    return Side(label, name, _about(commit), folder, pairs, missing, commit.sha, lock, own)
 
 
 def _neither(name: str, error: LineageError) -> LineageError:

@@ -49,7 +49,7 @@ def write_tables(folder: Pathish, corpus: Corpus, pictures: str) -> None:
 
 
 def report(name: str, corpus: Corpus) -> None:
-    """Log the dropped records, one line with examples for each reason, and one summary line."""
+    """Log the dropped records, one line with examples for each reason, and a line with what is kept."""
     rows = Counter((row.kind, row.reason) for row in corpus.dropped)
     for (kind, reason), count in sorted(rows.items()):
         items = and_more(row.item for row in corpus.dropped if (row.kind, row.reason) == (kind, reason))
@@ -58,10 +58,8 @@ def report(name: str, corpus: Corpus) -> None:
     if empty := [split for split, count in counts.items() if count == 0]:
         log.warning("%s: no pictures in the split %s", name, ", ".join(empty))
     without = sum(image.path is None for image in corpus.images)
-    dropped = Counter(row.kind for row in corpus.dropped)
     log.info(
-        "%s: %d pictures (%s), %d captions%s; dropped %d pictures and %d captions by themselves",
+        "%s: %d pictures (%s), %d captions%s",
         *(name, len(corpus.images), ", ".join(f"{count} {split}" for split, count in counts.items())),
         *(len(corpus.captions), f"; {without} pictures without a file" if without else ""),
-        *(dropped["picture"], dropped["caption"]),
     )

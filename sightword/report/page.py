@@ -34,7 +34,7 @@ EXAMPLES = 4
 
 
 class Written(NamedTuple):
-    """The page's size in bytes, the number of thumbnails, the heads of the warnings, and the summary of the run."""
+    """The page's size in bytes, the number of thumbnails, the heads of serious warnings, and the summary of the run."""
 
     size: int
     pictures: int
@@ -121,7 +121,8 @@ def write(files: RunFiles, settings: ReportSettings, path: Path, plots_folder: P
                 (folder / f"{drawing.name}.svg").write_text(drawing.svg(), "utf-8")
                 (folder / f"{drawing.name}.png").write_bytes(drawing.png())
     write_text(path, text)
-    return Written(len(text.encode()), shown.with_thumbnails, [note.head for note in warnings], summary(run))
+    serious = [note.head for note in warnings if note.serious]
+    return Written(len(text.encode()), shown.with_thumbnails, serious, summary(run))
 
 
 def _drawings(

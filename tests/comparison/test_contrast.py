@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
@@ -145,6 +146,18 @@ def test_without_answers_and_pairs_in_the_cache_the_metrics_are_compared(project
     page = Words((project.folder / "report/compare.html").read_text())
     assert "retrieval test.full.caption_to_image.r10" in page.words
     assert "Retrieval is not tested" in page.words
+
+
+def test_where_the_users_own_run_is_not_committed_the_note_names_the_commit(project, capsys):
+    """As after the first run in a clone: HEAD has the hashes of another machine, the workspace those of this one."""
+    drop(project, "HEAD", "data/semantics/pairs.parquet")
+    lock = project.folder / "dvc.lock"
+    lock.write_text(re.sub(r"(path: data/semantics\n(?:.*\n)*?    +md5: )[0-9a-f]{4}", r"\g<1>0000", lock.read_text()))
+    assert main(["compare", "HEAD", "good", "--samples", "200"]) == 0
+    err = capsys.readouterr().err
+    assert 'your own run of HEAD is not committed: `git commit -am "My run"`, or compare `workspace`' in err
+    assert main(["compare", "poor", "good", "--samples", "200"]) == 0
+    assert "your own run of poor is not committed" in capsys.readouterr().err
 
 
 def test_without_any_cache_what_git_has_is_compared(project, tmp_path, monkeypatch, capsys):

@@ -359,9 +359,9 @@ def test_the_stage_writes_its_folder_and_its_last_line(tmp_path, sources, monkey
     write_resized("data/resized", sources, RESIZE)
     work(SMALL)
     assert [path.name for path in Path("data/features").iterdir()] == ["features.h5"]
-    assert caplog.messages[-1] == "features: 7 pictures, 7 computed, 0 from store, 0 rejected"
+    assert caplog.messages[-1] == "features: 7 pictures: 7 computed"
     work(SMALL, part="1/2")
-    assert caplog.messages[-1].endswith("of 7 pictures, 0 computed, 5 from store")
+    assert caplog.messages[-1].endswith("of 7 pictures: 5 from store")
     np.save("x.npy", np.zeros((7, 2), np.float32))
     Path("x.txt").write_text("\n".join(source.image_id for source in sources))
     work(FeaturesSettings(source="precomputed", inputs=".", precomputed="x.npy", precomputed_ids="x.txt"))

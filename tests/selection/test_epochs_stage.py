@@ -32,7 +32,7 @@ def test_it_writes_a_row_for_each_kept_epoch_and_the_same_bytes_again(workplace,
     assert list(columns) == ["epoch", "caption_to_image_r10", "image_to_caption_r10", "semantics", "STSOwn"]
     assert columns["epoch"] == [str(epoch) for epoch in EPOCHS]
     assert columns["semantics"] == columns["STSOwn"]
-    assert "epochs: 2 kept epochs, recall@10 on dev, semantics on STSOwn" in caplog.text
+    assert "epochs: evaluated 2 snapshots on STSOwn" in caplog.text
     before = TABLE.read_bytes()
     epochs.work(SETTINGS)
     assert TABLE.read_bytes() == before

@@ -118,8 +118,8 @@ def test_each_computes_what_the_other_has_not(followed) -> None:
     ran = [re.findall(r"Running stage '(\w+)'", printed) for printed in outputs]
     ran = [stages for stages in ran if stages]
     assert ran == [NAMES, NAMES[NAMES.index("train") :], ["features"]]
-    assert any("16 computed, 0 from store" in printed for printed in outputs)
-    assert any("0 computed, 16 from store" in printed for printed in outputs)
+    assert any("16 pictures: 16 computed\n" in printed for printed in outputs)
+    assert any("16 pictures: 16 from store\n" in printed for printed in outputs)
     assert not any("damaged: " in printed for printed in outputs)
 
 
@@ -199,7 +199,7 @@ def test_what_was_damaged_or_deleted_by_hand_is_computed_again(followed) -> None
     damaged = followed.run(ben, "dvc", "repro", "--force", "--single-item", "features")
     assert "1 computed, 15 from store" in damaged.stderr
     assert "1 features cannot be used and are ignored" in damaged.stderr
-    assert "0 computed, 16 from store" in followed.run(
+    assert "16 pictures: 16 from store\n" in followed.run(
         ana, "dvc", "repro", "--force", "--single-item", "features"
     ).stderr  # fmt: skip
     assert segment.read_bytes() == spoilt
@@ -210,8 +210,8 @@ def test_what_was_damaged_or_deleted_by_hand_is_computed_again(followed) -> None
     for path in store.rglob("*.parquet"):
         path.unlink()
     again = followed.run(ben, "dvc", "repro", "--force", "--single-item", "features")
-    assert "16 computed, 0 from store" in again.stderr
-    assert "0 computed, 16 from store" in followed.run(
+    assert "16 pictures: 16 computed\n" in again.stderr
+    assert "16 pictures: 16 from store\n" in followed.run(
         ana, "dvc", "repro", "--force", "--single-item", "features"
     ).stderr  # fmt: skip
     assert {path.owner() for path in store.rglob("*.parquet")} == {ben.name}

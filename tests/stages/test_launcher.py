@@ -40,6 +40,21 @@ def test_help_describes_the_stage_and_loads_nothing_heavy(repository, project, n
     assert f"The stage {name} of dvc.yaml." in done.stdout
 
 
+def test_lines_of_the_log_and_a_progress_bar_do_not_collide(repository):
+    code = """if True:
+        import logging
+        from tqdm import tqdm
+        from stages import __main__ as launcher
+        launcher._start_logging(verbose=0, quiet=False)
+        for number in tqdm(range(3), mininterval=0):
+            logging.getLogger("sightword").info("line %d", number)
+    """
+    done = subprocess.run([sys.executable, "-c", code], cwd=repository, capture_output=True, check=True)
+    shown = [line.rpartition("\r")[2] for line in done.stderr.decode().split("\n")]
+    assert shown[:3] == ["line 0", "line 1", "line 2"]
+    assert shown[3].startswith("100%")
+
+
 def test_a_mistake_is_one_message_without_a_traceback(repository, project):
     text = (project / "params.yaml").read_text()
     (project / "params.yaml").write_text(text.replace("margin:", "margn:"))
