@@ -120,7 +120,11 @@ FLOORS = [
         "sightword/yaml_reader sightword/devices sightword/group_files sightword/transfer",
         "sightword/corpus sightword/semantics",
     ),
-    *("sightword/images sightword/captions", "sightword/features sightword/model", "sightword/pairs sightword/encoder"),
+    *(
+        "sightword/images sightword/captions sightword/unpacking",
+        "sightword/features sightword/model",
+        "sightword/pairs sightword/encoder",
+    ),
     *(
         "sightword/search sightword/retrieval sightword/training",
         "sightword/selection",

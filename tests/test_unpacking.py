@@ -20,9 +20,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pipeline.downloads import unpacking
-from pipeline.downloads.unpacking import unpack
+from sightword import unpacking
 from sightword.errors import DownloadError
+from sightword.unpacking import unpack
 
 MAKERS = ["zip", "tar", "tar.gz"]
 ALL = {"a/**": "kept"}
