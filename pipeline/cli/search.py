@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 SEARCH = """\
 Find pictures by a sentence, or captions by a picture.
 
-ENCODER is the folder of an encoder: of the first pipeline, or with the space visual
+ENCODER is an encoder that comes with Sightword (flickr8k), an address of one, or the
+folder of an encoder: of the first pipeline, or with the space visual
 (models/grounded/cm-0). With QUERY, the command prints the best pictures
 with their scores; without QUERY, it reads sentences from standard input, one a line.
 --picture finds captions by a picture. --max finds pictures of several things at
@@ -56,10 +57,11 @@ _OPERATIONS = {"order": {"max": "maximum", "min": "minimum"}, "reversed_order": 
 def add(commands: Commands) -> None:
     """Add ``search``."""
     parser = add_command(commands, "search", SEARCH, _search, extra="search")
-    encoder, features = "the folder of an encoder, such as models/encoder", "features of the pictures (%(default)s)"
+    encoder = "flickr8k, or the folder of an encoder, such as models/encoder"
+    features = "features of the pictures (%(default)s)"
     captions = f"captions of the pictures (default: {CAPTIONS}, if it exists)"
     pictures = f"shards of the stage resize, or picture files named by their ids (default: {PICTURES}, if it exists)"
-    parser.add_argument("encoder", metavar="ENCODER", type=Path, help=encoder)
+    parser.add_argument("encoder", metavar="ENCODER", help=encoder)
     parser.add_argument("query", metavar="QUERY", nargs="?", help="a sentence (default: lines of standard input)")
     parser.add_argument("--features", metavar="FILE", type=Path, default=FEATURES, help=features)
     parser.add_argument("--captions", metavar="FILE", type=Path, help=captions)
