@@ -68,7 +68,7 @@ def add(commands: Commands) -> None:
     folder = "flickr8k, or the folder of an encoder, such as models/encoder"
     pack = add_command(commands, "pack", PACK, _pack)
     pack.add_argument("encoder", metavar="ENCODER", help=folder)
-    pack.add_argument("out", metavar="OUT", type=Path, help="a new folder, or an earlier one of an encoder")
+    pack.add_argument("out", metavar="OUT", type=Path, help="a new folder")
     pack.add_argument("--half", action="store_true", help="weights in half precision (float16)")
     export = add_command(commands, "export", EXPORT, _export, extra="export")
     export.add_argument("encoder", metavar="ENCODER", help=folder)
@@ -187,11 +187,9 @@ def _pack(arguments: argparse.Namespace) -> int:
     from sightword.messages import size
 
     folder, out = find_encoder(arguments.encoder), arguments.out
+    if out.exists():
+        raise EncoderError("exists", where=out, todo="Name a new folder.")
     encoder, card = SentenceEncoder.load(folder), folder / "README.md"
-    if out.exists() and not (out / "encoder.json").is_file():
-        raise EncoderError("exists, and is no folder of an encoder", where=out, todo="Name a new folder.")
-    if out.resolve() == folder.resolve():
-        raise EncoderError("is the encoder itself", where=out, todo="Name a new folder.")
     try:
         project = find_project(folder.resolve())
         path = folder.resolve().relative_to(project).as_posix()

@@ -249,7 +249,7 @@ class SentenceEncoder:
             DownloadError: the archive cannot be downloaded, or has another hash.
             SetupError: the device, or a package for downloads, does not exist.
         """
-        return cls.load(find_encoder(name, sha256), device=device)
+        return cls.load(find_encoder(name if isinstance(name, str) else as_place(name), sha256), device=device)
 
     @classmethod
     def load(cls, folder: Pathish, *, device: torch.device | str = "cpu") -> SentenceEncoder:

@@ -197,8 +197,12 @@ def test_an_unknown_name(store):
             EncoderError, match=r"flickr8: no such encoder; expected flickr8k, .*Did you mean flickr8k\?"
         ):
             use("flickr8")
-    with pytest.raises(EncoderError, match="no such encoder"):
-        SentenceEncoder.from_pretrained("")
+    for name in ("", "a" * 5000, "a\0b", "\ud800"):
+        with pytest.raises(EncoderError, match="no such encoder"):
+            SentenceEncoder.from_pretrained(name)
+    for name in (None, 5, b"flickr8k", ["flickr8k"]):
+        with pytest.raises(EncoderError, match="expected the path of a folder"):
+            SentenceEncoder.from_pretrained(name)
 
 
 def test_weights_in_half_precision(tmp_path):
@@ -226,12 +230,11 @@ def test_pack_writes_a_folder_to_pass_on(store, tmp_path, capsys):
     assert capsys.readouterr().out.startswith("out: ")
     assert Path("out/README.md").read_text() == "# A card\n"  # of no project
     np.testing.assert_allclose(SentenceEncoder.load("out").encode(TEXTS), made().encode(TEXTS), atol=2e-3)
-    assert cli.main(["pack", str(tmp_path / "e"), "out"]) == 0
-    np.testing.assert_array_equal(SentenceEncoder.load("out").encode(TEXTS), made().encode(TEXTS))
-    Path("other").mkdir()
-    for out, what in (("other", "exists, and is no folder of an encoder"), (str(tmp_path / "e"), "the encoder itself")):
-        assert cli.main(["pack", str(tmp_path / "e"), out]) == 1
-        assert what in capsys.readouterr().err
+    assert cli.main(["pack", str(tmp_path / "e"), "whole"]) == 0
+    np.testing.assert_array_equal(SentenceEncoder.load("whole").encode(TEXTS), made().encode(TEXTS))
+    capsys.readouterr()
+    assert cli.main(["pack", str(tmp_path / "e"), "out"]) == 1
+    assert capsys.readouterr().err == "sightword: out: exists. Name a new folder.\n"
 
 
 @pytest.mark.parametrize("name", packaged())
