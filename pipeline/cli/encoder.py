@@ -198,6 +198,8 @@ def _pack(arguments: argparse.Namespace) -> int:
             made += f"\n## Terms\n\nTrained on {name}: {data_sets()[name].terms}\n"
     except (LineageError, SetupError):  # the encoder is not of a project
         made = ""
+    if arguments.half:
+        made = f"\n## Weights\n\nStored in half precision (float16), loaded as float32.\n{made}"
     with atomic_folder(out) as place:
         encoder.save(place, half=arguments.half)
         if card.is_file():

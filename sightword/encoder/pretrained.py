@@ -76,8 +76,8 @@ def _at_address(address: str, sha256: str | None) -> Path:
         raise EncoderError(found, where=url, expected="64 hex digits", todo=todo)
     shelf = machine.current().store / "encoders"
     place, archive = shelf / digest, shelf / f"{digest}.archive"
-    if found := _kept(place):
-        return found
+    if kept := _kept(place):
+        return kept
     try:
         from filelock import FileLock
 
@@ -91,8 +91,8 @@ def _at_address(address: str, sha256: str | None) -> Path:
         shelf.mkdir(parents=True, exist_ok=True)
         stack.enter_context(FileLock(lock))
         stack.callback(lock.unlink, missing_ok=True)
-        if found := _kept(place):  # another process has finished meanwhile
-            return found
+        if kept := _kept(place):  # another process has finished meanwhile
+            return kept
         log.info("downloading %s", url)
         retrieve(url, archive, begins=digest)
         stack.callback(archive.unlink, missing_ok=True)
