@@ -126,7 +126,7 @@ FLOORS = [
         "sightword/corpus sightword/semantics",
     ),
     *(
-        "sightword/images sightword/captions",
+        "sightword/images sightword/captions sightword/unpacking",
         "sightword/features sightword/model",
         "sightword/pairs sightword/encoder sightword/sample_network",
     ),

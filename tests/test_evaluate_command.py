@@ -148,7 +148,7 @@ def test_word_vectors_are_evaluated(work, capsys):
             "my_encoder:lengths: does not look words up",
         ),
         (["my_encoder:lengths", "--out", "pipe"], "pipe: is not a plain file"),
-        (["models/none"], "models/none: no such encoder; expected the folder of an encoder"),
+        (["models/none"], "models/none: no such encoder; expected flickr8k, the folder of an encoder"),
         (["senteval"], "senteval: holds no encoder"),
         (["gone.txt"], "gone.txt: cannot be read"),
         (["my_encoder:lengths", "--out", "senteval"], "senteval: is not a plain file"),

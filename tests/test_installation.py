@@ -37,7 +37,7 @@ ENCODE = """
 import json, sys
 sys.path[:0] = sys.argv[3:]
 from sightword import SentenceEncoder
-encoder = SentenceEncoder.load(sys.argv[1])
+encoder = SentenceEncoder.from_pretrained(sys.argv[1])
 texts = json.loads(sys.argv[2])
 captions = encoder.encode(texts, show_progress_bar=True)
 images = encoder.encode_images([[1.0] * encoder.features_width, [0.5] * encoder.features_width])
@@ -188,7 +188,7 @@ def check_embeddings(done: subprocess.CompletedProcess[str], encoder: SentenceEn
     """Compare what ``ENCODE`` printed with the embeddings of this process."""
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    images = encoder.encode_images([[1.0] * 7, [0.5] * 7])
+    images = encoder.encode_images([[1.0] * encoder.features_width, [0.5] * encoder.features_width])
     assert np.abs(np.array(found["captions"]) - encoder.encode(TEXTS)).max() < 1e-6
     assert np.abs(np.array(found["images"]) - images).max() < 1e-6
     assert np.abs(np.array(found["similarity"]) - encoder.similarity(encoder.encode(TEXTS), images)).max() < 1e-6
@@ -326,6 +326,8 @@ def test_the_wheel_works_in_a_clean_environment(wheel, encoder, tmp_path):
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     done = run(place / "bin/python", "-c", ENCODE, tmp_path / "encoder", json.dumps(TEXTS), cwd=tmp_path, env=clean)
     check_embeddings(done, encoder)
+    done = run(place / "bin/python", "-c", ENCODE, "flickr8k", json.dumps(TEXTS), cwd=tmp_path, env=clean)
+    check_embeddings(done, SentenceEncoder.from_pretrained("flickr8k"))
     command = place / "bin/sightword"
     shown = run(command, "--help", cwd=tmp_path, env=clean)
     assert (shown.returncode, shown.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""The commands that evaluate a sentence encoder on SentEval's tasks, and export one."""
+"""The commands that evaluate a sentence encoder on SentEval's tasks, pack one, and export one."""
 
 from __future__ import annotations
 
@@ -15,12 +15,21 @@ from pipeline.cli.command import Commands, add_command, columns, refuse
 EVALUATE = """\
 Evaluate any sentence encoder on SentEval's tasks.
 
-ENCODER is the folder of an encoder (models/encoder), FOLDER:SPACE (a space of an
+ENCODER is an encoder that comes with Sightword (flickr8k) or the address of one, the
+folder of an encoder (models/encoder), FOLDER:SPACE (a space of an
 encoder of several, models/grounded/cg-pg-0:grounded), a file of word vectors in
 GloVe's format (.txt, .vec, .gz), or module:name: an encoding function or an object
 with a method encode, from an installed module or one in this folder; module:name()
 calls the name first. The command prints a table; --out writes the scores in the
 format of metrics/semantics.json."""
+
+PACK = """\
+Write an encoder as a folder to pass on, with its scores and lineage.
+
+OUT becomes a folder that SentenceEncoder.from_pretrained and all commands accept, with
+the model card. For models/encoder of a project the card gets the scores of the test
+split, the raw data, parameters and commit that made the encoder. --half writes the
+weights in half precision, which halves the folder."""
 
 EXPORT = """\
 Write an encoder as ONNX, for programs without PyTorch.
@@ -37,9 +46,11 @@ _AGGREGATES = {"mean": "mean", "weighted_mean": "mean, by pairs", "all": "all pa
 
 
 def add(commands: Commands) -> None:
-    """Add ``evaluate`` and ``export``."""
+    """Add ``evaluate``, ``pack`` and ``export``."""
     evaluate = add_command(commands, "evaluate", EVALUATE, _evaluate)
-    evaluate.add_argument("encoder", metavar="ENCODER", help="a folder, a file of word vectors, or module:name")
+    evaluate.add_argument(
+        "encoder", metavar="ENCODER", help="flickr8k, a folder, a file of word vectors, or module:name"
+    )
     evaluate.add_argument("--data", metavar="FOLDER", required=True, help="the folder that holds SentEval's downstream")
     tasks = "which tasks (default: STS12 to STS16, STSBenchmark, SICKRelatedness)"
     evaluate.add_argument("--tasks", metavar="NAME", nargs="+", help=tasks)
@@ -54,8 +65,13 @@ def add(commands: Commands) -> None:
     evaluate.add_argument("--lower-case", action="store_true", help="look up word vectors in lower case")
     evaluate.add_argument("--out", metavar="FILE", type=Path, help="write the scores as JSON")
     evaluate.add_argument("--pairs", metavar="FILE", type=Path, help="write the score of each pair as Parquet")
+    folder = "flickr8k, or the folder of an encoder, such as models/encoder"
+    pack = add_command(commands, "pack", PACK, _pack)
+    pack.add_argument("encoder", metavar="ENCODER", help=folder)
+    pack.add_argument("out", metavar="OUT", type=Path, help="a new folder")
+    pack.add_argument("--half", action="store_true", help="weights in half precision (float16)")
     export = add_command(commands, "export", EXPORT, _export, extra="export")
-    export.add_argument("encoder", metavar="ENCODER", help="the folder of an encoder, such as models/encoder")
+    export.add_argument("encoder", metavar="ENCODER", help=folder)
     export.add_argument("out", metavar="OUT", help="a new folder, or one with an earlier export")
 
 
@@ -160,11 +176,43 @@ def _percent(entry: Mapping[str, Any]) -> str:
     return "" if seen is None else f"{seen:.1%}"
 
 
+def _pack(arguments: argparse.Namespace) -> int:
+    from pipeline.downloads.sources import data_sets
+    from pipeline.lineage.card import corpus, sections
+    from pipeline.pipelines import find_project
+    from sightword.encoder.pretrained import find_encoder
+    from sightword.encoder.sentence_encoder import SentenceEncoder
+    from sightword.errors import EncoderError, LineageError, SetupError
+    from sightword.files import atomic_folder, read_text, write_text
+    from sightword.messages import size
+
+    folder, out = find_encoder(arguments.encoder), arguments.out
+    if out.exists():
+        raise EncoderError("exists", where=out, todo="Name a new folder.")
+    encoder, card = SentenceEncoder.load(folder), folder / "README.md"
+    try:
+        project = find_project(folder.resolve())
+        path = folder.resolve().relative_to(project).as_posix()
+        made, name = sections(project, path), corpus(project, path)
+        if name in data_sets():
+            made += f"\n## Terms\n\nTrained on {name}: {data_sets()[name].terms}\n"
+    except (LineageError, SetupError):  # the encoder is not of a project
+        made = ""
+    if arguments.half:
+        made = f"\n## Weights\n\nStored in half precision (float16), loaded as float32.\n{made}"
+    with atomic_folder(out) as place:
+        encoder.save(place, half=arguments.half)
+        if card.is_file():
+            write_text(place / card.name, read_text(card) + made)
+    print(f"{out}: {size(sum(path.stat().st_size for path in out.iterdir()))}")
+    return 0
+
+
 def _export(arguments: argparse.Namespace) -> int:
     from sightword.encoder.export import CAPTIONS, DESCRIPTION, IMAGES, write_export
     from sightword.encoder.sentence_encoder import SentenceEncoder
 
-    difference = write_export(arguments.out, SentenceEncoder.load(arguments.encoder))
+    difference = write_export(arguments.out, SentenceEncoder.from_pretrained(arguments.encoder))
     for path in (Path(arguments.out, name) for name in (CAPTIONS, IMAGES, DESCRIPTION)):
         print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
     print(f"ONNX Runtime and the encoder differ by {difference:.1e} at most.")

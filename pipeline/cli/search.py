@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 SEARCH = """\
 Find pictures by a sentence, or captions by a picture.
 
-ENCODER is the folder of an encoder: of the first pipeline, or with the space visual
+ENCODER is an encoder that comes with Sightword (flickr8k), an address of one, or the
+folder of an encoder: of the first pipeline, or with the space visual
 (models/grounded/cm-0). With QUERY, the command prints the best pictures
 with their scores; without QUERY, it reads sentences from standard input, one a line.
 --picture finds captions by a picture, --like pictures by a picture. --max finds
@@ -62,12 +63,13 @@ _OPERATIONS = {"order": {"max": "maximum", "min": "minimum"}, "reversed_order": 
 def add(commands: Commands) -> None:
     """Add ``search``."""
     parser = add_command(commands, "search", SEARCH, _search, extra="search")
-    encoder, features = "the folder of an encoder, such as models/encoder", f"features of the pictures ({FEATURES})"
+    encoder = "flickr8k, or the folder of an encoder, such as models/encoder"
+    features = f"features of the pictures ({FEATURES})"
     collection = "a folder of picture files to search, whose features are computed as the encoder's were"
     captions = f"captions of the pictures (default: {CAPTIONS}, if it exists)"
     pictures = f"shards of the stage resize, or picture files named by their ids (default: {PICTURES}, if it exists)"
     weights = f"for new pictures: the image network's weights (default: the file in {WEIGHTS}, if it exists)"
-    parser.add_argument("encoder", metavar="ENCODER", type=Path, help=encoder)
+    parser.add_argument("encoder", metavar="ENCODER", help=encoder)
     parser.add_argument("query", metavar="QUERY", nargs="?", help="a sentence (default: lines of standard input)")
     parser.add_argument("--features", metavar="FILE", type=Path, help=features)
     parser.add_argument("--collection", metavar="FOLDER", type=Path, help=collection)
@@ -171,12 +173,15 @@ def _open(arguments: argparse.Namespace) -> tuple[Searcher, torch.device]:
     """Open the encoder and the collection; what is wrong with files and ids is reported before torch is loaded."""
     from sightword import machine
     from sightword.encoder.by_name import folder_and_space
+    from sightword.encoder.pretrained import find_encoder
     from sightword.errors import SearchError
     from sightword.features.store import Store
     from sightword.search.picture_files import list_pictures
 
     settings = machine.current()
-    folder, _ = folder_and_space(arguments.encoder)
+    folder, space = folder_and_space(arguments.encoder)
+    if space is None:
+        folder = find_encoder(arguments.encoder)
     if not (folder / "encoder.json").is_file():
         what = "holds no encoder (encoder.json is missing)" if folder.is_dir() else "there is no such folder"
         raise SearchError(what, where=folder, expected="the folder of an encoder, such as models/encoder")
@@ -195,7 +200,7 @@ def _open(arguments: argparse.Namespace) -> tuple[Searcher, torch.device]:
     from sightword.search.searcher import Searcher
 
     device = devices.use(settings, deterministic=False)
-    encoder = open_beside_pictures(arguments.encoder, device=device)
+    encoder = open_beside_pictures(folder if space is None else arguments.encoder, device=device)
     if found is None:
         found = _computed(arguments, encoder.notes.get("features") or {}, device), None
     kept = KeptEmbeddings(Store(settings.store), kind_of(folder, device.type))

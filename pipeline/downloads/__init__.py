@@ -1,1 +1,1 @@
-"""Published data sets and weights: their addresses (``sources.yaml``), download, check and unpacking."""
+"""Published data sets and weights: their addresses (``sources.yaml``), download and check."""

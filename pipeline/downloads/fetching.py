@@ -22,11 +22,11 @@ from filelock import FileLock, Timeout
 from pipeline.downloads.placement import copy_file, place
 from pipeline.downloads.preparation import PREPARATIONS
 from pipeline.downloads.sources import Source
-from pipeline.downloads.unpacking import unpack
 from sightword.errors import DownloadError
 from sightword.files import sha256_file, write_text
 from sightword.messages import and_more
 from sightword.transfer import Patience, Resuming, UnreachableError, writing
+from sightword.unpacking import unpack
 
 log = logging.getLogger(__name__)
 

@@ -134,7 +134,7 @@ def lay_out(sources: Mapping[str, Sequence[str]]) -> Layout:
         layer.sort(key=middle.__getitem__)
         rows |= {name: row for row, name in enumerate(layer)}
     height = max(map(len, layers), default=0)
-    where = {
+    where: dict[str, Place] = {
         name: (number, row + (height - len(layer)) / 2)
         for number, layer in enumerate(layers)
         for row, name in enumerate(layer)

@@ -1,4 +1,4 @@
-"""Open any encoding function by a name that a person types: a folder, a file of word vectors, ``module:name``."""
+"""Open any encoding function by a name that a person types: ``flickr8k``, a folder, word vectors, ``module:name``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sightword.encoder.pretrained import find_encoder, is_named, no_such_encoder
 from sightword.errors import EncoderError
 from sightword.files import Pathish
 
@@ -36,7 +37,9 @@ def open_encoder(name: str, *, batch_size: int | None = None, lower_case: bool =
     """Open the encoder that a name stands for.
 
     Args:
-        name: the folder of an encoder (such as ``models/encoder``); ``FOLDER:SPACE``, a space of an encoder of several
+        name: the name of an encoder that comes with Sightword, or the address of one
+            (:func:`sightword.encoder.pretrained.find_encoder`); the folder of an encoder (such as
+            ``models/encoder``); ``FOLDER:SPACE``, a space of an encoder of several
             (such as ``models/grounded/cg-pg-0:grounded``); a file of word vectors that ends in ``.txt``, ``.vec`` or
             ``.gz``; or ``module:name``, an encoding function or an object with a method ``encode``. The
             module may lie in the working folder. ``module:name()`` calls the name and takes the result.
@@ -50,6 +53,8 @@ def open_encoder(name: str, *, batch_size: int | None = None, lower_case: bool =
     path = Path(name)
     if lower_case and not name.endswith(WORD_VECTORS):
         raise EncoderError("does not look words up: --lower-case is for word vectors", where=name)
+    if is_named(name):
+        return _from_folder(find_encoder(name), None, batch_size)
     if path.is_dir():
         return _from_folder(path, None, batch_size)
     folder, space = folder_and_space(name)  # a module may be a folder too
@@ -61,8 +66,8 @@ def open_encoder(name: str, *, batch_size: int | None = None, lower_case: bool =
         return BagOfWords.load(path, lower_case=lower_case)
     if found := re.fullmatch(r"(\w[\w.]*):([\w.]+)(\(\))?", name):
         return _from_module(found[1], found[2], bool(found[3]), batch_size)
-    expected = "the folder of an encoder, FOLDER:SPACE, a file of word vectors (.txt, .vec or .gz), or module:name"
-    raise EncoderError("no such encoder", where=name, expected=expected)
+    kinds = "the folder of an encoder, FOLDER:SPACE, an address, word vectors (.txt, .vec or .gz), or module:name"
+    raise no_such_encoder(name, kinds)
 
 
 def folder_and_space(name: Pathish) -> tuple[Path, str | None]:

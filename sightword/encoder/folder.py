@@ -11,13 +11,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import CaptionsError, EncoderError, FileFormatError
 from sightword.files import Pathish, read_json, read_text, sha256_file, write_json, write_text
 from sightword.model.encoders import Encoders
-from sightword.model.saved import load_encoders, save_weights
+from sightword.model.saved import load_encoders, save_weights, write_tensors
 from sightword.model.shape import ComparisonName, Shape
 
 SCHEMA = 1
@@ -45,13 +46,21 @@ class Saved:
     notes: dict[str, Any]
 
 
-def write_folder(folder: Pathish, saved: Saved) -> None:
-    """Write the files of an encoder; the same encoder gives the same bytes."""
+def write_folder(folder: Pathish, saved: Saved, *, half: bool = False) -> None:
+    """Write the files of an encoder, weights in half precision if wanted; the same encoder gives the same bytes.
+
+    Raises:
+        EncoderError: a weight is beyond half precision.
+    """
     place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
     names = [f"member-{number}.safetensors" for number in range(1, len(saved.members) + 1)]
+    halved = {name: _halved(member, place / name) for name, member in zip(names, saved.members, strict=True) if half}
+    place.mkdir(parents=True, exist_ok=True)
     for name, member in zip(names, saved.members, strict=True):
-        save_weights(place / name, member)
+        if half:
+            write_tensors(place / name, halved[name])
+        else:
+            save_weights(place / name, member)
     saved.vocabulary.save(place / "vocabulary.json")
     write_json(
         place / "encoder.json",
@@ -69,6 +78,17 @@ def write_folder(folder: Pathish, saved: Saved) -> None:
     )
     write_sums(place, [*names, "vocabulary.json", "encoder.json"])
     write_json(place / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": WRAPPER}])
+
+
+def _halved(member: Encoders, where: Path) -> dict[str, torch.Tensor]:
+    """Return the weights in float16, and the statistics of the features, which may be tiny, as they are."""
+    state = dict(member.state_dict())
+    for name, _ in member.named_parameters():
+        state[name] = state[name].half()
+        if not state[name].isfinite().all():
+            what = f"has weights beyond half precision (in {name})"
+            raise EncoderError(what, where=where, expected="at most 65,504", todo="Save it without half.")
+    return state
 
 
 def read_folder(folder: Pathish) -> Saved:

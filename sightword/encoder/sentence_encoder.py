@@ -21,6 +21,7 @@ from sightword.captions.units import NOUN
 from sightword.captions.vocabulary import UNKNOWN, Vocabulary
 from sightword.devices import choose
 from sightword.encoder.folder import Saved, read_folder, write_folder
+from sightword.encoder.pretrained import find_encoder
 from sightword.errors import EncoderError
 from sightword.files import Pathish
 from sightword.model.embedding import Floats, embed_captions, embed_images
@@ -216,14 +217,39 @@ class SentenceEncoder:
         ids = self.vocabulary.encode(sentence)
         return sum(number != UNKNOWN for number in ids) / len(ids) if ids else 0.0
 
-    def save(self, folder: Pathish) -> None:
+    def save(self, folder: Pathish, *, half: bool = False) -> None:
         """Write the encoder to ``folder``; :mod:`sightword.encoder.folder` lists the files.
 
+        Args:
+            folder: the folder, which is made.
+            half: write the weights in half precision (float16), which halves the folder; they are loaded as float32.
+
         Raises:
-            EncoderError: the folder is not a path.
+            EncoderError: the folder is not a path, or a weight is beyond half precision.
         """
         saved = Saved(self.members, self.vocabulary, self.model, self.renormalise, self.similarity_name, self.notes)
-        write_folder(as_place(folder), saved)
+        write_folder(as_place(folder), saved, half=half)
+
+    @classmethod
+    def from_pretrained(
+        cls, name: Pathish, *, sha256: str | None = None, device: torch.device | str = "cpu"
+    ) -> SentenceEncoder:
+        """Load an encoder by its name, which comes with Sightword, from a folder, or from an address.
+
+        Args:
+            name: ``flickr8k``; the folder of an encoder; or the address (``https://``, ``http://``, ``file://``) of a
+                zip, tar or tar.gz archive of such a folder. A name of Sightword comes before a folder of this name:
+                write ``./flickr8k`` for the folder.
+            sha256: of the archive at an address, which must be given, here or behind the address
+                (``#sha256=...``). The archive is downloaded once; ``SIGHTWORD_STORE`` keeps the encoder.
+            device: as for :meth:`load`.
+
+        Raises:
+            EncoderError: there is no such encoder, the hash is missing, or the folder is not whole.
+            DownloadError: the archive cannot be downloaded, or has another hash.
+            SetupError: the device, or a package for downloads, does not exist.
+        """
+        return cls.load(find_encoder(name if isinstance(name, str) else as_place(name), sha256), device=device)
 
     @classmethod
     def load(cls, folder: Pathish, *, device: torch.device | str = "cpu") -> SentenceEncoder:

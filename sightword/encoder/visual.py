@@ -13,6 +13,7 @@ from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.by_name import folder_and_space
 from sightword.encoder.folder import is_grounded
 from sightword.encoder.grounded import GroundedEncoder
+from sightword.encoder.pretrained import find_encoder
 from sightword.encoder.sentence_encoder import MAX_LENGTH, SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.files import Pathish
@@ -60,25 +61,26 @@ class VisualEncoder:
         return found
 
 
-def open_beside_pictures(folder: Pathish, *, device: torch.device | str = "cpu") -> SentenceEncoder | VisualEncoder:
-    """Read the encoder of a folder, of captions and pictures or with a space ``visual``.
+def open_beside_pictures(name: Pathish, *, device: torch.device | str = "cpu") -> SentenceEncoder | VisualEncoder:
+    """Read an encoder of captions and pictures, or one with a space ``visual``.
 
     Args:
-        folder: the folder, or ``FOLDER:visual``.
+        name: as for :func:`sightword.encoder.pretrained.find_encoder`, or ``FOLDER:visual``.
         device: as for :meth:`sightword.encoder.sentence_encoder.SentenceEncoder.load`.
 
     Raises:
-        EncoderError: the folder holds no such encoder, or a damaged one; or another space is named.
+        EncoderError: there is no such encoder, or it is damaged; or another space is named.
         SetupError: the device does not exist.
     """
-    place, space = folder_and_space(folder)
+    place, space = folder_and_space(name)
+    place = find_encoder(name) if space is None else place
     if not is_grounded(place):
-        return SentenceEncoder.load(folder, device=device)
+        return SentenceEncoder.load(place, device=device)
     if space not in (None, "visual"):
         what = f"sentences are beside pictures in the space visual, not in {space!r}"
         raise EncoderError(what, where=place, todo=f"Remove :{space}.")
     found = GroundedEncoder.load(place, device=device)
     if "visual" not in found.spaces:
         todo = "Take a scenario with projection, or a sequential one."
-        raise EncoderError("has no space of pictures", where=folder, expected="the space visual", todo=todo)
+        raise EncoderError("has no space of pictures", where=place, expected="the space visual", todo=todo)
     return VisualEncoder(found)

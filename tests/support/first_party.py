@@ -14,9 +14,10 @@ PACKAGES = ("sightword", "pipeline", "stages")
 IDLE = (
     *("sightword/__init__.py", "sightword/_lazy.py", "sightword/errors.py", "stages/__init__.py"),
     *("sightword/messages.py", "sightword/transfer.py", "sightword/http_answers.py"),
+    "sightword/encoder/pretrained.py",
 )
 """Files that a stage loads and that cannot change an output: names loaded later, errors and their texts, a check of the
-interpreter, downloads of files whose hash is checked."""
+interpreter, downloads of files whose hash is checked, and the folder of an encoder's name: a stage names folders."""
 
 
 def needed_files(root: Path, module: str) -> set[str]:

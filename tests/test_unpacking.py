@@ -20,9 +20,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pipeline.downloads import unpacking
-from pipeline.downloads.unpacking import unpack
+from sightword import unpacking
 from sightword.errors import DownloadError
+from sightword.unpacking import unpack
 
 MAKERS = ["zip", "tar", "tar.gz"]
 ALL = {"a/**": "kept"}
@@ -264,8 +264,9 @@ def test_what_is_no_archive(tmp_path, into, name):
         unpack(tmp_path / "a", into, ALL)
 
 
-def test_an_encrypted_archive(tmp_path, into, make_zip):
-    (tmp_path / "a").write_bytes(encrypted(make_zip({"a/x": b"1"})))
+def test_an_encrypted_archive(tmp_path, into):
+    plain = archive("zip", [("a/x", b"1")], tmp_path / "plain")
+    (tmp_path / "a").write_bytes(encrypted(plain.read_bytes()))
     with pytest.raises(DownloadError, match="is encrypted"):
         unpack(tmp_path / "a", into, ALL)
 

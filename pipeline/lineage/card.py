@@ -1,0 +1,122 @@
+"""What the model card of an encoder cannot know when it is written: scores on the test split, raw data, the commit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pipeline.lineage.lock import Entry, Lock, is_code
+from pipeline.lineage.locks import lock_here
+from pipeline.lineage.repository import git
+from sightword.errors import LineageError
+from sightword.files import read_json
+
+RETRIEVAL, SEMANTICS = "metrics/retrieval.json", "metrics/semantics.json"
+_DIRECTIONS = {"caption_to_image": "caption to picture", "image_to_caption": "picture to caption"}
+
+
+def corpus(project: Path, encoder: str) -> str:
+    """Return ``corpus.format`` of the run that wrote an encoder; empty where no such stage did."""
+    lock = lock_here(project)
+    maker = lock.producer(encoder)
+    chain = lock.chain(maker.name) if maker else []
+    return str(next((found for one in chain if (found := one.flat_params().get("corpus.format"))), ""))
+
+
+def sections(project: Path, encoder: str) -> str:
+    """Return sections in Markdown: scores, as far as they are of this encoder, and lineage.
+
+    Args:
+        project: the folder of the project.
+        encoder: the path of the encoder from there, such as ``models/encoder``.
+
+    Raises:
+        LineageError: no stage wrote the encoder, or the lock cannot be read.
+    """
+    lock = lock_here(project)
+    maker = lock.producer(encoder)
+    if maker is None:
+        raise LineageError("no stage wrote it", where=encoder)
+    parts = []
+    if retrieval := _metrics(project, lock, encoder, RETRIEVAL):
+        parts.append(_retrieval(retrieval))
+    if semantics := _metrics(project, lock, encoder, SEMANTICS):
+        parts.append(_semantics(semantics))
+    return "".join([*parts, _lineage(project, lock, maker)])
+
+
+def _metrics(project: Path, lock: Lock, encoder: str, path: str) -> Any:
+    """Return the metrics of a stage that read the present encoder; None where they are of another one, or edited."""
+    judge, maker = lock.producer(path), lock.producer(encoder)
+    if judge is None or maker is None or not (project / path).is_file():
+        return None
+    wrote, read = ({one.path: one.md5 for one in part} for part in (maker.outs, judge.deps))
+    now = hashlib.md5((project / path).read_bytes(), usedforsecurity=False).hexdigest()
+    known = {one.path: one.md5 for one in judge.outs}
+    return read_json(project / path) if wrote[encoder] == read.get(encoder) and known[path] == now else None
+
+
+def _retrieval(metrics: Any) -> str:
+    rows = []
+    for split, protocols in metrics.items():
+        for protocol, found in protocols.items() if isinstance(protocols, dict) else ():
+            for direction, words in _DIRECTIONS.items():
+                entry = found.get(direction) if isinstance(found, dict) else None
+                if entry is not None:
+                    recalls = [f"{entry[f'r{k}']:.1f} ± {entry[f'r{k}_ci95']:.1f}" for k in (1, 5, 10)]
+                    rows.append([f"{split}, {protocol}", words, *recalls, f"{entry['median_rank']:g}"])
+    return f"""
+## Retrieval scores
+
+{_table(["split, protocol", "", "R@1", "R@5", "R@10", "median rank"], rows)}
+"""
+
+
+def _semantics(metrics: Any) -> str:
+    rows = []
+    for task, entries in metrics.items():
+        if task == "skipped" or "accuracy" in entries:
+            continue
+        for name in ("mean", "cosine", "trained"):
+            if name in entries:
+                words = {"mean": "mean over subtasks, cosine", "trained": "trained head"}.get(name, name)
+                found = (f"{100 * entries[name][one]:.1f}" for one in ("pearson", "spearman"))
+                rows.append([task, words, *found])
+    return f"""
+## Semantic scores
+
+{_table(["task", "", "100 r (Pearson)", "100 rho (Spearman)"], rows)}
+"""
+
+
+def _lineage(project: Path, lock: Lock, maker: Entry) -> str:
+    chain = lock.chain(maker.name)[::-1]
+    raw = {dep.path: dep for entry in chain for dep in entry.deps if lock.producer(dep.path) is None}
+    data = [[f"`{path}`", f"`{dep.md5}`"] for path, dep in raw.items() if not is_code(path)]
+    outs = [[f"`{out.path}`", f"`{out.md5}`"] for entry in chain for out in entry.outs if out.path.startswith("data/")]
+    flat = [item for entry in chain for item in entry.flat_params().items()]
+    values = [[f"`{name}`", "" if value in ("", None) else f"`{json.dumps(value)}`"] for name, value in flat]
+    try:
+        commit = f"commit `{git(project, 'rev-parse', 'HEAD').strip()}` with the parameters below"
+    except LineageError:
+        commit = "a commit that is not known"
+    return f"""
+## Lineage
+
+Made by the stages {", ".join(entry.name for entry in chain)} of Sightword, {commit}. The hashes are DVC's (md5; of a
+folder, of its listing).
+
+{_table(["raw data", "md5"], data)}
+
+{_table(["output", "md5"], outs)}
+
+{_table(["parameter", "value"], values)}
+"""
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

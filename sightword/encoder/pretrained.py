@@ -1,0 +1,128 @@
+"""Encoders by name: those of the package, folders, and archives at an address, which are kept in the cache."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+from pathlib import Path
+
+from sightword import machine
+from sightword.errors import DownloadError, EncoderError, SetupError
+from sightword.files import Pathish, atomic_folder
+from sightword.messages import did_you_mean
+
+log = logging.getLogger(__name__)
+
+PACKAGED = Path(__file__).parents[1] / "pretrained"
+"""The encoders of the package, each a folder."""
+
+
+def packaged() -> list[str]:
+    """Return the names of the encoders of the package."""
+    return sorted(path.parent.name for path in PACKAGED.glob("*/encoder.json"))
+
+
+def is_named(name: str) -> bool:
+    """Return whether a text is the name of an encoder of the package, or an address."""
+    return name in packaged() or "://" in name
+
+
+def find_encoder(name: Pathish, sha256: str | None = None) -> Path:
+    """Return the folder of an encoder.
+
+    Args:
+        name: the name of an encoder of the package, which comes before a folder of this name (``./flickr8k`` is the
+            folder, and so is a :class:`~pathlib.Path`); a folder; or the address (``https://``, ``http://``,
+            ``file://``) of a zip, tar or tar.gz archive that holds such a folder.
+        sha256: of the archive at an address, where the address does not end in ``#sha256=...``. The archive is
+            downloaded once: ``SIGHTWORD_STORE`` keeps it unpacked.
+
+    Raises:
+        EncoderError: there is no such name, the hash is missing or is none, or the archive holds no whole encoder.
+        DownloadError: the archive cannot be downloaded, or has another hash.
+        SetupError: the packages for downloads are not installed.
+    """
+    if isinstance(name, str) and "://" in name:
+        return _at_address(name, sha256)
+    if sha256 is not None:
+        todo = "Leave sha256 out: the SHA256SUMS of the folder are checked."
+        raise EncoderError("sha256 is for an archive at an address", where=name, todo=todo)
+    if not isinstance(name, str):
+        return Path(name)
+    if name in packaged():
+        return PACKAGED / name
+    if "/" in name or os.path.exists(name):  # noqa: PTH110 - False for a text that is no path at all
+        return Path(name)
+    raise no_such_encoder(name, "the folder of an encoder, or an address")
+
+
+def no_such_encoder(name: str, others: str) -> EncoderError:
+    """Return the error of an unknown name, with the names of the package; ``others`` says what else is accepted."""
+    names = packaged()
+    return EncoderError(
+        "no such encoder", where=name or "''", expected=", ".join([*names, others]), todo=did_you_mean(name, names)
+    )
+
+
+def _at_address(address: str, sha256: str | None) -> Path:
+    """Return the unpacked archive of an address, from the cache or downloaded."""
+    url, _, fragment = address.partition("#")
+    digest = (sha256 or fragment.removeprefix("sha256=")).lower()
+    if not re.fullmatch("[0-9a-f]{64}", digest):
+        found = f"the sha256 of the archive is {digest!r}" if digest else "the sha256 of the archive is missing"
+        todo = f"Give sha256=..., or {url}#sha256=..., with the hash that its publisher names."
+        raise EncoderError(found, where=url, expected="64 hex digits", todo=todo)
+    shelf = machine.current().store / "encoders"
+    place, archive = shelf / digest, shelf / f"{digest}.archive"
+    if kept := _kept(place):
+        return kept
+    try:
+        from filelock import FileLock
+
+        from sightword.transfer import retrieve, writing
+        from sightword.unpacking import unpack
+    except ModuleNotFoundError as error:
+        todo = "Install the extra: pip install 'sightword[pipeline]'."
+        raise SetupError(f"{error.name} is not installed, which downloads need", todo=todo) from None
+    lock = shelf / f"{digest}.lock"
+    with writing(shelf), contextlib.ExitStack() as stack:
+        shelf.mkdir(parents=True, exist_ok=True)
+        stack.enter_context(FileLock(lock))
+        stack.callback(lock.unlink, missing_ok=True)
+        if kept := _kept(place):  # another process has finished meanwhile
+            return kept
+        log.info("downloading %s", url)
+        retrieve(url, archive, begins=digest)
+        stack.callback(archive.unlink, missing_ok=True)
+        try:
+            with atomic_folder(place) as folder:
+                unpack(archive, folder, {"/**": "."})
+                _whole(folder)
+        except (DownloadError, EncoderError) as error:
+            todo = "The hash is right: ask its publisher for another archive."
+            raise EncoderError(f"holds no whole encoder ({error.what})", where=url, todo=todo) from None
+    return _whole(place)
+
+
+def _kept(place: Path) -> Path | None:
+    """Return the folder of an encoder in the cache; None if it is absent or damaged."""
+    if not place.is_dir():
+        return None
+    try:
+        return _whole(place)
+    except EncoderError as error:
+        log.warning("%s; it is downloaded again", error)
+        return None
+
+
+def _whole(place: Path) -> Path:
+    """Return the folder of the encoder in an unpacked archive, all of whose listed files are the saved ones."""
+    from sightword.encoder.folder import check_sums, read_description
+
+    found = [place / "encoder.json", *sorted(place.glob("*/encoder.json"))]
+    folder = next((path.parent for path in found if path.is_file()), place)
+    _, sums = read_description(folder)
+    check_sums(folder, [*sums], sums)
+    return folder

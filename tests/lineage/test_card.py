@@ -1,0 +1,86 @@
+"""The sections that a model card gets of a project: only of this encoder, and only as the stages wrote them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+
+from pipeline.lineage.card import corpus, sections
+from sightword.errors import LineageError
+
+RECALL = {f"r{k}": 10.0 * k for k in (1, 5, 10)} | {f"r{k}_ci95": 1.25 for k in (1, 5, 10)} | {"median_rank": 7.0}
+METRICS = {"test": {"full": {"caption_to_image": RECALL, "image_to_caption": RECALL, "rsum": 1}, "lengths": {}}}
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "dvc.yaml").write_text("stages: {}\n")
+    (tmp_path / "metrics").mkdir()
+    (tmp_path / "metrics/retrieval.json").write_text(json.dumps(METRICS))
+    wrote = hashlib.md5((tmp_path / "metrics/retrieval.json").read_bytes()).hexdigest()
+    (tmp_path / "dvc.lock").write_text(f"""schema: '2.0'
+stages:
+  corpus:
+    cmd: python -m stages corpus
+    deps:
+    - path: data/raw/flickr8k
+      md5: aaaa.dir
+    - path: sightword/corpus
+      md5: bbbb.dir
+    params:
+      params.yaml:
+        corpus:
+          format: flickr8k
+          file:
+    outs:
+    - path: data/corpus
+      md5: cccc.dir
+  select:
+    cmd: python -m stages select
+    deps:
+    - path: data/corpus
+      md5: cccc.dir
+    params:
+      params.yaml:
+        select:
+          members: 1
+    outs:
+    - path: models/encoder
+      md5: dddd.dir
+  retrieval:
+    cmd: python -m stages retrieval
+    deps:
+    - path: models/encoder
+      md5: dddd.dir
+    outs:
+    - path: metrics/retrieval.json
+      md5: {wrote}
+""")
+    return tmp_path
+
+
+def test_scores_raw_data_and_parameters(project):
+    text = sections(project, "models/encoder")
+    assert "| test, full | caption to picture | 10.0 ± 1.2 | 50.0 ± 1.2 | 100.0 ± 1.2 | 7 |" in text
+    assert "| `data/raw/flickr8k` | `aaaa.dir` |" in text
+    assert "bbbb" not in text  # code, which the commit names
+    assert "| `data/corpus` | `cccc.dir` |" in text
+    assert "| `corpus.file` |  |" in text
+    assert "| `select.members` | `1` |" in text
+    assert "Made by the stages corpus, select of Sightword" in text
+    assert corpus(project, "models/encoder") == "flickr8k"
+
+
+@pytest.mark.parametrize("place", ["metrics/retrieval.json", "dvc.lock"])
+def test_scores_of_another_encoder_or_edited_ones_are_left_out(project, place):
+    path, text = project / place, (project / place).read_text()
+    path.write_text(text.replace("md5: dddd.dir", "md5: eeee.dir", 1) if place == "dvc.lock" else f"{text} ")
+    assert "Retrieval scores" not in sections(project, "models/encoder")
+    assert "## Lineage" in sections(project, "models/encoder")
+
+
+def test_an_encoder_that_no_stage_wrote(project):
+    with pytest.raises(LineageError, match="no stage wrote it"):
+        sections(project, "models/other")
