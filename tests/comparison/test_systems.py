@@ -223,7 +223,7 @@ def test_the_text_is_rounded_and_the_exact_table_is_not(found):
 
 def test_the_verdict_counts_and_says_when_resamples_are_too_few(tables, found):
     better = [row.better for row in found.rows]
-    assert f"over 4 rows, below 0.05): A on {better.count('A')}, B on 0 of 4." in verdict(found)[0]
+    assert f"over 4 rows (bootstrap, p below 0.05): A on {better.count('A')}, B on 0 of 4." in verdict(found)[0]
     a_above = sum(row.a_score.low > row.b for row in found.rows)
     assert f"uncorrected): A on {a_above}, B on 0." in verdict(found)[-1]
     assert len(verdict(found)) == 2

@@ -82,7 +82,7 @@ def test_outside_a_project(tmp_path: Path, monkeypatch, capsys) -> None:
     main(["doctor", "--quick"])
     assert "there is no project here" in capsys.readouterr().out
     assert main(["doctor", "--lock"]) == 1
-    assert "no dvc.yaml here" in capsys.readouterr().err
+    assert "this command needs a project" in capsys.readouterr().err
 
 
 def test_options_that_cannot_be_combined(capsys) -> None:

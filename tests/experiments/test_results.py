@@ -242,6 +242,9 @@ def test_the_command_prints_a_table_markdown_or_csv(path, capsys, monkeypatch):
 def test_the_command_asks_dvc_itself(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["experiments"]) == 1
+    assert "this command needs a project" in capsys.readouterr().err
+    (tmp_path / "dvc.yaml").write_text("stages: {}\n")
+    assert main(["experiments"]) == 1
     assert "dvc exp show failed: you are not inside of a DVC repository" in capsys.readouterr().err
     identity = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
     dvc = [sys.executable, "-m", "dvc"]
