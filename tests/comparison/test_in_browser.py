@@ -50,6 +50,7 @@ def test_a_click_sorts_by_the_difference(browser: Browser, address: str) -> None
 def test_a_switch_shows_the_tests_that_decide_nothing(browser: Browser, address: str) -> None:
     browser.look(width=1280)
     browser.open(address)
+    browser.run("document.documentElement.style.scrollBehavior = 'auto'")  # a click waits for no smooth scroll
     heads = (
         "[...document.querySelectorAll('.correlations thead th')].map(one => one.checkVisibility() && one.innerText)"
     )
