@@ -38,7 +38,7 @@ def test_hypernyms_alone_in_a_fresh_clone(repository, tmp_path):
     (tmp_path / "g.yaml").write_text(GRID)
     swept = clone.run("sightword", "sweep", "../g.yaml", "--slots", "2", SIGHTWORD_THREADS="1")
     header, *rows = swept.stdout.splitlines()
-    assert header.split()[:4] == ["embed.margin", "runs", "dev", "accuracy"]
+    assert header.split()[:4] == ["margin", "runs", "dev", "accuracy"]
     assert [row.split()[:2] for row in rows] == [["1.0", "2"], ["2.0", "2"]]  # a row has both seeds
     told = clone.run("sightword", "experiments", "--only", "g-.*").stdout
     assert told.splitlines() == swept.stdout.splitlines()

@@ -59,10 +59,10 @@ def test_typing_clicking_and_keys_alone(browser, address):
         browser.until(SOME)
         assert fits(browser)
         browser.type("a red circle")
+        browser.until("new URL(location).searchParams.get('q') === 'a red circle'")
         browser.until(READY)
         browser.until("[...document.querySelectorAll('.tile img')].every(i => i.complete)")
         assert browser.run("[...document.querySelectorAll('.tile img')].every(i => i.naturalWidth > 0)")
-        assert browser.run("new URL(location).searchParams.get('q')") == "a red circle"
         assert fits(browser)
 
         browser.press("ArrowDown")
