@@ -366,7 +366,7 @@ def test_a_project_of_the_installed_package_runs_and_an_upgrade_reruns_what_depe
     call("git", "add", "-A")
     call("git", "commit", "-qm", "sample")
     assert "all 10 sections are right" in call(sightword_, "params", "--check")
-    assert "train" in call(sightword_, "audit", "metrics/summary.json:image_r10", "--brief")
+    assert "train" in call(sightword_, "audit", "metrics/summary.json:image_r10")
     assert "image_r10" in call(sightword_, "experiments", "--csv")
     assert "both as one page" in call(sightword_, "compare", "HEAD", "workspace", "--samples", "100")
     assert "PROBLEM" not in call(sightword_, "doctor", "--quick")
