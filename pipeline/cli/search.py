@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.cli.command import Commands, add_command, refuse
+from pipeline.cli.search_opening import CAPTIONS, FEATURES, WEIGHTS, is_file, open_searcher, open_uploads
 from pipeline.cli.search_text import Printer, print_notes
 
 if TYPE_CHECKING:
     import torch
 
-    from sightword.captions.table import CaptionTable
-    from sightword.features.table import FeatureTable
     from sightword.search.searcher import Floats, How, Searcher
     from sightword.search.thumbnails import Thumbnails
     from sightword.search.uploads import UploadedPictures
@@ -40,10 +39,7 @@ that the next search begins at once.
   sightword search models/encoder --max "a dog" "snow"
   sightword search models/encoder --collection ~/Pictures --serve"""
 
-FEATURES = Path("data/features/features.h5")
-CAPTIONS = Path("data/captions/captions.parquet")
 PICTURES = Path("data/resized")
-WEIGHTS = Path("data/raw/features")
 PORT = 8377
 _HOST = "127.0.0.1"
 _TOP = 10
@@ -135,7 +131,7 @@ def _search(arguments: argparse.Namespace) -> int:
         check_text(text, name)  # before the encoder is loaded
     if arguments.serve:
         return _serve(arguments)
-    searcher, device = _open(arguments)
+    searcher, device = open_searcher(arguments)
     if arguments.picture is not None:
         return _captions(arguments, searcher, device)
     print_notes(searcher.notes)
@@ -169,89 +165,6 @@ def _sentences(arguments: argparse.Namespace, searcher: Searcher) -> int:
     return 1 if failed and not sys.stdin.isatty() else 0
 
 
-def _open(arguments: argparse.Namespace) -> tuple[Searcher, torch.device]:
-    """Open the encoder and the collection; what is wrong with files and ids is reported before torch is loaded."""
-    from sightword import machine
-    from sightword.encoder.by_name import folder_and_space
-    from sightword.encoder.pretrained import find_encoder
-    from sightword.errors import SearchError
-    from sightword.features.store import Store
-    from sightword.search.picture_files import list_pictures
-
-    settings = machine.current()
-    folder, space = folder_and_space(arguments.encoder)
-    if space is None:
-        folder = find_encoder(arguments.encoder)
-    if not (folder / "encoder.json").is_file():
-        what = "holds no encoder (encoder.json is missing)" if folder.is_dir() else "there is no such folder"
-        raise SearchError(what, where=folder, expected="the folder of an encoder, such as models/encoder")
-    if arguments.weights is not None and not arguments.weights.is_file():
-        raise SearchError("there is no such file of weights", where=arguments.weights)
-    found = None
-    if arguments.collection is None:
-        found = _read(arguments)
-        _check_pictures(arguments, *found)
-    else:
-        list_pictures(arguments.collection)
-
-    from sightword import devices
-    from sightword.encoder.visual import open_beside_pictures
-    from sightword.search.embeddings import KeptEmbeddings, kind_of
-    from sightword.search.searcher import Searcher
-
-    device = devices.use(settings, deterministic=False)
-    encoder = open_beside_pictures(folder if space is None else arguments.encoder, device=device)
-    if found is None:
-        found = _computed(arguments, encoder.notes.get("features") or {}, device), None
-    kept = KeptEmbeddings(Store(settings.store), kind_of(folder, device.type))
-    place = arguments.collection or arguments.features or FEATURES
-    options = {"where": place, "split": arguments.split, "threads": settings.threads, "kept": kept}
-    return Searcher(encoder, *found, **options), device
-
-
-def _read(arguments: argparse.Namespace) -> tuple[FeatureTable, CaptionTable | None]:
-    from sightword.captions.table import read_texts
-    from sightword.errors import SearchError
-    from sightword.features.table import read_features
-
-    captions = arguments.captions or (CAPTIONS if CAPTIONS.is_file() else None)
-    if captions is None and arguments.split is not None:
-        raise SearchError("without captions the splits are not known", todo=f"Give --captions {CAPTIONS}.")
-    return read_features(arguments.features or FEATURES), None if captions is None else read_texts(captions)
-
-
-def _computed(arguments: argparse.Namespace, attributes: dict[str, Any], device: torch.device) -> FeatureTable:
-    """Return the features of the pictures in the folder of ``--collection``."""
-    from sightword import machine
-    from sightword.features.store import Store
-    from sightword.search.collection import read_collection
-    from sightword.search.network import NamedNetwork
-
-    settings, network = machine.current(), NamedNetwork(attributes, arguments.weights)
-    options: dict[str, Any] = {"workers": settings.workers, "progress": True}
-    return read_collection(arguments.collection, network, device=device, store=Store(settings.store), **options)
-
-
-def _check_pictures(arguments: argparse.Namespace, table: FeatureTable, captions: CaptionTable | None) -> None:
-    """Report a picture that is neither an id of the collection nor a file."""
-    from sightword.search.catalogue import build
-
-    names = [name for name in (arguments.picture, arguments.like) if name is not None]
-    if any(not _is_file(name) for name in names):
-        catalogue = build(table.image_ids, captions, arguments.split)
-        for name in names:
-            if not _is_file(name):
-                catalogue.find(name)
-
-
-def _uploads(arguments: argparse.Namespace, searcher: Searcher, device: torch.device) -> UploadedPictures:
-    from sightword.search.uploads import UploadedPictures
-
-    file = WEIGHTS / str(searcher.attributes.get("weights", ""))
-    weights = arguments.weights or (file if file.is_file() else None)
-    return UploadedPictures(searcher.attributes, searcher.rows_of_files, weights=weights, device=device)
-
-
 def _lines() -> Iterator[str | bytes]:
     """Yield queries from standard input: with a prompt on a terminal, else the lines that are not empty."""
     if not sys.stdin.isatty():
@@ -276,7 +189,7 @@ def _lines() -> Iterator[str | bytes]:
 
 def _like(arguments: argparse.Namespace, searcher: Searcher, device: torch.device) -> int:
     """Print the pictures that are like a picture."""
-    shown = _picture(arguments.like, searcher, _uploads(arguments, searcher, device))
+    shown = _picture(arguments.like, searcher, open_uploads(arguments, searcher, device))
     hits = searcher.combined([shown], arguments.top or _TOP, how="max")
     Printer(arguments, searcher).pictures(arguments.like, hits, {"like": arguments.like})
     return 0
@@ -289,12 +202,12 @@ def _combined(arguments: argparse.Namespace, searcher: Searcher, device: torch.d
 
     how: How = "min" if arguments.max is None else "max"
     similarity, vocabulary = searcher.encoder.similarity_name, searcher.encoder.vocabulary
-    uploads = _uploads(arguments, searcher, device)
+    uploads = open_uploads(arguments, searcher, device)
     things = arguments.max or arguments.min
     operands = [
         _picture(thing, searcher, uploads)
         # A name of a picture file is no sentence, even where there is no such file.
-        if thing in searcher.catalogue.rows or _is_file(thing) or thing.lower().endswith(SUFFIXES)
+        if thing in searcher.catalogue.rows or is_file(thing) or thing.lower().endswith(SUFFIXES)
         else check_query(thing, vocabulary, name)
         for thing, name in _named(things)
     ]
@@ -320,18 +233,11 @@ def _picture(name: str, searcher: Searcher, uploads: UploadedPictures) -> int | 
     if row is not None:
         return row
     path = Path(name)
-    if not _is_file(name):
+    if not is_file(name):
         searcher.catalogue.find(name)  # reports the unknown id, with ids like it
     data = uploads.read(path)
     row = uploads.row(data)
     return uploads.features(data) if row is None else row
-
-
-def _is_file(name: str) -> bool:
-    try:
-        return Path(name).is_file()
-    except OSError:  # a sentence may be too long for a path
-        return False
 
 
 def _captions(arguments: argparse.Namespace, searcher: Searcher, device: torch.device) -> int:
@@ -339,7 +245,7 @@ def _captions(arguments: argparse.Namespace, searcher: Searcher, device: torch.d
     from tqdm import tqdm
 
     catalogue = searcher.catalogue
-    shown = _picture(arguments.picture, searcher, _uploads(arguments, searcher, device))
+    shown = _picture(arguments.picture, searcher, open_uploads(arguments, searcher, device))
     vector = searcher.embedding(shown)
     print_notes(searcher.notes)
     with tqdm(total=len(catalogue.captions), desc="captions", unit="caption", leave=False, disable=None) as bar:
@@ -362,11 +268,11 @@ def _serve(arguments: argparse.Namespace) -> int:
     with serving.listen(host, PORT if arguments.port is None else arguments.port) as listening:
         folder = arguments.collection or arguments.pictures or (PICTURES if PICTURES.is_dir() else None)
         files = None if folder is None else open_pictures(folder)
-        searcher, device = _open(arguments)
+        searcher, device = open_searcher(arguments)
         thumbnails, notes = _thumbnails(folder, files, searcher)
         notes = [*searcher.notes, *notes]
         top = {} if arguments.top is None else {"top": arguments.top}
-        parts = Parts(searcher, thumbnails, _uploads(arguments, searcher, device), notes, **top)
+        parts = Parts(searcher, thumbnails, open_uploads(arguments, searcher, device), notes, **top)
         app = create_app(parts, host=host)
         open_to = f"--host {host}: whoever reaches this machine sees the pictures and captions; no password is asked."
         print_notes(notes if is_loopback(host) else [*notes, open_to])
