@@ -9,8 +9,10 @@ group of objects, and which of these properties belong to one group.
 from __future__ import annotations
 
 import argparse
+import collections
 import itertools
 import logging
+import math
 import random
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +27,7 @@ from torch import nn
 from sightword import devices, machine
 from sightword.corpus.records import SPLITS
 from sightword.corpus.sample.drawing import draw_scene
-from sightword.corpus.sample.scene import Scene, random_scene, scenes_of, split_of
+from sightword.corpus.sample.scene import Scene, random_scene, scenes_of, split_of, stream
 from sightword.corpus.sample.world import FILE, World, load_world
 from sightword.errors import CorpusError, SightwordError
 from sightword.features.backbones import build, find_backbone
@@ -98,7 +100,7 @@ def properties(scene: Scene, world: World) -> dict[str, list[str]]:
 def _layouts(scene: Scene, world: World) -> list[str]:
     layouts = [str(scene.layout)]
     if len(scene.groups) == 2:
-        layouts.append(world.relations[scene.layout].converse)  # type: ignore[index]
+        layouts += [relation.converse for name, relation in world.relations.items() if name == scene.layout]
     kind = "relation" if len(scene.groups) == 2 else "place"
     return [f"{kind} {'beside' if layout in ('left', 'right') else layout}" for layout in layouts]
 
@@ -153,7 +155,7 @@ class Pictures:
 
 def vocabulary(world: World) -> dict[str, list[str]]:
     """Return the values of each property in many random scenes, sorted."""
-    rng, found = random.Random(0), dict[str, set[str]]()  # noqa: S311 - nothing secret
+    rng, found = stream(world, "network", "vocabulary"), dict[str, set[str]]()
     for _ in range(20_000):
         for name, values in properties(random_scene(world, rng), world).items():
             found.setdefault(name, set()).update(values)
@@ -172,13 +174,12 @@ def train(
         CorpusError: the world has too few scenes.
     """
     values = vocabulary(world)
-    rng = random.Random(f"network/{seed}")  # noqa: S311 - nothing secret
+    rng = stream(world, "network", seed)
     with devices.OwnRandom(seed):
         network = build(find_backbone(BACKBONE), initialise=True)
         head = network.get_submodule("fc")
         assert isinstance(head, nn.Linear)
         network.add_module("fc", nn.Linear(head.in_features, sum(map(len, values.values()))))
-    network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     for phase in phases:
         pictures = Pictures(world, other_scenes(world, rng), phase.scenes, phase.side, values, rng)
         log.info("%d scenes drawn, smaller side %d", phase.scenes, phase.side)
@@ -190,7 +191,8 @@ def train(
 
 def _run(network: nn.Module, phase: Phase, pictures: Pictures, rng: random.Random) -> None:
     widths = [shares.shape[1] for shares in pictures.shares.values()]
-    steps = phase.passes * sum(1 for _ in pictures.batches(random.Random(0)))  # noqa: S311
+    sizes = collections.Counter(tuple(pixels.shape) for pixels in pictures.pixels)
+    steps = phase.passes * sum(math.ceil(count / BATCH) for count in sizes.values())
     optimiser = torch.optim.AdamW(network.parameters(), phase.rate, weight_decay=0.05)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, phase.rate, total_steps=steps, pct_start=0.2)
     network.train()
@@ -201,7 +203,7 @@ def _run(network: nn.Module, phase: Phase, pictures: Pictures, rng: random.Rando
             pairs = zip(scores, pictures.shares.values(), strict=True)
             loss = torch.stack([nn.functional.cross_entropy(mine, shares[rows]) for mine, shares in pairs]).sum()
             optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no type
             optimiser.step()
             schedule.step()
             total += loss.item() * len(rows)
