@@ -7,6 +7,6 @@ FROM tools
 ARG PIP_EXTRA_INDEX_URL
 WORKDIR /sightword
 COPY .git .git
-RUN --mount=type=cache,target=/root/.cache/pip git reset -q --hard && make install
+RUN git reset -q --hard && make install
 ENV PATH=/sightword/.venv/bin:$PATH
 CMD ["make", "repro"]
