@@ -190,7 +190,6 @@ def test_a_folder(store, tmp_path):
         SentenceEncoder.from_pretrained(tmp_path / "e", sha256="0" * 64)
 
 
-@pytest.mark.skipif("flickr8k" not in packaged(), reason="the encoder was not packaged yet")
 def test_an_unknown_name(store):
     for use in (SentenceEncoder.from_pretrained, open_encoder, open_beside_pictures):
         with pytest.raises(
@@ -267,7 +266,6 @@ assert encoder.similarity(vectors, images).shape == (len(sys.argv) - 1, 2)
 """
 
 
-@pytest.mark.skipif("flickr8k" not in packaged(), reason="the encoder was not packaged yet")
 def test_paraphrases_are_closer_than_other_sentences(tmp_path):
     texts = [
         "A brown dog runs through the snow .",
@@ -287,7 +285,6 @@ def test_paraphrases_are_closer_than_other_sentences(tmp_path):
     assert min(first, second) > max(unrelated) + 0.3
 
 
-@pytest.mark.skipif("flickr8k" not in packaged(), reason="the encoder was not packaged yet")
 def test_the_first_example_of_the_readme_works_on_a_fresh_machine(tmp_path, repository):
     first = next(one for one in blocks(repository / "README.md") if one.language == "python")
     assert not first.why
