@@ -304,8 +304,7 @@ def test_the_wheel_holds_the_packages_and_the_files_of_a_project_once(files, whe
         )
     }
     code = {name for name in files if name.startswith(("sightword/", "pipeline/"))}
-    # The repository's folder is the package pipeline.project, so its only module comes along.
-    assert held == code | {f"pipeline/project/{name}" for name in (*beside, "setup.py")}
+    assert held == code | {f"pipeline/project/{name}" for name in beside}
 
 
 @pytest.mark.full
@@ -341,7 +340,7 @@ def test_the_wheel_works_in_a_clean_environment(wheel, encoder, tmp_path):
 
 
 @pytest.mark.full
-def test_a_project_of_the_installed_package_runs(wheel, tmp_path):
+def test_a_project_of_the_installed_package_runs_and_an_upgrade_reruns_what_depends_on_it(wheel, tmp_path):
     place, demo = tmp_path / "environment", tmp_path / "demo"
     site = install(wheel, place)
     (site / "others.pth").write_text(f"{sysconfig.get_path('purelib')}\n")  # after the wheel, without its .pth files
@@ -366,3 +365,15 @@ def test_a_project_of_the_installed_package_runs(wheel, tmp_path):
     call("git", "add", "-A")
     call("git", "commit", "-qm", "sample")
     assert "all 10 sections are right" in call(sightword_, "params", "--check")
+    assert "train" in call(sightword_, "audit", "metrics/summary.json:image_r10")
+    assert "image_r10" in call(sightword_, "experiments", "--csv")
+    assert "both as one page" in call(sightword_, "compare", "HEAD", "workspace", "--samples", "100")
+    assert "PROBLEM" not in call(sightword_, "doctor", "--quick")
+    assert "up to date" in call(*dvc, "status", "dvc.yaml")
+
+    with (site / "sightword/retrieval/ranks.py").open("a") as code:
+        code.write("# a newer version\n")
+    assert "(files: 1 changed;" in call(sightword_, "init", "--update")
+    assert json.loads(call(*dvc, "status", "--json", "dvc.yaml")).keys() == {"retrieval", "select"}
+    call(*dvc, "repro")
+    assert "up to date" in call(*dvc, "status", "dvc.yaml")
