@@ -57,7 +57,7 @@ class Phase(NamedTuple):
 
 _FULL = 256
 """Smaller side of the pictures that the stage ``features`` reads for the sample."""
-PHASES = (Phase(_FULL // 2, 4000, 8, 0.004), Phase(_FULL, 900, 2, 0.001))
+PHASES = (Phase(_FULL // 2, 4000, 20, 0.004), Phase(_FULL, 1200, 3, 0.001))
 """A step on small pictures costs a quarter."""
 BATCH = 16
 """Pictures in a batch."""

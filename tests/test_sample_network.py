@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
 
-from sightword import sample_network
+from sightword import sample_network, yaml_reader
 from sightword.corpus.sample.scene import Group, Scene, random_scene, scenes_of, split_of
 from sightword.corpus.sample.world import World, load_world
 from sightword.errors import CorpusError
@@ -71,6 +73,19 @@ def test_a_few_steps_lower_the_loss_and_write_a_file_for_the_stage(
     state = network.state_dict()
     assert state["conv1.1.running_mean"].abs().sum() > 0  # BatchNorm's statistics came along
     assert torch.equal(state["conv1.0.weight"], state["conv1.0.weight"].half().float())
+
+
+def test_the_weights_in_git_were_trained_beside_the_sample_in_git(repository: Path) -> None:
+    """Another scenes.yaml may have the scenes that the network was trained on."""
+    settings = yaml_reader.parse((repository / "recipes/sample.yaml").read_text(), "sample.yaml")["features"]
+    path = repository / settings["inputs"] / settings["weights"]
+    assert settings["weights_sha256"] == sha256_file(path)
+    assert path.stat().st_size <= 1_500_000
+    with safe_open(path, "pt") as file:
+        about = json.loads(file.metadata()["about"])
+    assert about["scenes_sha256"] == sha256_file(repository / "data/raw/sample/scenes.yaml")
+    assert about["licence"] == "Apache-2.0"
+    assert settings["backbone"] == sample_network.BACKBONE
 
 
 def test_a_missing_world_is_one_message(tmp_path: Path) -> None:
