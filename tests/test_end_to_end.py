@@ -93,15 +93,19 @@ def test_the_sample_learns_and_its_costly_stages_give_the_same_bytes_again(repos
     for direction in DIRECTIONS:
         assert retrieval[direction]["r10"] > 95
     world = load_world(repository / "data/raw/sample")
-    for query, wanted, background in (
-        ("a red circle", "circle red", ""),
-        ("two yellow stars in the night sky", "2 star yellow", "night"),
+    for query, wanted in (
+        ("a red circle", r".* circle red"),
+        ("two yellow stars in the night sky", "night 2 star yellow"),
     ):
         answers = json.loads(clone.run("sightword", "search", "models/encoder", query, "--json").stdout)
-        split, number = Path(answers["pictures"][0]["id"]).stem.split("-")
-        scene = list(scenes_of(world, split))[int(number)]
-        assert any(f"{one.count} {one.shape} {one.colour}".endswith(wanted) for one in scene.groups)
-        assert background in ("", scene.background)
+        found = [Path(one["id"]).stem.split("-") for one in answers["pictures"][:3]]  # processors differ in the order
+        scenes = [list(scenes_of(world, split))[int(number)] for split, number in found]
+        things = [
+            f"{scene.background} {group.count} {group.shape} {group.colour}"
+            for scene in scenes
+            for group in scene.groups
+        ]
+        assert any(re.fullmatch(wanted, thing) for thing in things), things
 
     trained = read(clone, "metrics/semantics.json")["STSSample"]["mean"]["pearson"]
     clone.change("params.yaml", train__rate_min=1e-30, train__rate_max=1e-30, train__epochs=2, train__cycle=1)

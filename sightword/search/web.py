@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -9,16 +10,17 @@ from typing import Any, NamedTuple
 from flask import Flask, Response, jsonify, render_template, request
 from werkzeug.exceptions import HTTPException
 
-from sightword.errors import SightwordError
+from sightword.errors import SearchError, SightwordError
 from sightword.search.access import HEADERS, AccessPolicy
 from sightword.search.answers import CAPTIONS, PICTURES, as_csv, caption_rows, picture_rows, shown
+from sightword.search.catalogue import Caption
 from sightword.search.searcher import MOST, Floats, PictureHit, Searcher
 from sightword.search.thumbnails import Thumbnails
 from sightword.search.uploads import MAX_BYTES, UploadedPictures
 
 UPLOAD = "application/octet-stream"
 """The type of an uploaded picture, its bare bytes: a form on another site cannot send this type."""
-_EXAMPLES, _EXAMPLE = 5, 45
+_EXAMPLES, _EXAMPLE, _TRIES = 5, 45, 5
 _CAPTIONS, _ALIKE = 10, 8
 """Captions that a picture finds, and pictures like it."""
 
@@ -218,9 +220,19 @@ def about(parts: Parts, row: int) -> dict[str, Any]:
 
 
 def _examples(searcher: Searcher) -> list[str]:
-    """Choose a few example captions, the same at each start, spread over the captions of test, else of all."""
+    """Choose a few example captions, the same at each start, spread over the captions of test, else of all.
+
+    A caption that finds its picture goes before its neighbours.
+    """
     splits = searcher.catalogue.splits
     short = [one for one in searcher.catalogue.captions if 10 <= len(one.text) <= _EXAMPLE]
-    texts = [one.text for one in [one for one in short if splits.get(one.pictures[0]) == "test"] or short]
-    step = max(1, len(texts) // _EXAMPLES)
-    return texts[step // 2 :: step][:_EXAMPLES]
+    short = [one for one in short if splits.get(one.pictures[0]) == "test"] or short
+    step = max(1, len(short) // _EXAMPLES)
+    parts = [short[start : start + min(step, _TRIES)] for start in range(step // 2, len(short), step)]
+    return [next((one for one in part if _finds(searcher, one)), part[0]).text for part in parts[:_EXAMPLES]]
+
+
+def _finds(searcher: Searcher, caption: Caption) -> bool:
+    with contextlib.suppress(SearchError):
+        return searcher.pictures(caption.text, 1).hits[0].picture in caption.pictures
+    return False
