@@ -55,7 +55,7 @@ def work(settings: GroundSettings, *, scenario: str, seed: int) -> Callable[[], 
         raise ParamsError(str(error), where="ground") from None
     if seed not in settings.seeds:
         expected = f"one of ground.seeds ({', '.join(map(str, settings.seeds))})"
-        raise ParamsError(f"the seed is {seed}", where="ground", expected=expected)
+        raise ParamsError(f"the seed is {seed}", expected=expected)
     if chosen.expansion:
         chosen = chosen.model_copy(update={"expansion": str(WORD_VECTORS / chosen.expansion)})
     text = Text.open(TEXT)
