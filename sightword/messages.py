@@ -1,10 +1,42 @@
-"""Small texts for messages: names of nested values, near names, shortened lists, the line of an error that matters."""
+"""Small texts for messages: names of nested values, near names, shortened lists, the line of an error that matters;
+and warnings whose counts are summed.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any
+
+_Counted = dict[str, tuple[logging.Logger, list[Any]]]
+_counted: ContextVar[_Counted | None] = ContextVar("counted", default=None)
+
+
+@contextlib.contextmanager
+def counted_together() -> Iterator[None]:
+    """Log each message of :func:`warn_share` inside once, at the end, with the sums of its counts."""
+    found: _Counted = {}
+    token = _counted.set(found)
+    try:
+        yield
+    finally:
+        _counted.reset(token)
+    for message, (log, values) in found.items():
+        if values[0]:
+            log.warning(message, *values)
+
+
+def warn_share(log: logging.Logger, message: str, count: int, total: int, first: str) -> None:
+    """Log how many of how many there are, and the first of them; nothing if there are none."""
+    found = _counted.get()
+    if found is not None:
+        before = found.setdefault(message, (log, [0, 0, first]))[1]
+        before[:] = before[0] + count, before[1] + total, before[2] if before[0] else first
+    elif count:
+        log.warning(message, count, total, first)
 
 
 def flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:

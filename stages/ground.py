@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from sightword.grounding.settings import OWN_STARTS, GroundSettings
-from sightword.settings import MAX_SEED
 
 log = logging.getLogger(__name__)
 
@@ -54,8 +53,9 @@ def work(settings: GroundSettings, *, scenario: str, seed: int) -> Callable[[], 
         chosen = settings.scenario(scenario)
     except ValueError as error:
         raise ParamsError(str(error), where="ground") from None
-    if not 0 <= seed <= MAX_SEED:
-        raise ParamsError(f"the seed is {seed}", where="ground", expected=f"0 to {MAX_SEED}")
+    if seed not in settings.seeds:
+        expected = f"one of ground.seeds ({', '.join(map(str, settings.seeds))})"
+        raise ParamsError(f"the seed is {seed}", expected=expected)
     if chosen.expansion:
         chosen = chosen.model_copy(update={"expansion": str(WORD_VECTORS / chosen.expansion)})
     text = Text.open(TEXT)

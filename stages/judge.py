@@ -48,6 +48,9 @@ def work(settings: JudgeSettings, *, scenario: str, seed: int) -> None:
         log.warning("%s left out: %s", task, reason)
     encoder = GroundedEncoder.load(MODELS / run, device=device)
     found = judge(encoder, material, settings)
+    for row in found.judged:
+        if "undefined" in row.entry:
+            log.warning("%s %s: %s", row.task, row.subtask, row.entry["undefined"])
     metrics = rounded({"scenario": scenario, "seed": seed} | found.metrics)
     with atomic_folder(Path("data/grounded") / run) as folder:
         write_json(folder / METRICS, metrics)  # the stage grounded reads one folder

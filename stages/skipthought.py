@@ -57,7 +57,7 @@ def work(settings: SkipthoughtSettings) -> Callable[[], object]:
         result = {
             "objective": settings.objective,
             "device": device.type,
-            "triples": count,
+            kind: count,
             "tokens": len(text.vocabulary),
             "parameters": sum(weights.numel() for weights in network.parameters()),
             "steps": now.steps,

@@ -16,6 +16,7 @@ CHECKS = (
     Check("corpus", inputs.check_corpus, needs_project=True),
     Check("semantics", inputs.check_semantics, needs_project=True),
     Check("weights", inputs.check_weights, needs_project=True),
+    Check("grounded", inputs.check_grounded, needs_project=True),
     Check("cache", remote.check_cache, needs_project=True),
     Check("remote", remote.check_remote, needs_project=True),
     Check("disk", disk.check_disk),

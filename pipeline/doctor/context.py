@@ -18,7 +18,7 @@ from typing import Any
 from pipeline.doctor.probes import mask_address
 from pipeline.lineage.locks import lock_here
 from pipeline.params import params_file
-from pipeline.pipelines import PARAMS
+from pipeline.pipelines import PARAMS, pipelines
 from sightword.errors import SightwordError
 from sightword.messages import last_line
 from sightword.settings import Settings
@@ -111,13 +111,14 @@ class Context:
 
     @functools.cached_property
     def _settings(self) -> Mapping[str, Settings]:
-        try:
-            return params_file.load(self.project / PARAMS) if self.project else {}
-        except SightwordError:
-            return {}  # the check of files reports the error
+        found: dict[str, Settings] = {}
+        for pipeline in pipelines(self.project) if self.project else []:
+            with contextlib.suppress(SightwordError):  # the check of files reports the error
+                found |= params_file.load(pipeline.project / pipeline.params)
+        return found
 
     def section(self, name: str) -> Any:
-        """Return one section of the parameters; None where there are none."""
+        """Return one section of the parameters of all pipelines; None where there is none."""
         return self._settings.get(name)
 
     def has_run(self, stage: str) -> bool:

@@ -1,4 +1,4 @@
-"""Check the inputs of a run: corpus, evaluation sets, weights."""
+"""Check the inputs of a run: corpus, evaluation sets, weights; text, ratings and encoders of the grounded space."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipeline.doctor.context import Context
 from pipeline.doctor.findings import Finding, failure, good, problem, warning
 from pipeline.doctor.project import git_output
 from sightword.corpus.listing import list_pictures
-from sightword.errors import CorpusError, SemanticsError
+from sightword.errors import CorpusError, FileFormatError, SemanticsError
 from sightword.features.settings import RANDOM, is_weights_file
 from sightword.files import sha256_file
 from sightword.messages import and_more, size
@@ -81,16 +81,17 @@ def check_semantics(context: Context) -> Iterator[Finding]:
     """Check the evaluation sets that the parameters name."""
     from sightword.semantics.datasets import missing_file
 
-    for stage in ("semantics", "epochs"):
+    for stage in ("semantics", "epochs", "judge"):
         settings = context.section(stage)
-        if settings is None or not settings.tasks:
+        tasks = [] if settings is None else [*settings.tasks, *getattr(settings, "transfer", [])]
+        if settings is None or not tasks:
             continue
         data, named = context.root / settings.data, f"{stage}.data = {settings.data}"
         if not (data / "downstream").is_dir() and settings.data.startswith("data/corpus/"):
             yield good(f"{named}: the stage corpus makes it")
             continue
         try:
-            missing = {task: missing_file(task, data) for task in settings.tasks}
+            missing = {task: missing_file(task, data) for task in tasks}
         except SemanticsError as error:
             yield failure(error, _advice(context, settings.data))
             continue
@@ -100,7 +101,40 @@ def check_semantics(context: Context) -> Iterator[Finding]:
         elif gone:
             yield problem(f"{named} lacks {and_more(gone, 5)}", _advice(context, settings.data))
         else:
-            yield good(f"{named} has the files of {len(settings.tasks)} tasks")
+            yield good(f"{named} has the files of {len(tasks)} tasks")
+
+
+def check_grounded(context: Context) -> Iterator[Finding]:
+    """Check the ordered text, and the files that the judging and the scenarios of the grounded space name."""
+    from sightword.corpus.sample.world import load_world
+    from sightword.grounding.settings import OWN_STARTS
+    from sightword.text.reading import Sentences
+
+    text, ground, judge = (context.section(stage) for stage in ("text", "ground", "judge"))
+    if text is None or ground is None or judge is None:
+        return
+    try:
+        path = context.root / text.path
+        if text.format == "sample":
+            load_world(path)
+        else:
+            Sentences(text.model_copy(update={"path": str(path)}))
+    except (CorpusError, FileFormatError) as error:
+        yield failure(error, "data/raw/text/README.md describes the file.")
+    else:
+        yield good(f"{text.path} has the text")
+    named = {"judge.ratings": f"data/raw/ratings/{judge.ratings}"} if judge.ratings else {}
+    for name in ground.run:
+        scenario, place = ground.scenario(name), f"ground.scenarios.{name}"
+        if scenario.start not in OWN_STARTS:
+            named[f"{place}.start"] = f"{ground.encoders}/{scenario.start}"
+        if scenario.expansion:
+            named[f"{place}.expansion"] = f"data/raw/word_vectors/{scenario.expansion}"
+    for parameter, file in named.items():
+        if (context.root / file).exists():
+            yield good(f"{parameter}: {file} exists")
+        else:
+            yield problem(f"{parameter}: {file} does not exist", "Put it there, or fix the name.")
 
 
 def check_weights(context: Context) -> Iterator[Finding]:

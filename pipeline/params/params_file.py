@@ -133,6 +133,11 @@ def _across(values: dict[str, dict[str, Any]]) -> list[str]:
         side, crop = values["resize"]["side"], values["features"]["crop"]
         if crop > side:
             problems.append(f"features.crop = {crop}: the resized pictures' smaller side is {side} (resize.side)")
+    if "ground" in values and "grounded" in values:
+        baseline, known = values["grounded"]["baseline"], values["ground"]["scenarios"]
+        if baseline not in known:
+            near = guess(baseline, known)
+            problems.append(f"grounded.baseline = {baseline}: no such scenario{near}; known: {', '.join(known)}")
     return problems
 
 

@@ -251,7 +251,9 @@ class GroundedEncoder:
         if not isinstance(max_length, int | np.integer) or not 1 <= max_length <= LONGEST:
             raise EncoderError(f"max_length is {max_length!r}", expected=f"1 to {LONGEST:,}")
         texts = as_texts(sentences)
-        rows = [token_rows(texts, part.vocabulary, int(max_length)) for part in self.parts]
+        vocabularies = dict.fromkeys(part.vocabulary for part in self.parts)
+        read = {vocabulary: token_rows(texts, vocabulary, int(max_length)) for vocabulary in vocabularies}
+        rows = [read[part.vocabulary] for part in self.parts]
         place_of: dict[tuple[bytes, ...], int] = {}
         places = [
             place_of.setdefault(tuple(row.tobytes() for row in each), len(place_of)) for each in zip(*rows, strict=True)

@@ -24,6 +24,7 @@ from sightword.encoder.folder import Saved, read_folder, write_folder
 from sightword.encoder.pretrained import find_encoder
 from sightword.errors import EncoderError
 from sightword.files import Pathish
+from sightword.messages import warn_share
 from sightword.model.embedding import Floats, embed_captions, embed_images
 from sightword.model.encoders import Encoders
 from sightword.model.shape import ComparisonName, Shape
@@ -303,12 +304,9 @@ def token_rows(texts: Sequence[str], vocabulary: Vocabulary, most: int) -> list[
                 )
             if (ids == UNKNOWN).all():
                 strange.append(place)
-    if strange:
-        log.warning(
-            "%d of %d sentences have no %s that the encoder knows, first sentence %d (%s): "
-            "their embeddings mean nothing",
-            *(len(strange), len(ids_of), NOUN[vocabulary.unit], strange[0], ascii(texts[strange[0]][:40])),
-        )
+    first = ascii(texts[strange[0]][:40]) if strange else ""
+    what = f"%d of %d sentences have no {NOUN[vocabulary.unit]} that the encoder knows, the first is (%s)"
+    warn_share(log, f"{what}: their embeddings mean nothing", len(strange), len(ids_of), first)
     return [ids_of[text] for text in texts]
 
 

@@ -77,7 +77,7 @@ def shares(found: Space, k: int, *, numbers: int | None = None) -> Shares:
     ``numbers`` is the most numbers that are compared. ScoringError if ``k`` is not from 1 to the number of pictures
     minus 1.
     """
-    _check(found, k)
+    check_neighbours(len(found.counts), k)
     known: dict[int, Rows] = {}
     listed: Shares = []
     for number in range(int(found.counts.max()) if numbers is None else numbers):
@@ -100,7 +100,7 @@ def mnno_curve(found: Space, ks: Sequence[int]) -> dict[int, float]:
     ks = sorted(k for k in set(ks) if k < len(found.counts))
     if not ks:
         return {}
-    _check(found, ks[0])
+    check_neighbours(len(found.counts), ks[0])
     curves: dict[int, list[float]] = {k: [] for k in ks}
     known: dict[int, Rows] = {}
     for number in range(int(found.counts.max())):
@@ -144,9 +144,10 @@ def with_intervals(
     return values | {"pictures": len(found.counts), "captions": len(found.sentences), "k": k}, drawn
 
 
-def _check(found: Space, k: int) -> None:
+def check_neighbours(pictures: int, k: int) -> None:
+    """Refuse a number K of neighbours that is not from 1 to the number of pictures minus 1, by a ScoringError."""
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise ScoringError(f"k is {k!r}", where="k", expected="a whole number of at least 1")
-    if k >= len(found.counts):
-        what = f"there are {len(found.counts)} pictures with sentences, too few for {k} neighbours"
+    if k >= pictures:
+        what = f"there are {pictures} pictures with sentences, too few for {k} neighbours"
         raise ScoringError(what, where="pictures", expected=f"at least {k + 1}", todo="Lower k.")

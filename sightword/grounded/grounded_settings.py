@@ -13,7 +13,8 @@ class GroundedSettings(Settings):
     title: str = "The grounded space"
     """The title of the page."""
     baseline: str = "t"
-    """The scenario that the others are compared with; the first one that runs, if this one does not."""
+    """The scenario that the others are compared with, one of ``ground.scenarios``; the first one that runs, if this one
+    does not."""
     resamples: int = Field(default=1000, ge=100)
     """Resamples of the sentence pairs, for intervals and tests of relatedness."""
     seed: int = Field(default=0, ge=0, le=MAX_SEED)

@@ -11,6 +11,9 @@ from sightword.settings import MAX_SEED, Settings
 
 Split = Literal["train", "dev", "test"]
 
+FEWEST = 100
+"""Resamples that have an interval, at least."""
+
 
 class JudgeSettings(Settings):
     """How an encoder of grounded spaces is judged."""
@@ -27,7 +30,8 @@ class JudgeSettings(Settings):
     alone; or ``sample_1000``, captions drawn at random with their pictures, which may come twice, as in the released
     code. The last has no interval."""
     resamples: int = Field(default=1000, ge=0)
-    """Resamples of the pictures, for the intervals of the structure and for its paired tests; 0 for none."""
+    """Resamples of the pictures, for the intervals of the structure and for its paired tests: 100 or more, or 0 for
+    none."""
     data: str = "data/raw/senteval"
     """The folder that holds SentEval's ``downstream/``."""
     tasks: list[str] = Field(default=list(TASKS))
@@ -58,6 +62,13 @@ class JudgeSettings(Settings):
     """The seed of the resamples, the classifiers, the sample of captions and the t-SNE; 1111 is SentEval's."""
     batch_size: int = Field(default=256, ge=1)
     """Sentences encoded together."""
+
+    @field_validator("resamples")
+    @classmethod
+    def _enough(cls, value: int) -> int:
+        if 0 < value < FEWEST:
+            raise ValueError(f"too few for an interval; {FEWEST} or more, or 0 for none")
+        return value
 
     @field_validator("splits")
     @classmethod

@@ -12,10 +12,10 @@ import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
 from sightword.encoder.grounded import GroundedEncoder
-from sightword.errors import SemanticsError
+from sightword.errors import ScoringError, SemanticsError
 from sightword.geometry.inputs import Space, space
 from sightword.geometry.intervals import Resampled
-from sightword.geometry.measures import MEASURES, mnno_curve, mnno_of_sample, with_intervals
+from sightword.geometry.measures import MEASURES, check_neighbours, mnno_curve, mnno_of_sample, with_intervals
 from sightword.grounded import nearby, relatedness, transfer
 from sightword.grounded.concreteness import read_ratings
 from sightword.grounded.judge_settings import JudgeSettings
@@ -30,6 +30,9 @@ METRICS = "judge.json"
 """The file of the metrics."""
 SAMPLE = 1000
 """Captions of the released code's mNNO."""
+
+_FEWER = "Lower judge.k, or leave the split out of judge.splits."
+_UNDEFINED = "Look at the features, and at the losses in plots/grounded/: did the training run diverge?"
 
 STRUCTURE = pa.schema(
     [("space", pa.string()), ("split", pa.string()), ("resample", pa.int32())]
@@ -78,8 +81,14 @@ def read(settings: JudgeSettings, splits: Mapping[str, Pairs], training: Sequenc
     """Read the files of tasks and ratings, before any sentence is encoded.
 
     Raises:
+        ScoringError: a split has too few pictures for K neighbours.
         SemanticsError: a file cannot be read, does not exist, or a group has too few captions.
     """
+    for split, pairs in splits.items():
+        try:
+            check_neighbours(len(np.unique(pairs.image_of_caption)), settings.k)
+        except ScoringError as error:
+            raise ScoringError(error.what, where=f"the split {split}", expected=error.expected, todo=_FEWER) from None
     data = Path(settings.data)
     parts, skipped = relatedness.read_parts(settings.tasks, data, settings.missing)
     tasks, more = transfer.read_tasks(settings.transfer, data, settings)
@@ -92,13 +101,14 @@ def judge(encoder: GroundedEncoder, material: Material, settings: JudgeSettings)
     """Judge an encoder in all its spaces.
 
     Returns:
-        The metrics ``judged`` (the name of the default space), ``spaces`` and ``concreteness``. A space has
+        The metrics ``judged`` (the name of the default space), ``judge`` (the settings ``captions`` and ``seed``),
+        ``spaces`` and ``concreteness``. A space has
         ``structure`` (by split, with the mNNO's ``curve``), ``relatedness`` (by task), ``centred`` (both again around
         the mean caption: of the split, or of the first split) and ``transfer`` (by task, where the space is judged by
         it). Structure and correlations are fractions, accuracies are percent.
 
     Raises:
-        ScoringError: the structure is undefined, or there are too few pictures for K neighbours.
+        ScoringError: the structure is undefined.
         SemanticsError: the vectors are not finite.
     """
     spaces = list(encoder.spaces)
@@ -131,7 +141,11 @@ def judge(encoder: GroundedEncoder, material: Material, settings: JudgeSettings)
         for name, task, entry, first, right in transfer.judge(encoder, material.tasks, chosen, material.seen, settings):
             found[name].setdefault("transfer", {})[task] = entry
             rights.append((name, task, first, right))
-    metrics: dict[str, Any] = {"judged": encoder.default, "spaces": found}
+    metrics: dict[str, Any] = {
+        "judged": encoder.default,
+        "judge": {"captions": settings.captions, "seed": settings.seed},
+        "spaces": found,
+    }
     if material.ratings:
         metrics["concreteness"] = relatedness.concreteness(material.parts, material.ratings)
     if material.skipped:
@@ -148,13 +162,17 @@ def _space(
     structures, centred, resamples = {}, {}, []
     for split, pairs in material.splits.items():
         rows = vectors.of(pairs.texts)
-        one = space(rows, pairs.features, pairs.image_of_caption)
-        structures[split], drawn = _structure(one, settings)
+        try:
+            one = space(rows, pairs.features, pairs.image_of_caption)
+            structures[split], drawn = _structure(one, settings)
+            moved = space(rows, pairs.features, pairs.image_of_caption, centred=True)
+            centred[split] = with_intervals(moved, settings.k, resamples=0, seed=0)[0]
+        except ScoringError as error:
+            where = f"space {name}, split {split}: {error.where}"
+            raise ScoringError(error.what, where=where, expected=error.expected, todo=_UNDEFINED) from None
         if drawn is not None:
             columns = [[name] * settings.resamples, [split] * settings.resamples, range(1, settings.resamples + 1)]
             resamples.append(_table(STRUCTURE, [*columns, *drawn]))
-        moved = space(rows, pairs.features, pairs.image_of_caption, centred=True)
-        centred[split] = with_intervals(moved, settings.k, resamples=0, seed=0)[0]
     first = material.splits[settings.splits[0]]
     middle = vectors.of(first.texts).astype(np.float64).mean(axis=0)
     related, judged = relatedness.judge(material.parts, vectors, material.seen)

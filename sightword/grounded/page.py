@@ -46,6 +46,7 @@ def render(findings: Findings, drawings: Sequence[tuple[str, Drawing]], settings
         notes=_notes(findings, settings),
         headlines=_headlines(findings),
         baseline=findings.baseline,
+        baseline_words=findings.described[findings.baseline].words,
         shown=findings.shown,
         split=run.split,
         structure=findings.structure,
@@ -132,7 +133,7 @@ def _notes(findings: Findings, settings: GroundedSettings) -> list[tuple[str, st
     undefined = ", ".join(name for name, one in related.items() if "undefined" in one)
     sentences = findings.text.get("sentences", FEW)
     own = " of the sample's own stories" if findings.text.get("format") == "sample" else ""
-    trained = any(one.training.trains for one in findings.described.values())
+    trained = any(one.training.learns_captions for one in findings.described.values())
     replaced = f"The scenario {settings.baseline} did not run; differences are from {findings.baseline}."
     single = "Intervals are over other pictures, pairs or examples; how much another seed changes is not known."
     known: list[tuple[object, str, str]] = [

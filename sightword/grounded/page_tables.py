@@ -83,7 +83,8 @@ class Findings:
 
     def mean(self, name: str, key: str) -> float | None:
         """Return a scenario's mean of a measure over seeds, times 100 or in percent."""
-        number = over_seeds([run.score(key) for run in self.scenarios[name]])
+        runs = self.scenarios[name]
+        number = over_seeds(runs, [run.score(key) for run in runs])
         return None if number is None else number[0] if key in ACCURACIES else 100.0 * number[0]
 
 
@@ -162,7 +163,8 @@ def unseen(findings: Findings) -> Table:
     columns = [key for key in RELATED if "unseen" in findings.first.related(key)]
 
     def cell(name: str, key: str) -> Shown:
-        number = over_seeds([run.related(key)["unseen"]["spearman"] for run in findings.scenarios[name]])
+        runs = findings.scenarios[name]
+        number = over_seeds(runs, [run.related(key)["unseen"]["spearman"] for run in runs])
         text = NONE if number is None else _one(100.0 * number[0])
         return Shown(text, "", (f"all {percent(findings.mean(name, key))}",))
 

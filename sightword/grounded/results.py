@@ -171,6 +171,7 @@ def differing_material(run: Run, other: Run) -> str | None:
             "pictures": {split: (values["pictures"], values["captions"]) for split, values in structure.items()},
             "numbers of resamples": len(one.resamples(MEASURES[0])),
             "numbers of neighbours": {split: values["k"] for split, values in structure.items()},
+            "settings": one.metrics.get("judge"),
             "sentence pairs": [table["gold"].tolist() for table in pairs],
             "test examples": rights,
         }

@@ -37,8 +37,9 @@ class Scenario:
     def group(self) -> str:
         """One of :data:`GROUPS`."""
         own = self.training
-        shuffled = "shuffled" in (own.pictures, own.clusters)
-        if shuffled or own.captions_as_text or not (own.trains or own.sequential or own.start == "skipthought"):
+        if "shuffled" in (own.pictures, own.clusters) or own.pictures == "none":
+            return CONTROLS
+        if own.captions_as_text or not (own.trains or own.sequential or own.start == "skipthought"):
             return CONTROLS
         if own.sequential or own.concatenate or own.projection or own.ranking or own.cap2cap:
             return OTHERS
@@ -55,6 +56,7 @@ class Scenario:
         if own.start != "skipthought":
             start = "random weights" if own.start == "scratch" else f"the encoder {own.start}"
             found.append(f"from {start}" if own.trains else f"{start}, not trained")
+        found += ["trained on with no other loss"] if own.pictures == "none" else []
         found += [f"{name} shuffled" for name in ("pictures", "clusters") if getattr(own, name) == "shuffled"]
         found += ["joined with T"] if own.concatenate else []
         return ", ".join(found) or "the encoder of text as it is"

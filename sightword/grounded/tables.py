@@ -29,7 +29,7 @@ class Cell:
     """The ends of the 95 % interval of the mean over seeds, over other pictures, pairs or examples; None if unknown."""
     high: float | None = None
     sd: float | None = None
-    """The standard deviation over seeds; None for one seed."""
+    """The standard deviation over seeds; None for one seed, and where nothing was trained."""
     difference: float | None = None
     """From the baseline; None if it was not tested."""
     p: float | None = None
@@ -69,13 +69,22 @@ def structure_table(
 def transfer_table(
     scenarios: Mapping[str, Sequence[Run]], tests: Sequence[Difference], *, published: bool = True
 ) -> list[Row]:
-    """Return the rows of Table 3; empty if no scenario was judged by transfer tasks."""
+    """Return the rows of Table 3; empty if no scenario was judged by transfer tasks.
+
+    The published rows have their mean where all of its tasks were judged.
+    """
     rows = []
     for name, runs in scenarios.items():
         if runs[0].transfer_space is not None:
             tested = {test.key: test for test in tests if test.scenario == name}
             rows.append(Row("judged", name, runs[0].transfer_space, _cells(runs, ACCURACIES, None, tested)))
-    return rows + (_published(published_transfer()) if published and rows else [])
+    if not published or not rows:
+        return rows
+    others = _published(published_transfer())
+    if not set(TRANSFER).issubset(rows[0].cells):  # a mean of fewer tasks is another measure than the published one
+        for row in others:
+            del row.cells["transfer_mean"]
+    return rows + others
 
 
 def _cells(
@@ -88,7 +97,7 @@ def _cells(
 ) -> dict[str, Cell]:
     found = {}
     for key in keys:
-        number = over_seeds([run.score(key, space, centred=centred) for run in runs])
+        number = over_seeds(runs, [run.score(key, space, centred=centred) for run in runs])
         if number is None:
             continue
         value, deviation = number

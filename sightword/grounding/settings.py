@@ -34,7 +34,7 @@ class Common(Settings):
     """Initial weights of the sentence encoder: ``skipthought``, the encoder T of text; ``scratch``, random weights of
     the same shape; or the name of a saved encoder in ``ground.encoders``."""
     states: int | None = Field(None, gt=0)
-    """States of the recurrent layer of a ``scratch`` encoder; null: as many as T has."""
+    """States of the recurrent layer of a ``scratch`` encoder; null: as many as T has, and with other starts."""
     batch: int = Field(32, ge=2)
     """Pictures in a batch; each brings two captions where the scenario needs them, else one."""
     steps: int = Field(10_000, ge=1)
@@ -69,7 +69,8 @@ class Common(Settings):
     width: int = Field(512, gt=0)
     """Dimensions of the grounded space of g."""
     text: Weight = 1.0
-    """Weight of the text's loss L_T. Text alone trains nothing: without another weight the start is kept as it is."""
+    """Weight of the text's loss L_T. Without another weight the start is kept as it is, and nothing is trained, unless
+    ``pictures`` is ``none``."""
     cluster: Weight = 0.0
     """Weight of the cluster loss (alpha_C in equation 4; published: 0.01)."""
     perceptual: Weight = 0.0
@@ -82,8 +83,9 @@ class Common(Settings):
     """Weight of Cap2Cap (Kiela et al. 2018): a decoder, a GRU here, predicts another caption of the picture from s."""
     captions_as_text: Weight = 0.0
     """Weight of the text's loss of captions in random order: a control that sees captions and no pictures."""
-    pictures: Literal["real", "shuffled"] = "real"
-    """``shuffled``: the pictures exchange their features at random, a control."""
+    pictures: Literal["real", "shuffled", "none"] = "real"
+    """``shuffled``: the pictures exchange their features at random, a control. ``none``: the text alone trains on for
+    ``steps`` batches, a control without pictures and captions."""
     clusters: Literal["real", "shuffled"] = "real"
     """``shuffled``: captions are dealt to pictures at random, a control."""
     sequential: bool = False
@@ -102,7 +104,12 @@ class Common(Settings):
 
     @property
     def trains(self) -> bool:
-        """Whether a weight of the captions is above zero: without one, nothing is trained."""
+        """Whether anything is trained: a weight of the captions is above zero, or the text trains on alone."""
+        return self.learns_captions or self.pictures == "none"
+
+    @property
+    def learns_captions(self) -> bool:
+        """Whether a weight of the captions is above zero."""
         return any((self.pairs_captions, self.compares_pictures, self.captions_as_text))
 
     @property
@@ -132,6 +139,10 @@ class Scenario(Common):
             raise ValueError("a batch of 2 has one pair of pictures: Pearson's correlation needs a batch of 3 or more")
         if self.concatenate and not self.trains and self.start == "skipthought":
             raise ValueError("concatenate joins T with itself: give a weight above zero, or another start")
+        if self.states is not None and self.start != "scratch":
+            raise ValueError(f"states is {self.states} with start {self.start!r}: only a scratch encoder takes states")
+        if self.pictures == "none" and (self.learns_captions or not self.text):
+            raise ValueError("pictures none trains on with the text alone: give text a weight, and no other loss")
         if self.sequential and (self.trains or self.concatenate or self.start != "skipthought"):
             raise ValueError("sequential trains nothing and starts from skipthought: no weights, no concatenate")
         for name in ("text", "captions_as_text", "cap2cap"):

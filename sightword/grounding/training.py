@@ -181,12 +181,13 @@ class Run:
         for name, values in self.losses.items():
             mean = float(torch.stack(values).double().mean())
             if not math.isfinite(mean):  # the first part that is not finite spoils the others
-                raise _diverged(min(finite, key=finite.__getitem__), self.scenario, now.steps - len(values), now.steps)
+                first = min(finite, key=finite.__getitem__)
+                raise _diverged(f"{first} loss", self.scenario, now.steps - len(values), now.steps)
             now.loss.setdefault(name, []).append((now.steps, mean))
         self.losses = {}
         text, grounded = _norm(before), _norm(_difference(after, before))
         if not math.isfinite(text + grounded):
-            raise _diverged("gradient", self.scenario, now.steps - 1, now.steps)
+            raise _diverged("norm of the gradient", self.scenario, now.steps - 1, now.steps)
         now.norms.append((now.steps, text, grounded))
 
     @torch.no_grad()
@@ -207,7 +208,11 @@ class Run:
             if math.isfinite(mean := math.fsum(values) / len(values)):
                 self.progress.dev.setdefault(name, []).append((self.progress.steps, mean))
             else:
-                log.warning("ground: the %s loss of dev is undefined at batch %d", name, self.progress.steps)
+                log.warning(
+                    "ground: the %s loss of dev is undefined at batch %d (vectors or pictures of a batch are all "
+                    "alike), and has no point in dev.tsv. Look at rate and margin if that goes on",
+                    *(name, self.progress.steps),
+                )
 
     def save(self) -> None:
         """Write a checkpoint of the whole state, to resume to the bit."""
@@ -273,14 +278,14 @@ def _difference(after: list[torch.Tensor], before: list[torch.Tensor]) -> list[t
 
 
 def _diverged(name: str, scenario: Scenario, first: int, last: int) -> TrainingError:
-    """Return the error of a loss that is not finite, with its likely reason."""
-    if name == "perceptual" and scenario.similarity == "pearson":
+    """Return the error of a loss, or of the norm of the gradient, that is not finite, with its likely reason."""
+    if name == "perceptual loss" and scenario.similarity == "pearson":
         reason = (
             "Pearson's correlation is undefined where all vectors of captions, or all pictures of a batch, are alike"
         )
     else:
         reason = "the training run diverged"
     return TrainingError(
-        f"the {name} loss is not a finite number between batch {first} and {last}: {reason}",
-        todo="Lower rate, or look at clip, margin and the features.",
+        f"the {name} is not a finite number between batch {first} and {last}: {reason}",
+        todo="Lower the scenario's rate, or look at clip, margin and the features.",
     )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from sightword.errors import SemanticsError
+from sightword.messages import counted_together
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +49,10 @@ def embed(encode: Encode, sentences: Iterable[str], *, chunk: int = 2048, progre
     prepare = getattr(encode, "prepare", None)
     if callable(prepare):
         prepare(list(distinct))
-    with tqdm(total=len(distinct), desc="encoding", unit="sentence", disable=None if progress else True) as bar:
+    with (
+        counted_together(),
+        tqdm(total=len(distinct), desc="encoding", unit="sentence", disable=None if progress else True) as bar,
+    ):
         vectors = encode_in_lists(encode, distinct, chunk, done=bar.update)
     zeros = int((~vectors.any(axis=1)).sum())
     if zeros:

@@ -103,11 +103,6 @@ def _vocabulary(
     if not tokens:
         what = f"no word occurs {settings.min_count} times or more"
         raise CorpusError(what, where=settings.path, todo="Lower text.min_count.")
-    if settings.vocabulary is not None and len(tokens) < settings.vocabulary:
-        log.warning(
-            "text: the vocabulary has all %d words that occur %d times or more; text.vocabulary allows %d",
-            *(len(tokens), settings.min_count, settings.vocabulary),
-        )
     return Vocabulary(tokens, normalise, settings.unit)
 
 

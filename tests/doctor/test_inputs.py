@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 from looks import only, states
 
-from pipeline.doctor.inputs import check_corpus, check_semantics, check_weights
+from pipeline.doctor.inputs import check_corpus, check_grounded, check_semantics, check_weights
 
 
 def flickr8k(project) -> Path:
@@ -137,3 +138,19 @@ def test_precomputed_features(project) -> None:
     assert "ids.txt does not exist" in only(project.check(check_weights), "problem").what
     (folder / "ids.txt").write_text("a\nb\n")
     assert "f.npy exists" in only(project.check(check_weights), "ok").what
+
+
+def test_the_inputs_of_the_grounded_space(project, repository: Path) -> None:
+    assert project.check(check_grounded) == []  # the pipeline is not there
+    shutil.copytree(repository / "grounded", project.folder / "grounded")
+    assert states(project.check(check_grounded)) == {"ok"}
+    assert "data/corpus/senteval: the stage corpus makes it" in project.check(check_semantics)[-1].what
+    shutil.copy(repository / "recipes/grounded-flickr8k.yaml", project.folder / "grounded/params.yaml")
+    project.edit("grounded/params.yaml", "untrained: {start: scratch}", "untrained: {start: mine, text: 0.0}")
+    found = [one.what for one in project.check(check_grounded) if one.state == "problem"]
+    assert found[0].endswith("data/raw/text/books.txt.gz: does not exist")
+    assert found[1:] == [
+        "judge.ratings: data/raw/ratings/brysbaert2014_concreteness.txt.gz does not exist",
+        "ground.scenarios.untrained.start: data/raw/encoders/mine does not exist",
+    ]
+    assert "data/raw/senteval: has no folder downstream" in project.check(check_semantics)[-1].what

@@ -19,6 +19,7 @@ from sightword.encoder.grounded import GroundedEncoder, Part, head
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.model.encoders import CaptionEncoder
+from sightword.semantics.encoding import embed
 
 
 @pytest.fixture
@@ -163,6 +164,17 @@ def test_messages_call_tokens_words(caplog):
     assert "over words" in repr(found)
     found.encode("zzz")
     assert "1 of 1 sentences have no word that the encoder knows" in caplog.text
+
+
+def test_unknown_sentences_are_told_once_for_all_lists_and_networks(caplog):
+    one = encoder()
+    joined = GroundedEncoder([one.parts[0], one.parts[0]], {"sentence": head([])}, "sentence")
+    embed(joined.encode, [TEXTS[0], "qwertz", "qwertz uiop"], chunk=1)
+    (record,) = caplog.records
+    assert "2 of 3 sentences have no word that the encoder knows, the first is ('qwertz" in record.getMessage()
+    caplog.clear()
+    embed(joined.encode, TEXTS[:3], chunk=1)
+    assert not caplog.records
 
 
 def test_wrong_arguments():

@@ -151,6 +151,9 @@ def test_the_summary_has_means_and_deviations_over_seeds(scenarios):
     assert found["cg.transfer_mean"] == pytest.approx((scenarios["cg"][0].score("MR") + 70) / 2, abs=1e-6)
     assert "cg.sick" not in found
     assert not any(key.endswith("_sd") for key in summary({"t": scenarios["t"][:1]}))
+    untrained = [run("t", 0, noise=1.0), run("t", 0, noise=1.0)]  # every seed has the same encoder
+    assert not any(key.endswith("_sd") for key in summary({"t": untrained}))
+    assert structure_table({"t": untrained}, [])[0].cells["stsb"].sd is None
 
 
 def test_gains_are_larger_where_the_scenario_is_better(scenarios):
@@ -181,7 +184,14 @@ def test_tables_have_intervals_deviations_tests_and_published_rows(scenarios):
     assert "sick" not in rows[0].cells
     own = transfer_table(scenarios, tests)[0].cells["MR"]
     assert own.high - own.value == pytest.approx(98 * np.sqrt(own.value * (100 - own.value)) / 50 / np.sqrt(PAIRS - 1))
-    printed = {row.name: row.cells["transfer_mean"].misprinted for row in transfer_table(scenarios, tests)[3:]}
+    others = transfer_table(scenarios, tests)[len(scenarios) :]
+    assert len(others) == 13
+    assert not any("transfer_mean" in row.cells for row in others)  # MR and MRPC are judged, the mean is of eight
+    whole = run("t", 0, noise=1.0)
+    examples = whole.tables["transfer"]
+    whole.tables["transfer"] = pd.concat([examples[examples.task == "MR"].assign(task=task) for task in TRANSFER])
+    whole.metrics["spaces"]["sentence"]["transfer"] |= {task: {"accuracy": 60.0} for task in TRANSFER}
+    printed = {row.name: row.cells["transfer_mean"].misprinted for row in transfer_table({"t": [whole]}, [])[1:]}
     assert {name for name, value in printed.items() if value} == {"GS-Cap", "T + CM"}
     assert all(row.kind == "judged" for row in transfer_table(scenarios, tests, published=False))
     without = {"t": [run("t", 0, noise=1.0, transfer=False)]}

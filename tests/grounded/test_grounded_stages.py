@@ -29,7 +29,7 @@ def files(folder):
 @pytest.fixture(scope="module")
 def settings(senteval, ratings):
     return JudgeSettings(
-        k=3, resamples=30, data=str(senteval), tasks=["STSBenchmark", "SICKRelatedness"], transfer=["MR", "MRPC"],
+        k=3, resamples=100, data=str(senteval), tasks=["STSBenchmark", "SICKRelatedness"], transfer=["MR", "MRPC"],
         classifier="sklearn", kfold=2, ratings=str(ratings), neighbours=["a red dog"], groups=["dog", "cat"], points=5,
     )  # fmt: skip
 
@@ -126,8 +126,11 @@ def test_results_on_other_pairs_and_missing_results_are_refused(project, setting
     judge.work(settings.model_copy(update={"k": 2}), scenario="t", seed=7)
     with pytest.raises(ReportError, match="t-7: was judged on other numbers of neighbours than t-0"):
         read_runs("data/grounded", ["t"], [0, 7])
-    judge.work(settings.model_copy(update={"resamples": 5}), scenario="t", seed=7)
+    judge.work(settings.model_copy(update={"resamples": 0}), scenario="t", seed=7)
     with pytest.raises(ReportError, match="t-7: was judged on other numbers of resamples than t-0"):
+        read_runs("data/grounded", ["t"], [0, 7])
+    judge.work(settings.model_copy(update={"seed": 5}), scenario="t", seed=7)
+    with pytest.raises(ReportError, match="t-7: was judged on other settings than t-0"):
         read_runs("data/grounded", ["t"], [0, 7])
     (project / "data/grounded/t-7/judge.json").write_text("{}")
     with pytest.raises(ReportError, match=r"t-7/judge.json: has no result of the stage judge\. Run the stage judge"):
@@ -139,6 +142,7 @@ def test_results_on_other_pairs_and_missing_results_are_refused(project, setting
     [
         ({"splits": ["dev", "dev"]}, "a split is named twice"),
         ({"splits": []}, "at least 1 item"),
+        ({"resamples": 1}, "too few for an interval; 100 or more, or 0 for none"),
         ({"curve": [0, 5]}, "a number of neighbours is below 1"),
         ({"tasks": ["MR"]}, "no such task: 'MR'"),
         ({"transfer": ["STS12"]}, "no such transfer task: 'STS12'"),

@@ -11,7 +11,7 @@ from stand_in import StandIn, split
 from threadpoolctl import threadpool_limits
 
 import sightword
-from sightword.errors import SemanticsError
+from sightword.errors import ScoringError, SemanticsError
 from sightword.grounded.judge_settings import JudgeSettings
 from sightword.grounded.judging import judge, read
 from sightword.grounded.relatedness import read_parts
@@ -21,7 +21,7 @@ from sightword.semantics.evaluation import evaluate
 @pytest.fixture(scope="module")
 def settings(senteval, ratings):
     return JudgeSettings(
-        k=3, curve=[1, 3, 50], resamples=20, data=str(senteval), tasks=["STS12", "STSBenchmark", "SICKRelatedness"],
+        k=3, curve=[1, 3, 50], resamples=100, data=str(senteval), tasks=["STS12", "STSBenchmark", "SICKRelatedness"],
         transfer=["MR", "MRPC"], missing="skip", classifier="sklearn", kfold=2, ratings=str(ratings),
         neighbours=["a red dog runs"], listed=3, groups=["dog", "cat"], points=6,
     )  # fmt: skip
@@ -55,7 +55,7 @@ def test_each_sentence_is_read_once_for_all_spaces(found, encoder, splits, sente
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor has one thread")
 def test_the_number_of_numpys_threads_changes_no_digit(senteval):
-    settings = JudgeSettings(k=3, resamples=5, data=str(senteval), tasks=["STSBenchmark"], transfer=[])
+    settings = JudgeSettings(k=3, resamples=100, data=str(senteval), tasks=["STSBenchmark"], transfer=[])
     splits, encoder = {name: split(300, seed) for seed, name in enumerate(("dev", "test"))}, StandIn(widths=(200, 150))
     found = []
     for threads in (1, 2):
@@ -111,7 +111,7 @@ def test_resamples_are_paired_over_encoders(found, settings, splits):
     own = found.tables["structure"].to_pandas()
     assert list(own.columns) == ["space", "split", "resample", "mnno", "rho_vis", "c_inter", "c_intra"]
     assert (own[["space", "split", "resample"]] == other[["space", "split", "resample"]]).all(axis=None)
-    assert len(own) == 2 * 2 * 20
+    assert len(own) == 2 * 2 * 100
     longer = StandIn()
     longer.scale = 2.0  # the same directions, so that the measures are equal where the draws are
     alike = judge(longer, read(settings, splits, None), settings).tables["structure"].to_pandas()
@@ -135,6 +135,7 @@ def test_neighbours_points_and_concreteness(found):
 
 
 def test_missing_tasks_are_named_and_all_is_plain_json(found, settings, splits):
+    assert found.metrics["judge"] == {"captions": "each", "seed": 1111}
     assert found.metrics["skipped"] == {"STS12": "downstream/STS/STS12-en-test does not exist"}
     json.dumps(found.metrics, allow_nan=False)
     with pytest.raises(SemanticsError, match="STS12"):
@@ -151,6 +152,18 @@ def test_the_first_captions_and_the_sample_of_captions(settings, splits):
     assert len({one["mnno"] for one in by_kind.values()}) == 3
     assert {kind for kind, one in by_kind.items() if "mnno_ci95" in one} == {"each", "first"}
     assert len({one["rho_vis"] for one in by_kind.values()}) == 1
+
+
+def test_too_few_pictures_are_refused_before_a_sentence_is_read(settings, splits):
+    with pytest.raises(ScoringError, match=r"the split test: there are 12 .*, too few for 12 .*13\. Lower judge\.k"):
+        read(settings.model_copy(update={"k": 12}), splits, None)
+
+
+def test_undefined_structure_names_the_space_and_the_split(settings, splits):
+    flat = StandIn()
+    flat.scale = 0.0
+    with pytest.raises(ScoringError, match=r"space sentence, split dev: sentences: .* undefined.* Look at"):
+        judge(flat, read(settings, splits, None), settings)
 
 
 def test_a_group_without_captions_is_refused(settings, splits):

@@ -74,6 +74,13 @@ def test_mistakes_in_the_nested_keys_of_all_scenarios_are_named(values):
     assert "no scenario is called 'nothing'" in message(values)
 
 
+def test_a_baseline_that_is_no_scenario_is_named_before_anything_runs(values):
+    values["grounded"]["baseline"] = "cg-gp"
+    assert "grounded.baseline = cg-gp: no such scenario (did you mean 'cg-pg'?); known: t, cg, pg" in message(values)
+    values["grounded"]["baseline"], values["ground"]["run"] = "t", ["cg-pg"]
+    params_file.check(values)
+
+
 def test_the_reference_explains_nested_settings(repository, monkeypatch):
     monkeypatch.chdir(repository)
     (margin,) = reference.explain("ground.common.margin")

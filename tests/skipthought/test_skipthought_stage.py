@@ -67,6 +67,8 @@ def test_a_killed_stage_ends_with_the_same_files(project, tmp_path, monkeypatch)
 
 def test_the_saved_encoder_encodes_and_can_be_trained_on(project, random_text):
     skipthought.work(SMALL.model_copy(update={"objective": "infonce"}))()
+    found = json.loads((project / "metrics/grounded/skipthought.json").read_text())
+    assert (found["pairs"], "triples" in found) == (len(random_text.pairs(0)), False)
     network = load(project / "models/skipthought")
     loss = network.loss(random_text, random_text.pairs(0)[:16])
     loss.backward()
