@@ -26,7 +26,7 @@ def headlines(run: Run, captions_each: Mapping[str, list[int]]) -> list[tuple[st
     for direction, (what, meaning) in FOUND.items():
         value, half = (scores.get(direction, {}).get(key) for key in ("r10", "r10_ci95"))
         if is_number(value):
-            interval = f" ± {percent(half)}" if is_number(half) else ""
+            interval = f" ± {percent(half)}" if is_number(half) and half else ""  # Wald's has no width at 0 and 100
             context = f"{meaning}; split {split}"
             if each:
                 candidates = len(each) if direction == "caption_to_image" else sum(each)
