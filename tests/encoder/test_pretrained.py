@@ -244,7 +244,7 @@ def test_an_encoder_of_the_package(store, name):
     sums = dict(reversed(line.split("  ")) for line in (folder / "SHA256SUMS").read_text().splitlines())
     assert sums == {file: hashlib.sha256((folder / file).read_bytes()).hexdigest() for file in sums}
     assert set(sums) == {"encoder.json", "vocabulary.json", "member-1.safetensors"}
-    assert {path.name for path in folder.iterdir()} == {*sums, "SHA256SUMS", "modules.json", "README.md"}
+    assert {path.name for path in folder.iterdir()} == {*sums, "SHA256SUMS", "modules.json", "README.md", "LICENSE"}
     assert sum(path.stat().st_size for path in folder.iterdir()) <= 3_000_000
     card = (folder / "README.md").read_text()
     for heading in ("Retrieval scores", "Lineage", "Terms"):
