@@ -232,6 +232,9 @@ def test_pack_writes_a_folder_to_pass_on(store, tmp_path, capsys):
     np.testing.assert_allclose(SentenceEncoder.load("out").encode(TEXTS), made().encode(TEXTS), atol=2e-3)
     assert cli.main(["pack", str(tmp_path / "e"), "whole"]) == 0
     np.testing.assert_array_equal(SentenceEncoder.load("whole").encode(TEXTS), made().encode(TEXTS))
+    assert cli.main(["pack", "out", "again", "--half"]) == 0
+    assert cli.main(["pack", "out", "in-full"]) == 0
+    assert [Path(name, "README.md").read_text() for name in ("again", "in-full")] == [card, "# A card\n"]
     capsys.readouterr()
     assert cli.main(["pack", str(tmp_path / "e"), "out"]) == 1
     assert capsys.readouterr().err == "sightword: out: exists. Name a new folder.\n"
