@@ -14,6 +14,7 @@ from sightword.errors import SearchError
 from sightword.features.extractor import Extractor
 from sightword.features.store import Store
 from sightword.images import resized
+from sightword.search import collection
 from sightword.search.collection import read_collection
 from sightword.search.network import NamedNetwork
 from sightword.search.picture_files import list_pictures
@@ -78,6 +79,26 @@ def test_files_that_cannot_be_used_are_left_out_and_reported(world, folder, tmp_
     assert found.rejected == {"cut.png", "empty.jpg"}
     assert "picture empty.jpg left out: " in caplog.text
     assert "picture cut.png left out: " in caplog.text
+
+
+def test_files_that_change_while_they_are_read_are_named_with_their_copies(
+    world, folder, tmp_path, caplog, monkeypatch
+):
+    shutil.copy(folder / "scene-003.png", folder / "copy.png")
+    real = collection.digests
+
+    def change(*given, **options):
+        found = real(*given, **options)
+        shutil.copy(world.files / "scene-009.png", folder / "scene-003.png")
+        (folder / "scene-004.png").unlink()
+        return found
+
+    monkeypatch.setattr(collection, "digests", change)
+    found = read(world, folder, tmp_path / "store")
+    assert found.rejected == {"copy.png", "scene-003.png", "scene-004.png"}
+    for picture in found.rejected:
+        assert f"picture {picture} left out: " in caplog.text
+    assert found.image_ids == ["beach/A b.PNG", "scene-005.png", "scene-006.png"]
 
 
 def test_a_damaged_list_of_files_is_reported_and_made_again(world, folder, tmp_path, caplog):
