@@ -99,7 +99,7 @@ def _read(place: Path) -> dict[str, Any]:
     try:
         record = read_json(place)
     except FileFormatError as error:
-        log.warning("%s; the files are read again", error)
+        log.warning("%s: %s; the files are read again", place, error.what)
         return {}
     if isinstance(record, dict) and all(_sound(value) for value in record.values()):
         return record
