@@ -62,7 +62,7 @@ def create(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         root = _git_root(folder) or _git_init(folder)
-        run_dvc("init", "--quiet", *(["--subdir"] if root != folder.resolve() else []), folder=folder)
+        run_dvc("init", *(["--subdir"] if root != folder.resolve() else []), folder=folder)
         (folder / ".dvc" / "config").write_text(_CONFIG, encoding="utf-8")
         for name, source in files.items():
             _copy(source, folder / name)
