@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 
 import numpy as np
@@ -137,6 +139,19 @@ def test_folders_without_pictures_and_features_from_elsewhere_are_refused(world,
     network = NamedNetwork({"backbone": "", "origin": "precomputed: mine.npy (sha256 00)"})
     with pytest.raises(SearchError, match=r"not computed here \(precomputed: mine.npy\)"):
         read_collection(folder, network, device=torch.device("cpu"), store=Store(tmp_path / "store"))
+
+
+def test_a_folder_that_cannot_be_read_is_reported(folder, monkeypatch, caplog):
+    real = os.scandir
+
+    def scandir(path):
+        if path == str(folder / "beach"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert [one.image_id for one in list_pictures(folder)] == [f"scene-00{number}.png" for number in (3, 4, 5, 6)]
+    assert caplog.messages == [f"folder {folder / 'beach'} left out: Permission denied"]
 
 
 def test_an_evil_name_is_an_id(world, tmp_path):
