@@ -62,7 +62,7 @@ def create(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         root = _git_root(folder) or _git_init(folder)
-        run_dvc("init", "--quiet", *(["--subdir"] if root != folder.resolve() else []), folder=folder)
+        run_dvc("init", *(["--subdir"] if root != folder.resolve() else []), folder=folder)
         (folder / ".dvc" / "config").write_text(_CONFIG, encoding="utf-8")
         for name, source in files.items():
             _copy(source, folder / name)
@@ -83,8 +83,8 @@ def create(folder: Path) -> Path:
 def update(project: Path) -> Changes:
     """Replace a project's code, recipes and descriptions of pipelines by those that come with this code.
 
-    Parameter files and files of the user's own stay, but for own modules in the packages of :data:`PACKAGES`. Git keeps
-    what is replaced.
+    Parameter files and files of the user's own stay, but for own modules in the packages of :data:`PACKAGES` that git
+    does not ignore. Git keeps what is replaced.
 
     Raises:
         SetupError: this is no project with code, or a clone, or the one with the running code; or it has files that are
@@ -99,13 +99,16 @@ def update(project: Path) -> Changes:
         raise SetupError(what, where=project, todo=todo)
     files = {name: path for name, path in _files().items() if Path(name).name != PARAMS}
     found = differences(project, files)
-    touched = [*found.new, *found.changed, *found.deleted]
+    options = ("--porcelain", "-z", "--no-renames", "--ignored", "--untracked-files=all")
     try:
-        open_files = git(project, "status", "--porcelain", "-z", "--untracked-files=all", "--", *PACKAGES, *files)
+        ignored = git(project, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--", *PACKAGES)
+        found = found._replace(deleted=[name for name in found.deleted if name not in ignored.split("\0")])
+        replaced = [*found.changed, *found.deleted]
+        open_files = git(project, "status", *options, "--", *replaced) if replaced else ""
     except LineageError as error:
         raise SetupError(error.what, where=project, todo="Git must keep the files that are replaced.") from None
     lost = [item[3:] for item in open_files.split("\0") if item]
-    if touched and lost:
+    if lost:
         what = f"git does not have {and_more(lost)} as they are, and they would be replaced"
         raise SetupError(what, where=project, todo="Commit first: `git add -A . && git commit`.")
     for name in (*found.new, *found.changed):

@@ -13,6 +13,7 @@ import sys
 import sysconfig
 import tomllib
 import zipfile
+from email import message_from_bytes
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from packaging.utils import canonicalize_name
 
 import sightword
 from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.pretrained import packaged
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
@@ -305,6 +307,21 @@ def test_the_wheel_holds_the_packages_and_the_files_of_a_project_once(files, whe
     }
     code = {name for name in files if name.startswith(("sightword/", "pipeline/"))}
     assert held == code | {f"pipeline/project/{name}" for name in beside}
+
+
+@pytest.mark.full
+def test_the_wheel_names_the_licence_of_the_code_and_of_the_packaged_weights(wheel, repository):
+    with zipfile.ZipFile(wheel) as archive:
+        (path,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        about = message_from_bytes(archive.read(path))
+        listed = {
+            name: archive.read(f"{path.removesuffix('METADATA')}licenses/{name}").decode()
+            for name in about.get_all("License-File")
+        }
+    assert listed == {name: (repository / name).read_text() for name in listed}
+    own = {text.split(maxsplit=1)[0] for name, text in listed.items() if name != "LICENSE"}
+    assert {Path(name).parent.name for name in listed} == {"", *packaged()}
+    assert set(about["License-Expression"].split(" AND ")) == {"Apache-2.0", *own}
 
 
 @pytest.mark.full

@@ -77,6 +77,16 @@ def test_the_next_step_is_printed_and_results_stay_out_of_git(tmp_path, monkeypa
 
 
 @pytest.mark.slow
+def test_a_folder_that_git_ignores_is_refused_with_the_reason_of_dvc(tmp_path, monkeypatch, capsys):
+    git(tmp_path, "init", "-q")
+    (tmp_path / ".gitignore").write_text("demo/\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "demo"]) == 1
+    assert ".gitignore" in capsys.readouterr().err
+    assert not (tmp_path / "demo").exists()
+
+
+@pytest.mark.slow
 def test_in_a_git_repository_a_project_is_a_folder_of_it(tmp_path):
     git(tmp_path, "init", "-q")
     (tmp_path / "demo" / ".venv").mkdir(parents=True)
@@ -149,6 +159,18 @@ def test_an_update_replaces_nothing_that_git_does_not_have(project, capsys):
     assert (project / "sightword/files.py").read_text() == "# my own work\n"
     with pytest.raises(SetupError, match="the running code is that of this project"):
         new_project.update(Path(__file__).parents[1])
+
+
+def test_an_update_deletes_nothing_that_git_ignores_and_asks_about_replaced_files_only(project, capsys):
+    (project / ".git/info/exclude").write_text("sightword/mine.py\n")
+    (project / "sightword/mine.py").write_text("# my own work\n")
+    (project / "sightword/files.py").write_text("# of an older version\n")
+    (project / "sightword/unpacking.py").unlink()
+    commit(project)
+    shutil.copy(Path(__file__).parents[1] / "sightword/unpacking.py", project / "sightword")  # not committed
+    assert main(["init", "--update"]) == 0
+    assert "(files: 1 changed; `git diff` shows them)" in capsys.readouterr().out
+    assert (project / "sightword/mine.py").read_text() == "# my own work\n"
 
 
 def test_an_update_leaves_clones_and_projects_of_other_kinds_alone(project, capsys):

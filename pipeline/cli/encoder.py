@@ -40,6 +40,8 @@ the id of each character. ONNX Runtime runs both graphs once, and must give the
 embeddings of the encoder. Needs the extra: pip install 'sightword[export]'."""
 
 
+_HALF = "\n## Weights\n\nStored in half precision (float16), loaded as float32.\n"
+"""A section of the model card."""
 _HEADER = ("task", "subtask", "pairs", "pearson", "95 % interval", "spearman")
 _SEEN_HEADER = ("seen", "pearson, unseen")
 _AGGREGATES = {"mean": "mean", "weighted_mean": "mean, by pairs", "all": "all pairs together"}
@@ -198,12 +200,11 @@ def _pack(arguments: argparse.Namespace) -> int:
             made += f"\n## Terms\n\nTrained on {name}: {data_sets()[name].terms}\n"
     except (LineageError, SetupError):  # the encoder is not of a project
         made = ""
-    if arguments.half:
-        made = f"\n## Weights\n\nStored in half precision (float16), loaded as float32.\n{made}"
     with atomic_folder(out) as place:
         encoder.save(place, half=arguments.half)
         if card.is_file():
-            write_text(place / card.name, read_text(card) + made)
+            plain = read_text(card).replace(_HALF, "")  # of an encoder that was packed before
+            write_text(place / card.name, plain + (_HALF if arguments.half else "") + made)
     print(f"{out}: {size(sum(path.stat().st_size for path in out.iterdir()))}")
     return 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +78,7 @@ def _computed(arguments: argparse.Namespace, attributes: dict[str, Any], device:
     from sightword.search.collection import read_collection
     from sightword.search.network import NamedNetwork
 
-    settings, network = machine.current(), NamedNetwork(attributes, arguments.weights)
+    settings, network = machine.current(), NamedNetwork(attributes, _weights(arguments, attributes))
     options: dict[str, Any] = {"workers": settings.workers, "progress": True}
     return read_collection(arguments.collection, network, device=device, store=Store(settings.store), **options)
 
@@ -98,9 +99,14 @@ def open_uploads(arguments: argparse.Namespace, searcher: Searcher, device: torc
     """Return the reader of new pictures, with the image network of the encoder's features."""
     from sightword.search.uploads import UploadedPictures
 
-    file = WEIGHTS / str(searcher.attributes.get("weights", ""))
-    weights = arguments.weights or (file if file.is_file() else None)
+    weights = _weights(arguments, searcher.attributes)
     return UploadedPictures(searcher.attributes, searcher.rows_of_files, weights=weights, device=device)
+
+
+def _weights(arguments: argparse.Namespace, attributes: Mapping[str, Any]) -> Path | None:
+    """Return the file of the image network's weights that features name; None for weights without a file."""
+    file = WEIGHTS / str(attributes.get("weights", ""))
+    return arguments.weights or (file if file.is_file() else None)
 
 
 def is_file(name: str) -> bool:

@@ -78,6 +78,11 @@ def folder_and_space(name: Pathish) -> tuple[Path, str | None]:
     return Path(name), None
 
 
+def no_such_space(folder: Path, space: str) -> EncoderError:
+    """Return the error of a space that is named of an encoder of captions and pictures, which has one."""
+    return EncoderError(f"has one space only, without a name; not {space!r}", where=folder, todo=f"Remove :{space}.")
+
+
 def _from_folder(folder: Path, space: str | None, batch_size: int | None) -> Callable[[list[str]], Any]:
     from sightword import devices, machine
     from sightword.encoder.folder import is_grounded
@@ -94,7 +99,7 @@ def _from_folder(folder: Path, space: str | None, batch_size: int | None) -> Cal
             options["space"] = space
         return NamedEncoder(grounded.encode, options={**options, **_options(grounded.encode, batch_size)})
     if space is not None:
-        raise EncoderError(f"has one space only, without a name; not {space!r}", where=folder, todo=f"Remove :{space}.")
+        raise no_such_space(folder, space)
     encoder = SentenceEncoder.load(folder, device=device)
     return NamedEncoder(encoder.encode, options={**options, **_options(encoder.encode, batch_size)})
 

@@ -93,6 +93,8 @@ def _at_address(address: str, sha256: str | None) -> Path:
         stack.callback(lock.unlink, missing_ok=True)
         if kept := _kept(place):  # another process has finished meanwhile
             return kept
+        if place.is_dir():
+            log.warning("%s: is damaged; the encoder is downloaded again", place)
         log.info("downloading %s", url)
         retrieve(url, archive, begins=digest)
         stack.callback(archive.unlink, missing_ok=True)
@@ -108,13 +110,9 @@ def _at_address(address: str, sha256: str | None) -> Path:
 
 def _kept(place: Path) -> Path | None:
     """Return the folder of an encoder in the cache; None if it is absent or damaged."""
-    if not place.is_dir():
-        return None
-    try:
+    with contextlib.suppress(EncoderError):
         return _whole(place)
-    except EncoderError as error:
-        log.warning("%s; it is downloaded again", error)
-        return None
+    return None
 
 
 def _whole(place: Path) -> Path:

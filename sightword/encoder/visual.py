@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from sightword.captions.vocabulary import Vocabulary
-from sightword.encoder.by_name import folder_and_space
+from sightword.encoder.by_name import folder_and_space, no_such_space
 from sightword.encoder.folder import is_grounded
 from sightword.encoder.grounded import GroundedEncoder
 from sightword.encoder.pretrained import find_encoder
@@ -75,6 +75,8 @@ def open_beside_pictures(name: Pathish, *, device: torch.device | str = "cpu") -
     place, space = folder_and_space(name)
     place = find_encoder(name) if space is None else place
     if not is_grounded(place):
+        if space is not None:
+            raise no_such_space(place, space)
         return SentenceEncoder.load(place, device=device)
     if space not in (None, "visual"):
         what = f"sentences are beside pictures in the space visual, not in {space!r}"

@@ -50,7 +50,7 @@ class Concepts:
         """Write the concepts into an existing folder; the same concepts give the same bytes."""
         place = Path(folder)
         with atomic_file(place / _WEIGHTS) as path:
-            safetensors.numpy.save_file({"vectors": self.vectors, **self.weights}, path)
+            path.write_bytes(safetensors.numpy.save({"vectors": self.vectors, **self.weights}))
         about = {"schema": SCHEMA, "sha256": sha256_file(place / _WEIGHTS), "threshold": self.threshold}
         write_json(place / _ABOUT, {**about, **self.settings, "names": self.names, "words": self.words})
 

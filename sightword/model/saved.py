@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -31,18 +30,10 @@ def write_tensors(path: Pathish, tensors: Mapping[str, torch.Tensor]) -> None:
 
     Raises:
         OSError: the file system's error.
-        EncoderError: safetensors cannot write the tensors.
     """
-    plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-    with atomic_file(path) as temporary:
-        try:
-            safetensors.torch.save_file(plain, os.fspath(temporary))
-        except safetensors.SafetensorError as error:
-            # The system's error is only in the message, as Rust spells it.
-            code = re.search(r"\(os error (\d+)\)", str(error))
-            if code is None:
-                raise EncoderError(f"cannot be written ({error})", where=path) from None
-            raise OSError(int(code[1]), os.strerror(int(code[1])), os.fspath(temporary)) from None
+    data = safetensors.torch.save({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
+    with atomic_file(path) as temporary:  # save_file makes files that only their owner can read
+        temporary.write_bytes(data)
 
 
 def load_encoders(path: Pathish, tokens: int, features: int, shape: Shape) -> Encoders:

@@ -84,12 +84,11 @@ def read_collection(
         for key, one in zip(
             missing, ordered_map(reader, [by_key[key] for key in missing], workers=workers, chunk=4), strict=True
         ):
-            if isinstance(one, Reject):
-                rejected.update({image_id: one.detail for image_id, other in keys.items() if other == key})
-            elif extraction.identity.key(one[1]) != key:
-                rejected[one[0]] = "it changed while it was read"
-            else:
+            if not isinstance(one, Reject) and extraction.identity.key(one[1]) == key:
                 yield key, one[2]
+                continue
+            why = one.detail if isinstance(one, Reject) else "the file, or a copy of it, changed while it was read"
+            rejected.update({image_id: why for image_id, other in keys.items() if other == key})
 
     rows, ids = rows_of(list(keys.values())), list(keys)
     features, there = np.empty((len(ids), extraction.dimension), np.float32), np.zeros(len(ids), bool)

@@ -109,5 +109,6 @@ class KeptEmbeddings:
             yield
         except StoreError as error:
             if not self._useless:
-                log.warning("%s. Embeddings are not kept: the next start computes them again.", error.what)
+                what = "%s: %s. Embeddings are not kept: the next start computes them again."
+                log.warning(what, error.where, error.what)
             self._useless = True

@@ -37,7 +37,7 @@ def list_pictures(folder: Pathish) -> list[Source]:
     place, found = Path(folder), []
     if not place.is_dir():
         raise SearchError("there is no such folder", where=place, expected="a folder of picture files")
-    for above, folders, names in os.walk(place):
+    for above, folders, names in os.walk(place, onerror=_report):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
             if name.startswith(".") or not name.lower().endswith(SUFFIXES):
@@ -54,6 +54,10 @@ def list_pictures(folder: Pathish) -> list[Source]:
         expected = f"files that end in {', '.join(SUFFIXES)}"
         raise SearchError("holds no picture files", where=place, expected=expected)
     return sorted(found, key=lambda source: source.image_id)
+
+
+def _report(error: OSError) -> None:
+    log.warning("folder %s left out: %s", error.filename, error.strerror)
 
 
 def digests(
@@ -99,7 +103,7 @@ def _read(place: Path) -> dict[str, Any]:
     try:
         record = read_json(place)
     except FileFormatError as error:
-        log.warning("%s; the files are read again", error)
+        log.warning("%s: %s; the files are read again", place, error.what)
         return {}
     if isinstance(record, dict) and all(_sound(value) for value in record.values()):
         return record

@@ -167,7 +167,7 @@ class Searcher:
         return True
 
     def _embedded(self, features: Floats) -> Floats:
-        """Return the embeddings of features (N, D); they are computed together unless all are kept."""
+        """Return the embeddings of features (N, D); only those that are not kept are computed."""
         # The space of pictures takes features as they are: nothing is worth keeping.
         if self._kept is None or isinstance(self.encoder, VisualEncoder):
             return self.encoder.encode_images(features)
@@ -175,7 +175,7 @@ class Searcher:
         vectors, known = self._kept.read(keys, self.encoder.width)
         missing = np.flatnonzero(~known)
         if len(missing):
-            vectors = self.encoder.encode_images(features)  # the last bits depend on the number of rows
+            vectors[missing] = self.encoder.encode_images(features[missing])
             with self._kept.saving() as save:
                 save([keys[row] for row in missing], vectors[missing])
         return vectors

@@ -130,9 +130,9 @@ def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
 
     @app.get("/api/captions.csv")
     def captions_as_csv() -> Response:
-        picture = catalogue.pictures[catalogue.find(request.args.get("picture", ""))]
-        found = searcher.captions(searcher.embedding(catalogue.rows[picture]), _top(_CAPTIONS))
-        return _csv("captions.csv", [CAPTIONS, *caption_rows(picture, found)])
+        row = catalogue.find(request.args.get("picture", ""))
+        found = searcher.captions(searcher.embedding(row), _top(_CAPTIONS))
+        return _csv("captions.csv", [CAPTIONS, *caption_rows(catalogue.pictures[row], found)])
 
     @app.get("/api/progress")
     def progress() -> Response:

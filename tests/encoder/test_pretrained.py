@@ -112,7 +112,8 @@ def test_a_damaged_copy_is_downloaded_again(store, site, caplog):
     found = SentenceEncoder.from_pretrained(f"{address}/e.zip", sha256=digest)
     np.testing.assert_array_equal(found.encode(TEXTS), made().encode(TEXTS))
     assert len(asked) == 2
-    assert "downloaded again" in caplog.text
+    damaged = f"{store / 'encoders' / digest}: is damaged; the encoder is downloaded again"
+    assert [text for text in caplog.messages if "damaged" in text] == [damaged]
 
 
 def test_another_hash_is_refused_and_leaves_nothing(store, site):
@@ -232,6 +233,9 @@ def test_pack_writes_a_folder_to_pass_on(store, tmp_path, capsys):
     np.testing.assert_allclose(SentenceEncoder.load("out").encode(TEXTS), made().encode(TEXTS), atol=2e-3)
     assert cli.main(["pack", str(tmp_path / "e"), "whole"]) == 0
     np.testing.assert_array_equal(SentenceEncoder.load("whole").encode(TEXTS), made().encode(TEXTS))
+    assert cli.main(["pack", "out", "again", "--half"]) == 0
+    assert cli.main(["pack", "out", "in-full"]) == 0
+    assert [Path(name, "README.md").read_text() for name in ("again", "in-full")] == [card, "# A card\n"]
     capsys.readouterr()
     assert cli.main(["pack", str(tmp_path / "e"), "out"]) == 1
     assert capsys.readouterr().err == "sightword: out: exists. Name a new folder.\n"
@@ -244,7 +248,7 @@ def test_an_encoder_of_the_package(store, name):
     sums = dict(reversed(line.split("  ")) for line in (folder / "SHA256SUMS").read_text().splitlines())
     assert sums == {file: hashlib.sha256((folder / file).read_bytes()).hexdigest() for file in sums}
     assert set(sums) == {"encoder.json", "vocabulary.json", "member-1.safetensors"}
-    assert {path.name for path in folder.iterdir()} == {*sums, "SHA256SUMS", "modules.json", "README.md"}
+    assert {path.name for path in folder.iterdir()} == {*sums, "SHA256SUMS", "modules.json", "README.md", "LICENSE"}
     assert sum(path.stat().st_size for path in folder.iterdir()) <= 3_000_000
     card = (folder / "README.md").read_text()
     for heading in ("Retrieval scores", "Lineage", "Terms"):

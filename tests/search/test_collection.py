@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 
 import numpy as np
@@ -14,6 +16,7 @@ from sightword.errors import SearchError
 from sightword.features.extractor import Extractor
 from sightword.features.store import Store
 from sightword.images import resized
+from sightword.search import collection
 from sightword.search.collection import read_collection
 from sightword.search.network import NamedNetwork
 from sightword.search.picture_files import list_pictures
@@ -80,6 +83,26 @@ def test_files_that_cannot_be_used_are_left_out_and_reported(world, folder, tmp_
     assert "picture cut.png left out: " in caplog.text
 
 
+def test_files_that_change_while_they_are_read_are_named_with_their_copies(
+    world, folder, tmp_path, caplog, monkeypatch
+):
+    shutil.copy(folder / "scene-003.png", folder / "copy.png")
+    real = collection.digests
+
+    def change(*given, **options):
+        found = real(*given, **options)
+        shutil.copy(world.files / "scene-009.png", folder / "scene-003.png")
+        (folder / "scene-004.png").unlink()
+        return found
+
+    monkeypatch.setattr(collection, "digests", change)
+    found = read(world, folder, tmp_path / "store")
+    assert found.rejected == {"copy.png", "scene-003.png", "scene-004.png"}
+    for picture in found.rejected:
+        assert f"picture {picture} left out: " in caplog.text
+    assert found.image_ids == ["beach/A b.PNG", "scene-005.png", "scene-006.png"]
+
+
 def test_a_damaged_list_of_files_is_reported_and_made_again(world, folder, tmp_path, caplog):
     first = read(world, folder, tmp_path / "store")
     [place] = (tmp_path / "store/folders").iterdir()
@@ -116,6 +139,19 @@ def test_folders_without_pictures_and_features_from_elsewhere_are_refused(world,
     network = NamedNetwork({"backbone": "", "origin": "precomputed: mine.npy (sha256 00)"})
     with pytest.raises(SearchError, match=r"not computed here \(precomputed: mine.npy\)"):
         read_collection(folder, network, device=torch.device("cpu"), store=Store(tmp_path / "store"))
+
+
+def test_a_folder_that_cannot_be_read_is_reported(folder, monkeypatch, caplog):
+    real = os.scandir
+
+    def scandir(path):
+        if path == str(folder / "beach"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert [one.image_id for one in list_pictures(folder)] == [f"scene-00{number}.png" for number in (3, 4, 5, 6)]
+    assert caplog.messages == [f"folder {folder / 'beach'} left out: Permission denied"]
 
 
 def test_an_evil_name_is_an_id(world, tmp_path):

@@ -60,6 +60,14 @@ def test_a_second_start_computes_nothing_and_answers_the_same(world, searcher, t
     assert encoded == []
 
 
+def test_only_new_pictures_are_computed_and_the_others_keep_their_bits(world, searcher, tmp_path, encoded):
+    earlier = begun(world, tmp_path, "test")
+    encoded.clear()
+    found = answers(begun(world, tmp_path))
+    assert encoded[0] == len(earlier.catalogue.pictures) - 30
+    assert answers(begun(world, tmp_path)) == found == answers(searcher)
+
+
 def test_what_was_computed_before_an_end_or_an_error_is_kept(world, tmp_path, encoded, monkeypatch):
     monkeypatch.setattr("sightword.search.searcher._AT_ONCE", 10)
     searcher = Searcher(world.encoder(), world.table(), world.captions(), kept=kept_in(tmp_path, world))

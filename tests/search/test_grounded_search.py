@@ -37,6 +37,9 @@ def test_folders_with_and_without_pictures(tmp_path):
         open_beside_pictures(f"{tmp_path}/visual:grounded")
     made().save(tmp_path / "plain")
     assert isinstance(open_beside_pictures(tmp_path / "plain"), SentenceEncoder)
+    for space in ("visual", ""):
+        with pytest.raises(EncoderError, match=f"plain: has one space only, without a name; not '{space}'"):
+            open_beside_pictures(f"{tmp_path}/plain:{space}")
     one = encoder()
     GroundedEncoder(one.parts, {"sentence": one.heads["sentence"]}, "sentence").save(tmp_path / "sentence")
     with pytest.raises(EncoderError, match="has no space of pictures"):

@@ -106,10 +106,18 @@ def test_weights_of_a_file_are_found_in_the_project(world, tmp_path, monkeypatch
     assert main([*command, "a red circle"]) == 0
     assert "are of a network with random weights" not in capsys.readouterr().err
     assert main([*command, "--picture", "new.png"]) == 0
-    (folder / "net.safetensors").unlink()
+    known_to = world.encoder()
+    known_to.notes["features"] |= {name: getattr(trained, name) for name in ("weights", "weights_sha256")}
+    known_to.save("encoder")
+    of_folder = ["search", "encoder", "--collection", ".", "a red circle"]
     capsys.readouterr()
-    assert main([*command, "--picture", "new.png"]) == 1
-    assert "(net.safetensors): give it with --weights" in capsys.readouterr().err
+    assert main(of_folder) == 0
+    assert "new.png" in capsys.readouterr().out
+    (folder / "net.safetensors").unlink()
+    for one in ([*command, "--picture", "new.png"], of_folder):
+        capsys.readouterr()
+        assert main(one) == 1
+        assert "(net.safetensors): give it with --weights" in capsys.readouterr().err
 
 
 def test_a_split_alone(searcher, capsys):
