@@ -137,8 +137,8 @@ class _Lines(logging.StreamHandler[TextIO]):
 
 def _fail(name: str, message: str, *, debug: bool) -> None:
     log.error("%s: %s", name, message, exc_info=debug)
-    if address := os.environ.get("DVC_STAGE"):
-        if restore(Path.cwd(), address):
+    if os.environ.get("DVC_STAGE"):  # an address from the folder in which `dvc repro` was started
+        if restore(Path.cwd(), f"{by_stage(Path.cwd())[stage_of(name)].dvc_yaml}:{name}"):
             log.error("%s: DVC had removed the outputs of the last run; they are back", name)
             sys.exit(1)
         recovery = " and ".join(f"`{command} {' '.join(paths)}`" for command, paths in _outputs(name).items() if paths)

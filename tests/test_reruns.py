@@ -84,9 +84,11 @@ def test_a_wrong_parameter_leaves_models_numbers_and_lock_as_they_were(finished)
         return {str(path): path.read_bytes() for path in paths if path.is_file()}
 
     before = state()
-    done = finished.run("dvc", "exp", "run", "-S", "train.hidden=-3", ok=False)
+    experiment = ("dvc", "exp", "run", "-S", "train.hidden=-3")
+    for command in (experiment, ("env", "-C", "data", "dvc", "repro", "../dvc.yaml")):  # params.yaml stays as changed
+        done = finished.run(*command, ok=False)
+        assert done.returncode != 0
+        assert "train.hidden = -3: input should be greater than 0" in done.stderr + done.stdout
+        assert "they are back" in done.stderr + done.stdout
+        assert state() == before
     finished.run("git", "checkout", "-q", "params.yaml")
-    assert done.returncode != 0
-    assert "train.hidden = -3: input should be greater than 0" in done.stderr + done.stdout
-    assert "they are back" in done.stderr + done.stdout
-    assert state() == before

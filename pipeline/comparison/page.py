@@ -85,7 +85,7 @@ def render(contrast: Contrast) -> str:
 def _readable(lines: list[list[str]]) -> list[list[str]]:
     """Return the cells of a table with minus signs, dashes for undefined values, and p with three decimals."""
     head, *rows = lines
-    kinds = ["p" if name.endswith(" p") else "number" if name in ("A", "B", "A - B") else "" for name in head]
+    kinds = ["p" if name.split()[-1] == "p" else "number" if name in ("A", "B", "A - B") else "" for name in head]
     shown = [[_cell(cell, kind) for cell, kind in zip(row, kinds, strict=True)] for row in rows]
     return [[name.replace(" - ", " − ") for name in head], *shown]
 

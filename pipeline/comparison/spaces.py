@@ -44,10 +44,12 @@ def compare(a: Path, b: Path, *, samples: int, seed: int) -> list[Space]:
         ScoringError: no scenario with a seed is in both, or the two were judged on other pictures or pairs.
         FileFormatError: a file is missing or damaged.
     """
-    seeds = {name: _seeds(a)[name] & _seeds(b)[name] for name in _seeds(a).keys() & _seeds(b).keys()}
+    of_a, of_b = _seeds(a), _seeds(b)
     found = []
-    for name in sorted(name for name, common in seeds.items() if common):
-        ours, theirs = (read_runs(folder, [name], sorted(seeds[name]))[name] for folder in (a, b))
+    for name in sorted(of_a.keys() & of_b.keys()):
+        if not (seeds := sorted(of_a[name] & of_b[name])):
+            continue
+        ours, theirs = (read_runs(folder, [name], seeds)[name] for folder in (a, b))
         if what := differing_material(ours[0], theirs[0]):
             raise ScoringError(f"the two were judged on other {what}")
         for test in paired({"A": ours, "B": theirs}, "B", resamples=samples, seed=seed):

@@ -56,7 +56,7 @@ def _metrics(project: Path, lock: Lock, encoder: str, path: str) -> Any:
     wrote, read = ({one.path: one.md5 for one in part} for part in (maker.outs, judge.deps))
     now = hashlib.md5((project / path).read_bytes(), usedforsecurity=False).hexdigest()
     known = {one.path: one.md5 for one in judge.outs}
-    return read_json(project / path) if wrote[encoder] == read.get(encoder) and known[path] == now else None
+    return read_json(project / path) if wrote.get(encoder) == read.get(encoder, "") and known[path] == now else None
 
 
 def _retrieval(metrics: Any) -> str:
@@ -83,8 +83,8 @@ def _semantics(metrics: Any) -> str:
         for name in ("mean", "cosine", "trained"):
             if name in entries:
                 words = {"mean": "mean over subtasks, cosine", "trained": "trained head"}.get(name, name)
-                found = (f"{100 * entries[name][one]:.1f}" for one in ("pearson", "spearman"))
-                rows.append([task, words, *found])
+                values = [entries[name][kind] for kind in ("pearson", "spearman")]
+                rows.append([task, words, *("undefined" if one is None else f"{100 * one:.1f}" for one in values)])
     return f"""
 ## Semantic scores
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipeline.lineage.records import sheet
+from pipeline.lineage.records import name_of, sheet
 from sightword.files import canonical_json, write_text
 from sightword.report import html_page
 
@@ -44,8 +44,9 @@ def write_page(path: Path, audit: Mapping[str, Any]) -> None:
     value = "not known" if audit["value"] is None else canonical_json(audit["value"])
     if isinstance(audit["value"], int | float) and PERCENT.search(audit["key"] or ""):
         value += " %"
-    text = html_page.render("pipeline.lineage", audit=audit, value=value, stages=stages, graphs=graphs, tables=TABLES)
-    write_text(path, text)
+    revision = name_of(audit["revision"]) if audit["revision"] else ""
+    shown = {"audit": audit, "revision": revision, "value": value, "stages": stages, "graphs": graphs, "tables": TABLES}
+    write_text(path, html_page.render("pipeline.lineage", **shown))
 
 
 def _graph(stages: Sequence[Mapping[str, Any]], *, down: bool) -> dict[str, Any]:

@@ -82,9 +82,10 @@ def run_line(run: Mapping[str, Any], *, brief: bool = False) -> str:
     if brief:
         return when
     packages, loose = run["packages"], run.get("uncommitted") or []
+    threads = f"{run['threads']} thread{'' if run['threads'] == 1 else 's'}"
     versions = ", ".join(f"{name} {packages[name]}" for name in PACKAGES if name in packages)
     return (
-        f"{when}, {run['peak_memory_mb']} MB, {run['device']}, {run['processor']}, {run['threads']} threads; "
+        f"{when}, {run['peak_memory_mb']} MB, {run['device']}, {run['processor']}, {threads}; "
         f"Python {run['python']}, {versions}" + (f"; uncommitted: {and_more(loose, SHOWN)}" if loose else "")
     )
 

@@ -37,11 +37,15 @@ def restore(project: Path, address: str) -> bool:
             gone = None in kept.values() or any(not out.hash_info or out.changed_cache() for out in cached)
             if gone or any(out.exists for out in stage.outs):
                 return False
-            for out in cached:
-                out.checkout(force=True)
-            for path, content in kept.items():
-                with atomic_file(path) as file:
-                    file.write_bytes(content or b"")
+            with contextlib.ExitStack() as undo:
+                for out in stage.outs:
+                    undo.callback(out.remove)
+                for out in cached:
+                    out.checkout(force=True)
+                for path, content in kept.items():
+                    with atomic_file(path) as file:
+                        file.write_bytes(content or b"")
+                undo.pop_all()
     except (DvcException, OSError, ValueError):
         return False
     return True

@@ -166,9 +166,11 @@ def differing_material(run: Run, other: Run) -> str | None:
     def of(one: Run) -> dict[str, object]:
         structure = one.metrics["spaces"][one.judged]["structure"]
         pairs = one.pairs("stsb"), one.pairs("sick")
+        points = one.tables["points"][["group", "sentence", "image_id"]].drop_duplicates()
         rights = {task: len(one.right(task)) for task in TRANSFER}
         return {
             "pictures": {split: (values["pictures"], values["captions"]) for split, values in structure.items()},
+            "captions of judge.groups": points.to_numpy().tolist(),
             "numbers of resamples": len(one.resamples(MEASURES[0])),
             "numbers of neighbours": {split: values["k"] for split, values in structure.items()},
             "settings": one.metrics.get("judge"),

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightword.hypernyms.pairs import Pairs
-from sightword.statistics import mean_ranks, wald_half_width
+from sightword.statistics import mean_ranks, rounded, wald_half_width
 
 Array = NDArray[Any]
 
@@ -44,7 +44,8 @@ def judge(energies: Array, pairs: Pairs, inferable: Array, threshold: float) -> 
         if part.any():
             found[name] = 100.0 * float(right[part].mean())
             found[f"{name}_pairs"] = int(part.sum())
-    return {name: round(value, 6) if isinstance(value, float) else value for name, value in found.items()}
+    scores: dict[str, Any] = rounded(found)
+    return scores
 
 
 def score(energies: Array, labels: Array, threshold: float) -> dict[str, Any]:
@@ -61,7 +62,8 @@ def score(energies: Array, labels: Array, threshold: float) -> dict[str, Any]:
         "auc": area(energies, labels),
         "average_precision": average_precision(energies, labels),
     }
-    return {name: round(value, 6) if isinstance(value, float) else value for name, value in found.items()}
+    scores: dict[str, Any] = rounded(found)
+    return scores
 
 
 def area(energies: Array, labels: Array) -> float:

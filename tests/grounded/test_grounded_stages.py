@@ -8,6 +8,7 @@ import json
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 from grounded_project import encoder, write_project
 
@@ -111,6 +112,13 @@ def test_two_runs_are_compared_scenario_by_scenario(project, tmp_path, monkeypat
     assert main(["compare", "ours", "theirs", "--html", "page.html"]) == 0
     assert "Holm" in capsys.readouterr().out
     assert 'id="spaces"' in (tmp_path / "page.html").read_text()
+    points = tmp_path / "theirs/data/grounded/t-0/points.parquet"
+    before = points.read_bytes()
+    table = pd.read_parquet(points)
+    table.assign(image_id="other.png").to_parquet(points)  # as many pictures, and others
+    assert main(["compare", "ours", "theirs"]) == 1
+    assert "the two were judged on other captions of judge.groups" in capsys.readouterr().err
+    points.write_bytes(before)
     for scenario in ("t-0", "cg-pg-0", "cg-pg-1"):
         (tmp_path / f"theirs/data/grounded/{scenario}").rename(tmp_path / f"theirs/data/grounded/other-{scenario}")
     assert main(["compare", "ours", "theirs"]) == 1

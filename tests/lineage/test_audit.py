@@ -298,6 +298,19 @@ def test_the_page_is_one_file_and_escapes_what_it_shows(project, tmp_path):
     assert '<a href="#first">from first</a>' in text
 
 
+def test_the_page_of_a_commit_names_the_commit_and_the_command_of_the_same_text(project, tmp_path):
+    page = tmp_path / "audit.html"
+    done = project.audit(KEY, "--rev", "HEAD", "--html", str(page))
+    assert done.returncode == 0, done.stderr
+    commit = project.do("git", "rev-parse", "HEAD")[:7]
+    (command,) = re.findall(r'class="command">sightword audit ([^<]*)<', page.read_text())
+    assert command == f"{KEY} --rev {commit} --full"
+    assert f", as of {commit}." in page.read_text()
+    text = project.audit(*command.split())
+    assert f"made by third in {commit}; " in text.stdout
+    assert "first.factor = " in text.stdout
+
+
 def test_the_text_names_commands_parameters_code_and_hashes(ran):
     text = ran.audit(KEY, "--full").stdout
     for part in ("= 3.0", "python -m stages.second", "second.factor = 0.1", "stages/helper.py", "from first", "one.py"):

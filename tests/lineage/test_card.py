@@ -81,6 +81,40 @@ def test_scores_of_another_encoder_or_edited_ones_are_left_out(project, place):
     assert "## Lineage" in sections(project, "models/encoder")
 
 
+def test_an_undefined_correlation(project):
+    scores = {
+        "STSSample": {"mean": {"pearson": None, "spearman": None}},
+        "SICKRelatedness": {"cosine": {"pearson": 0.5, "spearman": 0.25}},
+    }
+    path, lock = project / "metrics/semantics.json", project / "dvc.lock"
+    path.write_text(json.dumps(scores))
+    lock.write_text(f"""{lock.read_text()}  semantics:
+    cmd: python -m stages semantics
+    deps:
+    - path: models/encoder
+      md5: dddd.dir
+    outs:
+    - path: metrics/semantics.json
+      md5: {hashlib.md5(path.read_bytes()).hexdigest()}
+""")
+    text = sections(project, "models/encoder")
+    assert "| STSSample | mean over subtasks, cosine | undefined | undefined |" in text
+    assert "| SICKRelatedness | cosine | 50.0 | 25.0 |" in text
+
+
+def test_an_encoder_in_the_output_of_a_stage_has_no_scores_of_another(project):
+    lock = project / "dvc.lock"
+    lock.write_text(f"""{lock.read_text()}  entail:
+    cmd: python -m stages entail
+    outs:
+    - path: models/entailment
+      md5: ffff.dir
+""")
+    text = sections(project, "models/entailment/encoder")
+    assert "Retrieval scores" not in text
+    assert "Made by the stages entail of Sightword" in text
+
+
 def test_an_encoder_that_no_stage_wrote(project):
     with pytest.raises(LineageError, match="no stage wrote it"):
         sections(project, "models/other")

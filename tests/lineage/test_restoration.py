@@ -42,6 +42,14 @@ def test_what_the_stage_has_written_is_left_alone(second):
     assert not (second.folder / "metrics/fourth.json").exists()
 
 
+def test_all_outputs_come_back_or_none(second):
+    shutil.rmtree(second.folder / "data/fourth")
+    shutil.rmtree(second.folder / "metrics")
+    (second.folder / "metrics").write_text("in the way of the numbers")
+    assert not restore(second.folder, "extra/dvc.yaml:fourth")
+    assert not (second.folder / "data/fourth").exists()
+
+
 def test_nothing_comes_back_from_an_empty_cache_or_without_dvc(second, tmp_path):
     shutil.rmtree(second.folder / ".dvc/cache")
     shutil.rmtree(second.folder / "data/fourth")
