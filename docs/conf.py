@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -14,6 +15,7 @@ release = version = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 myst_heading_anchors = 3
+source_suffix = {".md": "markdown", ".ipynb": "markdown"}
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"Sightword {version}"
@@ -22,6 +24,18 @@ autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 
 _OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./([^)#]+)(?:#[^)]*)?\)")
+
+
+def _read_notebook(app: Any, page: str, source: list[str]) -> None:
+    """Make the cells of a notebook a page, with the outputs that stand in the notebook."""
+    if app.env.doc2path(page).suffix != ".ipynb":
+        return
+    parts = []
+    for cell in json.loads(source[0])["cells"]:
+        text = "".join(cell["source"])
+        parts.append(f"```python\n{text}\n```" if cell["cell_type"] == "code" else text)
+        parts += [f"```text\n{''.join(output['text'])}```" for output in cell.get("outputs", ())]
+    source[0] = "\n\n".join(parts)
 
 
 def _name_files_outside(_app: Any, _page: str, source: list[str]) -> None:
@@ -40,4 +54,5 @@ def _keep_colons(_app: Any, what: str, _name: str, _object: Any, _options: Any, 
 def setup(app: Any) -> None:
     """Called by Sphinx."""
     app.connect("autodoc-process-docstring", _keep_colons, priority=400)
+    app.connect("source-read", _read_notebook, priority=400)
     app.connect("source-read", _name_files_outside)

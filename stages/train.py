@@ -1,5 +1,5 @@
 """The stage train: reads features and captions, trains both encoders, writes the snapshots with their recall on dev,
-the curves, and a few numbers.
+the curves, and a few numbers. The curves are written after each epoch, to be watched.
 
 A half-done run lives in the folder that ``SIGHTWORD_SCRATCH`` names, so that a killed run resumes where it was.
 """
@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 from sightword.training.settings import TrainSettings
 
@@ -18,6 +20,7 @@ SETTINGS = TrainSettings
 
 CAPTIONS = "data/captions/captions.parquet"
 VOCABULARY = "data/captions/vocabulary.json"
+CURVES = "plots/train"
 
 
 def work(settings: TrainSettings) -> Callable[[], object]:
@@ -30,10 +33,11 @@ def work(settings: TrainSettings) -> Callable[[], object]:
     from sightword.files import atomic_folder, sha256_file, write_json
     from sightword.pairs import pair, report_uncaptioned
     from sightword.training.checkpoint import open_checkpoint
-    from sightword.training.curves import write_curves
-    from sightword.training.loop import check_sizes, train
+    from sightword.training.curves import events_folder, open_events, write_curves
+    from sightword.training.loop import History, check_sizes, train
     from sightword.training.snapshots import Snapshots
 
+    events = events_folder()
     features, captions = read_features("data/features/features.h5"), read_captions(CAPTIONS)
     vocabulary = Vocabulary.load(VOCABULARY)
     check_vocabulary(captions, vocabulary, where=CAPTIONS)
@@ -60,8 +64,22 @@ def work(settings: TrainSettings) -> Callable[[], object]:
     }
     with contextlib.ExitStack() as stack:
         checkpoint = stack.enter_context(open_checkpoint(here.scratch, inputs))
+        # File by file: whoever reads the folder always finds it.
+        writers: list[Callable[[History], None]] = [partial(write_curves, Path(CURVES))]
+        if events:
+            events /= checkpoint.folder.name
+            writers.append(stack.enter_context(open_events(events, settings.model_dump())))
+            log.info("train: events for TensorBoard in %s", events)
+
+        def show(history: History) -> None:
+            try:
+                for write in writers:
+                    write(history)
+            except OSError as error:  # no reason to stop: the curves are written again at the end
+                log.warning("train: the curves cannot be written now (%s)", error)
+
         encoders, history = train(
-            settings, training, dev, tokens=len(vocabulary), device=device, keep=checkpoint.keep,
+            settings, training, dev, tokens=len(vocabulary), device=device, keep=checkpoint.keep, show=show,
             checkpoint=checkpoint, progress=True,
         )  # fmt: skip
         recall = dict(history.recall)
@@ -71,7 +89,7 @@ def work(settings: TrainSettings) -> Callable[[], object]:
                 folder, {epoch: recall[epoch] for epoch in epochs}, settings.model_dump(), origin,
                 training.features.shape[1], captions_sha256, vocabulary,
             ).write_index()  # fmt: skip
-        with atomic_folder("plots/train") as folder:
+        with atomic_folder(CURVES) as folder:
             write_curves(folder, history)
         last = recall[settings.epochs]
         write_json(

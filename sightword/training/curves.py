@@ -1,12 +1,18 @@
-"""The curves of a training run: tables that DVC plots, and the files that DVCLive would write."""
+"""The curves of a training run: tables that DVC plots, the files that DVCLive would write, events for TensorBoard."""
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sightword.errors import SetupError
 from sightword.files import write_json, write_tsv
 from sightword.training.loop import History
 from sightword.training.validation import DEPTHS, DIRECTIONS
@@ -49,3 +55,44 @@ def _by_epoch(history: History) -> dict[str, list[float]]:
         "train/loss": [float(np.average(losses[part], weights=sizes[part])) for part in parts],
         "train/learning_rate": [history.rate[int(part[-1])][1] for part in parts],
     }
+
+
+def events_folder() -> Path | None:
+    """Return the folder for events that ``SIGHTWORD_TENSORBOARD`` names; None where the variable names none.
+
+    Raises:
+        SetupError: the package tensorboard is not installed.
+    """
+    named = os.environ.get("SIGHTWORD_TENSORBOARD")
+    if named and importlib.util.find_spec("tensorboard") is None:
+        what = f"SIGHTWORD_TENSORBOARD={named}: the package tensorboard is not installed"
+        raise SetupError(what, todo="Install the extra: pip install 'sightword[tensorboard]'.")
+    return Path(named).absolute() if named else None
+
+
+@contextlib.contextmanager
+def open_events(folder: Path, settings: Mapping[str, object]) -> Iterator[Callable[[History], None]]:
+    """Yield a function that writes the curves so far as events for TensorBoard, each point once; steps are batches.
+
+    The settings are a text of the run. The points replace those of an earlier, killed process in the same folder.
+    """
+    from torch.utils.tensorboard import SummaryWriter
+
+    written: Counter[str] = Counter()
+    with SummaryWriter(str(folder), purge_step=1) as writer:
+        writer.add_text("train", "\n".join(f"    {name}: {value}" for name, value in settings.items()))
+
+        def write(history: History) -> None:
+            size = history.loss[-1][0] // len(history.recall)
+            series = {"train/loss": history.loss, "train/learning_rate": history.rate} | {
+                f"dev/{direction}/r{k}": [(epoch * size, entry[direction][f"r{k}"]) for epoch, entry in history.recall]
+                for direction in DIRECTIONS
+                for k in DEPTHS
+            }
+            for name, points in series.items():
+                for step, value in points[written[name] :]:
+                    writer.add_scalar(name, value, step)
+                written[name] = len(points)
+            writer.flush()
+
+        yield write

@@ -56,6 +56,7 @@ def train(
     tokens: int,
     device: torch.device,
     keep: Callable[[int, Encoders], None],
+    show: Callable[[History], None] = lambda _: None,
     checkpoint: Checkpoint | None = None,
     progress: bool = False,
 ) -> tuple[Encoders, History]:
@@ -68,6 +69,7 @@ def train(
         tokens: number of ids, padding and unknown included; all ids of the captions are below it.
         device: the device to work on.
         keep: called with the epoch (from 1) and the encoders at each snapshot, once in all processes of a run.
+        show: called with the curves so far after each epoch, and when a run resumes.
         checkpoint: the place to save the state in, and to resume from.
         progress: show progress bars on a terminal.
 
@@ -80,12 +82,15 @@ def train(
     check_sizes(settings, training)
     run = Run(settings, training, tokens, device, checkpoint)
     run.resume()
+    if run.history.recall:
+        show(run.history)
     while run.progress.epoch < settings.epochs:
         run.epoch(bar=progress)
         run.validate(dev)
         if settings.snapshots == "epoch" or run.progress.epoch % settings.cycle == 0:
             keep(run.progress.epoch, run.averaging.result)
         run.save()
+        show(run.history)
     return run.averaging.result, run.history
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +14,10 @@ import pytest
 from small_project import PICTURES, write_corpus, write_pictures
 
 from sightword.captions.vocabulary import Vocabulary
-from sightword.errors import CaptionsError, EncoderError, FeaturesError, TrainingError
+from sightword.errors import CaptionsError, EncoderError, FeaturesError, SetupError, TrainingError
 from sightword.files import sha256_file
 from sightword.selection.settings import SelectSettings
+from sightword.training import curves
 from sightword.training.settings import TrainSettings
 from stages import select, train
 
@@ -92,6 +95,26 @@ def test_train_refuses_bad_input_and_leaves_earlier_outputs(project, spoil, erro
     with pytest.raises(error, match=message):
         train.work(spoil() or SETTINGS)
     assert contents(project) == before
+
+
+def test_train_names_the_extra_of_tensorboard_before_anything_is_read(project, monkeypatch):
+    shutil.rmtree("data")
+    monkeypatch.setenv("SIGHTWORD_TENSORBOARD", "events")
+    monkeypatch.setitem(sys.modules, "tensorboard", None)  # as if it were not installed
+    before = contents(project)
+    with pytest.raises(SetupError, match=r"tensorboard is not installed.*pip install 'sightword\[tensorboard\]'"):
+        train.work(SETTINGS)
+    assert contents(project) == before
+
+
+def test_curves_that_cannot_be_written_do_not_stop_training(project, monkeypatch, caplog):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(curves, "write_tsv", fail)
+    with pytest.raises(OSError, match="No space"):  # at the end they are outputs
+        train.work(SETTINGS.model_copy(update={"seed": 1}))
+    assert caplog.messages.count("train: the curves cannot be written now ([Errno 28] No space left on device)") == 2
 
 
 def test_train_reports_pictures_without_captions(project, caplog):

@@ -50,7 +50,10 @@ def run(stage: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def files() -> list[Path]:
-    return sorted(path for path in Path.cwd().rglob("*") if path.is_file())
+    """All files but the curves of a training, which grow by the epoch."""
+    return sorted(
+        path for path in Path.cwd().rglob("*") if path.is_file() and not path.is_relative_to(Path.cwd() / "plots/train")
+    )
 
 
 def refused(stage: str, where: str, outputs: str, **environment: str) -> None:

@@ -40,11 +40,18 @@ def pairs() -> Pairs:
 
 def run(pairs: Pairs, checkpoint: Checkpoint | None, settings: TrainSettings = SETTINGS):
     kept: dict[int, dict[str, torch.Tensor]] = {}
+    shown = []
 
     def keep(epoch, encoders) -> None:
         kept[epoch] = {name: value.clone() for name, value in encoders.state_dict().items()}
 
-    _, history = train(settings, pairs, pairs, tokens=15, device=torch.device("cpu"), keep=keep, checkpoint=checkpoint)
+    done = (checkpoint and checkpoint.load()) or [Progress()]
+    _, history = train(
+        settings, pairs, pairs, tokens=15, device=torch.device("cpu"), keep=keep, checkpoint=checkpoint,
+        show=lambda curves: shown.append(len(curves.recall)),
+    )  # fmt: skip
+    # Each epoch as it ends, and at the start what an earlier process has done.
+    assert shown == list(range(max(1, done[0].epoch), settings.epochs + 1))
     return kept, history
 
 

@@ -14,6 +14,7 @@ import fork_server
 import numpy as np
 import pytest
 from ruamel.yaml import YAML
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from sightword.captions.settings import CaptionsSettings
 from sightword.corpus.records import Caption, Image, clean
@@ -77,11 +78,17 @@ def outputs(project: Path) -> dict[str, str]:
     }
 
 
-def wait_for(epoch: int, process: subprocess.Popen[str], scratch: Path) -> None:
-    """Until a checkpoint after that epoch is there."""
+def curves(project: Path) -> dict[str, list[str]]:
+    """The lines of each table that is there to be watched."""
+    folder = project / "plots/train"
+    return {str(path.relative_to(folder)): path.read_text().splitlines() for path in folder.rglob("*.tsv")}
+
+
+def wait_for(epoch: int, process: subprocess.Popen[str], project: Path) -> None:
+    """Until the curves show that epoch."""
     deadline = time.monotonic() + 120
     while process.poll() is None and time.monotonic() < deadline:
-        if any(path.name >= f"state-{epoch:03d}" for path in scratch.rglob("state-*.safetensors")):
+        if len(curves(project).get("recall.tsv", [])) > epoch:
             return
         time.sleep(0.01)
     raise AssertionError(f"epoch {epoch} was not reached")
@@ -90,6 +97,7 @@ def wait_for(epoch: int, process: subprocess.Popen[str], scratch: Path) -> None:
 @pytest.mark.slow
 def test_killed_and_killed_again_it_ends_with_the_same_bytes(project, repository, tmp_path_factory) -> None:
     scratch = tmp_path_factory.mktemp("scratch")
+    watched = {"SIGHTWORD_TENSORBOARD": str(tmp_path_factory.mktemp("events"))}
     finish(start(project, repository, scratch))
     wanted = outputs(project)
     assert sum(name.endswith(".safetensors") for name in wanted) == 4
@@ -98,18 +106,34 @@ def test_killed_and_killed_again_it_ends_with_the_same_bytes(project, repository
     assert "goes on after" not in said
     assert outputs(project) == wanted
 
+    whole = curves(project)
+    earlier = {name: digest for name, digest in wanted.items() if not name.startswith("plots/")}
     draw = random.Random(1)
     for target in (1, 4, 6):
-        process = start(project, repository, scratch)
-        wait_for(target, process, scratch)
+        shutil.rmtree(project / "plots")  # as DVC does before a stage
+        process = start(project, repository, scratch, **watched)
+        wait_for(target, process, project)
         time.sleep(draw.random() * 0.2)
         assert process.poll() is None
         process.kill()
         process.communicate()
-        assert outputs(project) == wanted  # the earlier ones stay until the new ones are whole
-    said = finish(start(project, repository, scratch))
+        left = outputs(project)
+        assert earlier.items() <= left.items()  # the earlier ones stay until the new ones are whole
+        assert all(lines == whole[name][: len(lines)] for name, lines in curves(project).items())
+    said = finish(start(project, repository, scratch, **watched))
     assert "goes on after epoch" in said
-    assert outputs(project) == wanted
+    assert outputs(project) == wanted  # with events too
+
+    (run,) = Path(watched["SIGHTWORD_TENSORBOARD"]).iterdir()
+    events = EventAccumulator(str(run)).Reload()
+    names = {f"dev/{direction}/r{k}" for direction in ("caption_to_image", "image_to_caption") for k in (1, 5, 10)}
+    assert set(events.Tags()["scalars"]) == names | {"train/loss", "train/learning_rate"}
+    for name in ("loss", "learning_rate"):
+        points = [(point.step, point.value) for point in events.Scalars(f"train/{name}")]
+        rows = [line.split("\t") for line in whole[f"{name}.tsv"][1:]]
+        assert points == [(int(step), pytest.approx(float(value), rel=1e-5)) for step, value in rows]  # each once
+    recall = [point.value for point in events.Scalars("dev/image_to_caption/r10")]
+    assert recall == pytest.approx([float(line.split("\t")[-1]) for line in whole["recall.tsv"][1:]], rel=1e-5)
 
 
 def test_the_checkpoint_stays_until_the_facts_are_written(project, repository, tmp_path) -> None:
