@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save as save_tensors
 from torch import nn
 
 from sightword import devices, machine
@@ -234,8 +234,9 @@ def save(network: nn.Module, path: Pathish, about: Mapping[str, str]) -> None:
         for name, values in network.state_dict().items()
         if not backbone.classifier_key(name)
     }
-    with atomic_file(path) as temporary:  # one entry of metadata: safetensors gives several no order
-        save_file(state, temporary, {"about": canonical_json(about)})
+    data = save_tensors(state, {"about": canonical_json(about)})  # one entry: safetensors gives several no order
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(data)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
