@@ -198,7 +198,7 @@ def test_a_picture_shows_the_colours_it_should(world: World, seed: int) -> None:
 
 def test_all_mistakes_of_a_description_are_reported(repository: Path, tmp_path: Path) -> None:
     text = (repository / "data/raw/sample/scenes.yaml").read_text()
-    wrong = text.replace("seed: 2019", "sed: 2019").replace('paint: "#e3202b"', "paint: red")
+    wrong = text.replace("\nseed:", "\nsed:").replace('paint: "#e3202b"', "paint: red")
     (tmp_path / "scenes.yaml").write_text(wrong)
     with pytest.raises(CorpusError) as error:
         load_world(tmp_path)

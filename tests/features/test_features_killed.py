@@ -135,7 +135,7 @@ def project(repository, sources, tmp_path_factory) -> Project:
     prepare(folder, sources[:PICTURES])
     document = YAML(typ="safe", pure=True).load((repository / "recipes/sample.yaml").read_text())
     document["resize"] |= {"side": SIDE, "shards": SHARDS}
-    document["features"] |= {"backbone": "shufflenet_v2_x0_5", "weights": "random", "crop": SIDE}
+    document["features"] |= {"backbone": "shufflenet_v2_x0_5", "weights": "random", "weights_sha256": "", "crop": SIDE}
     with (folder / "params.yaml").open("w") as stream:
         YAML().dump(document, stream)
     return Project(folder, repository)

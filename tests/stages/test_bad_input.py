@@ -62,7 +62,7 @@ def prepared(repository, tmp_path_factory):
     (folder / RAW / "captions.csv").write_text("\n".join(rows) + "\n")
     (folder / "params.yaml").write_text((repository / "recipes/sample.yaml").read_text())
     change(folder, corpus__format="table", corpus__path=str(RAW), corpus__pictures=str(RAW / "pictures"))
-    change(folder, resize__side=40, features__crop=32)
+    change(folder, resize__side=40, features__crop=32, features__weights="random", features__weights_sha256="")
     for stage in ("corpus", "resize", "features"):
         done = run_here(repository, folder, stage)
         assert done.returncode == 0, done.stderr
