@@ -30,7 +30,7 @@ def project(repository: Path, folder: Path, count: int, side: int, **settings: o
     write_table(folder / "data/corpus/images.parquet", pa.table({"image_id": names}))
     document = YAML(typ="safe", pure=True).load((repository / "recipes/sample.yaml").read_text())
     document["resize"]["side"] = side
-    document["features"] |= settings
+    document["features"] |= {"weights": "random", "weights_sha256": "", **settings}
     with (folder / "params.yaml").open("w") as stream:
         YAML().dump(document, stream)
     return folder
