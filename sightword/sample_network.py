@@ -203,7 +203,7 @@ def _run(network: nn.Module, phase: Phase, pictures: Pictures, rng: random.Rando
             pairs = zip(scores, pictures.shares.values(), strict=True)
             loss = torch.stack([nn.functional.cross_entropy(mine, shares[rows]) for mine, shares in pairs]).sum()
             optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no type
+            torch.autograd.backward(loss)
             optimiser.step()
             schedule.step()
             total += loss.item() * len(rows)

@@ -171,7 +171,7 @@ def test_unknown_sentences_are_told_once_for_all_lists_and_networks(caplog):
     joined = GroundedEncoder([one.parts[0], one.parts[0]], {"sentence": head([])}, "sentence")
     embed(joined.encode, [TEXTS[0], "qwertz", "qwertz uiop"], chunk=1)
     (record,) = caplog.records
-    assert "2 of 3 sentences have no word that the encoder knows, the first is ('qwertz" in record.getMessage()
+    assert "2 of 3 sentences have no word that the encoder knows (the first: 'qwertz" in record.getMessage()
     caplog.clear()
     embed(joined.encode, TEXTS[:3], chunk=1)
     assert not caplog.records
