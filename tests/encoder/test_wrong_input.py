@@ -54,7 +54,7 @@ def test_half_a_character_is_an_unknown_one(encoder, caplog):
     assert np.array_equal(encoder.encode("a \ud83d dog"), encoder.encode("a \u4e00 dog"))
     assert encoder.known("\ud83da") == 0.5
     encoder.encode("\ud83d")
-    assert r"('\ud83d')" in caplog.text
+    assert r"(the first: '\ud83d')" in caplog.text
 
 
 def test_sentences_of_which_nothing_is_known_are_told(encoder, caplog):
