@@ -68,7 +68,7 @@ def _folders(context: Context) -> dict[str, Path]:
         here = machine.current()
     except SetupError:
         return found  # the check of settings reports the error
-    return found | {"the store": here.store, "the scratch folder": here.scratch}
+    return found | {"the store": here.shelf, "the scratch folder": here.scratch}
 
 
 def estimate(context: Context) -> dict[str, float]:

@@ -120,7 +120,7 @@ def extract(
         settings.model_copy(update={"weights": name, "weights_sha256": weights_sha256, "inputs": "."}),
         {"resize": resizing.side, "interpolation": resizing.interpolation, "exif": resizing.exif},
         device=devices.choose(machine.current().device if device is None else str(device)),
-        store=None if store is None else Store(Path(store).expanduser()),
+        store=None if store is None else Store(store),
     )
     # Other processes get only functions of rooms that do not load torch.
     hasher = functools.partial(hash_file, settings=resizing)
