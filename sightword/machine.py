@@ -12,6 +12,13 @@ from pathlib import Path
 
 from sightword.errors import SetupError
 
+CREDENTIALS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+}
+"""The variables with the credentials of a store, by the protocol of its address."""
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -76,9 +83,29 @@ def is_address(text: str) -> bool:
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text) is not None
 
 
+def split_address(address: str) -> tuple[str, str]:
+    """Return the protocol of a store's address, and its bucket and prefix.
+
+    Raises:
+        SetupError: the address is of another kind, or holds credentials, which the message does not repeat.
+    """
+    protocol, _, path = address.partition("://")
+    place = "CONTAINER/PREFIX" if protocol == "az" else "BUCKET/PREFIX"
+    if protocol not in CREDENTIALS:
+        expected = "a folder, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX"
+        raise SetupError(f"{protocol}:// is no address of a store", expected=expected)
+    if re.search("[@?#]", path):
+        what = f"the address of the store ({protocol}://...) holds more than a bucket and a prefix"
+        todo = f"Credentials are given by {CREDENTIALS[protocol]}."
+        raise SetupError(what, expected=f"{protocol}://{place}", todo=todo)
+    if not path.strip("/"):
+        raise SetupError(f"{address}: names no bucket", expected=f"{protocol}://{place}")
+    return protocol, path.strip("/")
+
+
 def _store(variable: str) -> str:
     named = os.environ.get(variable, "")
-    return named.rstrip("/") if is_address(named) else str(_folder(variable))
+    return "://".join(split_address(named)) if is_address(named) else str(_folder(variable))
 
 
 def _folder(variable: str, below: str = "") -> Path:

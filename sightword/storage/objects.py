@@ -117,7 +117,7 @@ class ObjectKind:
         for _ in range(ROUNDS):
             listed = self._list()
             contents, damage = self._contents(listed)
-            for what in damage:
+            for what in damage.values():
                 log.warning("%s; `sightword store compact` replaces it", what)
             gone: list[str] = []
             while wanted and (chosen := _chosen(contents, wanted, tried)):
@@ -144,12 +144,12 @@ class ObjectKind:
 
     def features(self) -> int | None:
         """Return the number of different features in the manifests and in segments that no manifest names."""
-        contents = self._all_contents(self._list())
+        contents, _ = self._all_contents(self._list())
         return len(np.unique(np.concatenate(list(contents.values())))) if contents else 0
 
     def damage(self) -> list[str]:
         """Return descriptions of the damaged manifests."""
-        return self._contents(self._list())[1]
+        return list(self._contents(self._list())[1].values())
 
     def write(self, features: Mapping[bytes, Array]) -> Segment:
         """Write features, float32 (D,) by key, as a segment in one request; StoreError if that is refused."""
@@ -173,13 +173,14 @@ class ObjectKind:
         """
         listed = self._list()
         old = set(_manifests(listed))
-        new = dict(manifests.packs(self._all_contents(listed)))
+        contents, damage = self._all_contents(listed)
+        new = dict(manifests.packs(contents))
         if not dry_run:
-            for name in new.keys() - old:
+            for name in new.keys() - (old - damage.keys()):
                 self._requests.put(f"{self._below}/{name}", new[name])
             for name in old - new.keys():
                 self._requests.remove(f"{self._below}/{name}")
-        return len(old - new.keys())
+        return len(old - (new.keys() - damage.keys()))
 
     def leftovers(self) -> list[StoredFile]:
         """Return nothing: objects appear whole or not at all."""
@@ -204,15 +205,15 @@ class ObjectKind:
     def _file(self, name: str, listed: Mapping[str, Listed] | None = None) -> ObjectFile:
         return ObjectFile(self._requests, f"{self._below}/{name}", (listed or {}).get(name))
 
-    def _contents(self, listed: Mapping[str, Listed]) -> tuple[Contents, list[str]]:
-        """Return what the manifests say of segments that are there, and descriptions of damaged manifests."""
+    def _contents(self, listed: Mapping[str, Listed]) -> tuple[Contents, dict[str, str]]:
+        """Return what the manifests say of segments that are there, and descriptions of damaged manifests by name."""
         found: Contents = {}
-        damage: list[str] = []
+        damage: dict[str, str] = {}
         names = sorted(_manifests(listed))
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="store") as pool:
             for name, read in zip(names, pool.map(self._manifest, names), strict=True):
                 if isinstance(read, ValueError):
-                    damage.append(f"{self}/{name}: the manifest cannot be used ({read})")
+                    damage[name] = f"{self}/{name}: the manifest cannot be used ({read})"
                 else:
                     found.update((segment, keys) for segment, keys in read.items() if segment in listed)
         return found, damage
@@ -225,13 +226,13 @@ class ObjectKind:
         except ValueError as error:
             return error
 
-    def _all_contents(self, listed: Mapping[str, Listed]) -> Contents:
-        """Return what is in each segment that is there; segments that no manifest names are downloaded."""
-        contents, _ = self._contents(listed)
+    def _all_contents(self, listed: Mapping[str, Listed]) -> tuple[Contents, dict[str, str]]:
+        """Return the same, with segments that no manifest names, which are downloaded."""
+        contents, damage = self._contents(listed)
         unnamed = sorted(name for name in _segments(listed) if name not in contents)
         for segment in self._copied(unnamed, listed, []):
             contents |= _keys(segment)
-        return contents
+        return contents, damage
 
     def _copied(
         self, names: Iterable[str], listed: Mapping[str, Listed], gone: list[str]

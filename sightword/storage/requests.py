@@ -20,26 +20,23 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from sightword.errors import SetupError, StoreError
+from sightword.machine import CREDENTIALS, split_address
 from sightword.messages import first_line
 
 log = logging.getLogger(__name__)
 
 FIRST_PATIENCE, PATIENCE = 15.0, 60.0
 """Seconds for which a request is tried again: before the store has ever answered, and later."""
+TRIES = 3
+"""The least number of tries."""
 LONGEST_PAUSE = 5.0
 """Seconds between two tries, at most."""
-CONNECT_SECONDS, READ_SECONDS = 5, 20
+CONNECT_SECONDS, READ_SECONDS = 5.0, 20.0
+"""Seconds for a connection, and between two pieces of an answer."""
 
 Result = TypeVar("Result")
 
 _CHANCE = random.SystemRandom()  # the module's own generator may be seeded for a stage's results
-
-CREDENTIALS = {
-    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
-    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
-    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
-}
-"""The variables with the credentials of each protocol."""
 
 _INSTALL = {
     "s3": ("s3fs", "Install the extra: pip install 'sightword[s3]'."),
@@ -52,17 +49,6 @@ _ERRORS = {
     "az": ("azure.core.exceptions:AzureError", "aiohttp:ClientError"),
 }
 """Errors that are not OSErrors."""
-_OPTIONS = {
-    # One request a call: s3fs would ask for the size before each read, and try in two layers of its own.
-    "s3": {
-        "max_concurrency": 1,
-        "config_kwargs": {
-            "connect_timeout": CONNECT_SECONDS,
-            "read_timeout": READ_SECONDS,
-            "retries": {"total_max_attempts": 1},
-        },
-    },
-}
 _UNKNOWN_KEYS = ("InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "InvalidClientTokenId")
 _NO_KEYS = ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "ProfileNotFound")
 _FINAL = (errno.EINVAL, errno.EPERM, errno.ENOSYS, getattr(errno, "EREMCHG", errno.ENOENT))
@@ -89,21 +75,11 @@ class Requests:
     """
 
     def __init__(self, address: str) -> None:
-        protocol, _, path = address.partition("://")
-        if protocol not in _INSTALL:
-            expected = "a folder, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX"
-            raise SetupError(f"{protocol}:// is no address of a store", expected=expected)
-        if "@" in path or "?" in path or "#" in path:
-            what = f"the address of the store ({protocol}://...) holds more than a bucket and a prefix"
-            todo = f"Credentials belong into {CREDENTIALS[protocol]}."
-            raise SetupError(what, expected=f"{protocol}://BUCKET/PREFIX", todo=todo)
-        if not path.strip("/"):
-            raise SetupError(f"{address}: names no bucket", expected=f"{protocol}://BUCKET/PREFIX")
-        self.address = f"{protocol}://{path.strip('/')}"
-        self._protocol, self._path = protocol, path.strip("/")
+        self._protocol, self._path = split_address(address)
+        self.address = f"{self._protocol}://{self._path}"
         self._lock = threading.Lock()
         self._system: Any = None
-        self._errors: tuple[type[Exception], ...] = (OSError,)
+        self._errors: tuple[type[Exception], ...] = (OSError, ValueError)
         self._answered = False
 
     def listing(self, below: str) -> dict[str, Listed]:
@@ -148,7 +124,7 @@ class Requests:
         """Return the answer to a request, which is tried again for a while if the server is slow or away."""
         system = self._connect()
         began = time.monotonic()
-        for pause in _pauses():
+        for tried, pause in enumerate(_pauses(), start=1):
             try:
                 answer = ask(system)
             except FileNotFoundError as error:
@@ -159,8 +135,7 @@ class Requests:
                 raise self._refused(done, error) from None
             except self._errors as error:
                 patience = PATIENCE if self._answered else FIRST_PATIENCE
-                final = isinstance(error, OSError) and error.errno in _FINAL
-                if final or type(error).__name__ in _NO_KEYS or time.monotonic() + pause > began + patience:
+                if _is_final(error) or (tried >= TRIES and time.monotonic() + pause > began + patience):
                     raise self._failed(done, error, time.monotonic() - began) from None
                 log.debug("%s: %s; the next try is in %.1f s", self.address, self._told(error), pause)
                 time.sleep(pause)
@@ -181,11 +156,12 @@ class Requests:
                     what = f"{error.name} is not installed, which a store at {self._protocol}:// needs"
                     raise SetupError(what, todo=todo) from None
                 for library in ("botocore", "aiobotocore"):  # at DEBUG they log signed requests
-                    logging.getLogger(library).setLevel(logging.INFO)
-                options = {"use_listings_cache": False, "skip_instance_cache": True}
-                self._errors = (OSError, *_loaded(self._protocol))
+                    logging.getLogger(library).setLevel(logging.WARNING)
+                self._errors = (OSError, ValueError, *_loaded(self._protocol))
                 try:
-                    self._system = fsspec.filesystem(self._protocol, **options, **_OPTIONS.get(self._protocol, {}))
+                    self._system = fsspec.filesystem(
+                        self._protocol, use_listings_cache=False, **_options(self._protocol)
+                    )
                 except self._errors as error:
                     raise self._failed("read", error, 0.0) from None
                 if self._protocol == "s3":
@@ -220,13 +196,14 @@ class Requests:
             return StoreError("there are no credentials for the store", where=self.address, todo=todo)
         tried = f", tried for {seconds:.0f} s" if seconds >= 1 else ""
         what = f"the store cannot be {done} ({self._told(error)}{tried})"
-        todo = "Check the address (SIGHTWORD_STORE, AWS_ENDPOINT_URL) and the network. " if not self._answered else ""
-        todo += "Stored features stay, and the next run continues with them."
+        todo = "Check the address (SIGHTWORD_STORE, AWS_ENDPOINT_URL) and the network."
+        if self._answered:
+            todo = "Stored features stay, and the next run continues with them."
         return StoreError(what, where=self.address, todo=todo)
 
     def _told(self, error: Exception) -> str:
         """Return what an error says, without credentials."""
-        text = without_credentials(first_line(getattr(error, "strerror", None) or error))
+        text = without_credentials(first_line(getattr(error, "strerror", None) or error)).rstrip(".")
         code = _code(error)
         return f"{code}: {text}" if code and code not in text else text
 
@@ -234,7 +211,7 @@ class Requests:
 def without_credentials(text: str) -> str:
     """Return a text without the credentials in addresses and in this process's variables."""
     text = re.sub(r"(\w+://)[^/@\s]*@", r"\1***@", text)
-    text = re.sub(r"(\w+://[^\s?]*)\?[^\s\"']*", r"\1?***", text)
+    text = re.sub(r"(\w+://[^\s?]*)\?[^\s\"']*", r"\1", text)
     secret = re.compile(r"(ACCESS_KEY|SECRET|TOKEN|PASSWORD|ACCOUNT_KEY|CONNECTION_STRING)")
     for name, value in os.environ.items():
         if len(value) > 3 and secret.search(name):
@@ -248,10 +225,27 @@ def _pauses() -> Iterator[float]:
         yield min(0.1 * 1.7**times, LONGEST_PAUSE) * _CHANCE.uniform(0.7, 1.3)
 
 
+def _is_final(error: Exception) -> bool:
+    """Return whether no other try mends a request; ValueErrors are of the settings, such as the server's address."""
+    wrong = isinstance(error, ValueError) or (isinstance(error, OSError) and error.errno in _FINAL)
+    return wrong or type(error).__name__ in _NO_KEYS
+
+
 def _code(error: BaseException) -> str:
     """Return the service's code of an error, such as ``AccessDenied``; empty without one."""
     response = getattr(error.__cause__, "response", None) or getattr(error, "response", None)
     return str(response.get("Error", {}).get("Code", "")) if isinstance(response, dict) else ""
+
+
+def _options(protocol: str) -> dict[str, Any]:
+    if protocol != "s3":
+        return {}
+    times = {"connect_timeout": CONNECT_SECONDS, "read_timeout": READ_SECONDS}
+    # One request a call: s3fs would ask for the size before each read, and try in two layers of its own.
+    once = {"retries": {"total_max_attempts": 1}}
+    # The names of objects are checksums: a damaged object is no error of the server.
+    unchecked = {"response_checksum_validation": "when_required"}
+    return {"max_concurrency": 1, "config_kwargs": {**times, **once, **unchecked}}
 
 
 def _loaded(protocol: str) -> Iterator[type[Exception]]:

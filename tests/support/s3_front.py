@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 Fault = Callable[[str, str], str]
-"""Of a method and a path with query: ``slow``, ``cut``, ``drop``, ``hang``, ``denied``, or nothing for a true answer."""
+"""Returns what becomes of a request: ``slow``, ``cut``, ``drop``, ``hang``, ``denied``, or nothing for an answer."""
 
 SLOW = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 DENIED = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
