@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import secrets
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
@@ -60,6 +61,13 @@ class ObjectPlace:
     def kinds(self) -> list[KindFiles]:
         """Return the kinds that are there, by name; StoreError if the store cannot be read."""
         return [self.kind(name) for name in self._requests.folders("features") if KIND_NAME.fullmatch(name)]
+
+    def try_out(self) -> None:
+        """Find out that objects can be listed, written and removed; StoreError if not."""
+        self._requests.folders("features")
+        name = f"probe-{secrets.token_hex(6)}"
+        self._requests.put(name, b"")
+        self._requests.remove(name)
 
 
 class ObjectKind:

@@ -91,7 +91,7 @@ class SSHServer:
 
 
 def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    for _ in range(300):
+    for _ in range(900):
         assert process.poll() is None, log.read_text()
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
             return
