@@ -96,7 +96,12 @@ def extract(
     for name, value, fits, expected in (
         ("weights", weights, isinstance(weights, str | os.PathLike), "a name of torchvision's weights, or a path"),
         ("weights_sha256", weights_sha256, isinstance(weights_sha256, str), "64 hex digits, or ''"),
-        ("store", store, store is None or (isinstance(store, str | os.PathLike) and str(store)), "a folder, an address, or None"),
+        (
+            "store",
+            store,
+            store is None or (isinstance(store, str | os.PathLike) and str(store)),
+            "a folder, an address, or None",
+        ),
         ("workers", workers, isinstance(workers, int | np.integer) and workers >= 0, "0 or more processes"),
     ):
         if not fits:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import s3_front
@@ -38,13 +38,26 @@ def client(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(requests, "FIRST_PATIENCE", 0.5)
 
 
-@pytest.fixture
-def front(s3_server, client, monkeypatch) -> Iterator[s3_front.Front]:
-    """Clients made before it know another address."""
-    s3fs.S3FileSystem.clear_instance_cache()
+@pytest.fixture(scope="session")
+def one_front(s3_server) -> Iterator[s3_front.Front]:
     with s3_front.front_of(s3_server.endpoint) as found:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", found.endpoint)
         yield found
+
+
+@pytest.fixture
+def front(one_front, client, monkeypatch) -> s3_front.Front:
+    """Counts from 0, and answers well."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", one_front.endpoint)
+    one_front.fault = lambda _method, _path: ""
+    one_front.clear()
+    return one_front
+
+
+@pytest.fixture
+def new_clients() -> Iterator[Callable[[], None]]:
+    """Forget clients, which keep the variables of their first request, before the test, after it, and when called."""
+    s3fs.S3FileSystem.clear_instance_cache()
+    yield s3fs.S3FileSystem.clear_instance_cache
     s3fs.S3FileSystem.clear_instance_cache()
 
 

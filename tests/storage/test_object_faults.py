@@ -12,7 +12,6 @@ import time
 
 import boto3
 import pytest
-import s3fs
 import servers
 from kept_features import KIND, as_bytes, read, some, write
 
@@ -78,7 +77,7 @@ def test_a_request_that_fails_once_is_tried_again(s3_store, address, front, at_o
 @pytest.mark.parametrize(
     ("fault", "why"), [("slow", "SlowDown"), ("drop", "Connection was closed"), ("hang", "Read timeout")]
 )
-def test_a_server_that_stays_bad_is_told_after_a_while(s3_store, front, fault, why, monkeypatch) -> None:
+def test_a_server_that_stays_bad_is_told_after_a_while(new_clients, s3_store, front, fault, why, monkeypatch) -> None:
     monkeypatch.setattr(requests, "READ_SECONDS", 0.4)
     features = some(range(4))
     front.fault = lambda _method, _path: fault
@@ -90,12 +89,11 @@ def test_a_server_that_stays_bad_is_told_after_a_while(s3_store, front, fault, w
     assert 2 < front.requests.total() < 40
 
 
-def test_an_address_at_which_nobody_listens(client, address, monkeypatch) -> None:
-    s3fs.S3FileSystem.clear_instance_cache()
+def test_an_address_at_which_nobody_listens(new_clients, client, address, monkeypatch) -> None:
     for who, why in (("", "Could not connect"), ("me:thesecretofatest@", "credentials encoded in URL")):
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{who}127.0.0.1:{servers.free_port()}")
         assert why in refused(read, Store(address), some(range(2)))
-        s3fs.S3FileSystem.clear_instance_cache()
+        new_clients()
 
 
 def test_a_cut_upload_is_never_read(s3_store, address, front, at_once, caplog) -> None:
@@ -113,10 +111,9 @@ def test_a_cut_upload_is_never_read(s3_store, address, front, at_once, caplog) -
     assert (kind.features, kind.damaged) == (4, [])
 
 
-def test_a_server_that_goes_and_comes_back(s3_server, client, address, monkeypatch, at_once) -> None:
+def test_a_server_that_goes_and_comes_back(new_clients, s3_server, client, address, monkeypatch, at_once) -> None:
     """Within the patience: nobody notices."""
     monkeypatch.setattr(requests, "PATIENCE", 20.0)
-    s3fs.S3FileSystem.clear_instance_cache()
     relay = servers.Relay(int(s3_server.endpoint.rpartition(":")[2]))
     relay.start()
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{relay.port}")
@@ -187,7 +184,7 @@ def test_the_package_for_s3_is_not_installed(monkeypatch, address) -> None:
         read(Store("gs://lab/store"), some([1]))
 
 
-def test_no_credentials(front, address, monkeypatch) -> None:
+def test_no_credentials(new_clients, front, address, monkeypatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name)
     for work in (read, write):
@@ -196,7 +193,7 @@ def test_no_credentials(front, address, monkeypatch) -> None:
 
 
 @pytest.fixture
-def people(s3_server, front, address, monkeypatch):
+def people(new_clients, s3_server, front, address, monkeypatch):
     """Makes this process a user of a bucket that holds features and checks who asks."""
     features = some(range(4))
     write(Store(address), features)
@@ -210,7 +207,7 @@ def people(s3_server, front, address, monkeypatch):
     s3_server.check_credentials(True)
 
     def become(own: str | None, secret: str | None) -> None:
-        s3fs.S3FileSystem.clear_instance_cache()
+        new_clients()
         monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", own or key["AccessKeyId"])
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret or key["SecretAccessKey"])
