@@ -62,6 +62,7 @@ def first_tries(fault: str):
     return fail
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("fault", ["slow", "cut", "drop"])
 def test_a_request_that_fails_once_is_tried_again(s3_store, address, front, at_once, fault) -> None:
     features = some(range(4))
@@ -74,6 +75,7 @@ def test_a_request_that_fails_once_is_tried_again(s3_store, address, front, at_o
     assert (kind.features, kind.damaged) == (4, [])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("fault", "why"), [("slow", "SlowDown"), ("drop", "Connection was closed"), ("hang", "Read timeout")]
 )
@@ -89,6 +91,7 @@ def test_a_server_that_stays_bad_is_told_after_a_while(new_clients, s3_store, fr
     assert 2 < front.requests.total() < 40
 
 
+@pytest.mark.full
 def test_an_address_at_which_nobody_listens(new_clients, client, address, monkeypatch) -> None:
     for who, why in (("", "Could not connect"), ("me:thesecretofatest@", "credentials encoded in URL")):
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{who}127.0.0.1:{servers.free_port()}")
@@ -111,6 +114,7 @@ def test_a_cut_upload_is_never_read(s3_store, address, front, at_once, caplog) -
     assert (kind.features, kind.damaged) == (4, [])
 
 
+@pytest.mark.full
 def test_a_server_that_goes_and_comes_back(new_clients, s3_server, client, address, monkeypatch, at_once) -> None:
     """Within the patience: nobody notices."""
     monkeypatch.setattr(requests, "PATIENCE", 20.0)
@@ -133,6 +137,7 @@ def test_a_server_that_goes_and_comes_back(new_clients, s3_server, client, addre
     relay.stop()
 
 
+@pytest.mark.full
 def test_a_server_that_goes_in_the_middle_keeps_what_was_written(s3_store, address, front, at_once) -> None:
     features = some(range(6))
     count = itertools.count()
@@ -161,6 +166,7 @@ def test_an_address_of_another_kind(wrong, expected, monkeypatch) -> None:
     assert expected in refused(machine.current)
 
 
+@pytest.mark.full
 def test_a_bucket_that_is_not_there(front) -> None:
     store = Store("s3://nobodys-bucket/store")
     for work in (
@@ -184,6 +190,7 @@ def test_the_package_for_s3_is_not_installed(monkeypatch, address) -> None:
         read(Store("gs://lab/store"), some([1]))
 
 
+@pytest.mark.full
 def test_no_credentials(new_clients, front, address, monkeypatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name)
@@ -232,6 +239,7 @@ def test_a_key_that_may_only_read(people, front, address) -> None:
         maintenance.prune(Store(address), remove=KIND.name)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("own", "secret", "why"),
     [
@@ -251,6 +259,7 @@ def test_wrong_credentials(people, front, address, own, secret, why) -> None:
     assert front.requests.total() == 2
 
 
+@pytest.mark.full
 def test_a_process_has_one_message_and_no_traceback(people, address) -> None:
     people("AKIATHEKEYOFATEST", "thesecretofatest")
     began = time.monotonic()

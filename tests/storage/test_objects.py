@@ -75,6 +75,7 @@ def test_requests_are_few(s3_store, front, elsewhere) -> None:
     assert not front.requests["GET parquet"]
 
 
+@pytest.mark.full
 def test_features_in_two_segments_are_fetched_once(s3_store, front, elsewhere) -> None:
     features = some(range(10))
     write(s3_store, features)
@@ -103,6 +104,7 @@ def test_lost_manifests_are_made_again(s3_store, s3_server, front, elsewhere, na
     assert caplog.messages == []
 
 
+@pytest.mark.full
 def test_a_killed_writers_segments_are_found(s3_store, elsewhere, names) -> None:
     """It had no time for a manifest."""
     features = some(range(5))
@@ -113,6 +115,7 @@ def test_a_killed_writers_segments_are_found(s3_store, elsewhere, names) -> None
     assert read(elsewhere(), features) == as_bytes(features)
 
 
+@pytest.mark.full
 def test_a_manifest_that_names_a_lost_segment(s3_store, s3_server, elsewhere, names, caplog) -> None:
     features = some(range(6))
     write(s3_store, features)
@@ -152,6 +155,7 @@ def test_a_damaged_manifest_is_told_and_replaced(s3_store, s3_server, elsewhere,
     assert (kind.features, kind.damaged) == (6, [])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "spoil", [lambda data: data[:-40], lambda data: b"", lambda data: data[:200] + b"\7" + data[201:]]
 )
@@ -191,6 +195,7 @@ def test_copies_are_compared_with_their_names(s3_store, front, tmp_path, caplog)
     assert read(s3_store, features) == as_bytes(features)
 
 
+@pytest.mark.full
 def test_copies_need_no_room(s3_store, tmp_path) -> None:
     features = some(range(3))
     write(s3_store, features)
@@ -198,6 +203,7 @@ def test_copies_need_no_room(s3_store, tmp_path) -> None:
     assert read(s3_store, features) == as_bytes(features)
 
 
+@pytest.mark.full
 def test_a_reader_finds_what_was_merged_meanwhile(s3_store, elsewhere, address) -> None:
     features = some(range(30))
     write(s3_store, features)
@@ -209,6 +215,7 @@ def test_a_reader_finds_what_was_merged_meanwhile(s3_store, elsewhere, address) 
     assert as_bytes(found) == as_bytes(features)
 
 
+@pytest.mark.full
 def test_a_store_that_was_copied_into_a_bucket(tmp_path, s3_server, front, address) -> None:
     """By the user, from a folder: it has no manifests."""
     features = some(range(5))

@@ -46,6 +46,7 @@ def test_what_was_written_is_read(store) -> None:
     assert read(store, []) == {}
 
 
+@pytest.mark.full
 def test_kinds_never_mix(store) -> None:
     one, other = some(range(4)), some(range(4, 8), OTHER)
     write(store, one)
@@ -58,6 +59,7 @@ def test_kinds_never_mix(store) -> None:
     }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("reason", [ValueError, KeyboardInterrupt])
 def test_nothing_is_lost_when_the_work_breaks_off(store, reason) -> None:
     features = some(range(5))
@@ -94,6 +96,7 @@ def test_kinds_are_removed(store) -> None:
         maintenance.prune(store, remove="abc")
 
 
+@pytest.mark.full
 def test_two_writers_and_a_pruner_lose_nothing(store, at_once) -> None:
     features = some(range(45))
     keys = list(features)
