@@ -99,6 +99,7 @@ def test_an_address_at_which_nobody_listens(new_clients, client, address, monkey
         new_clients()
 
 
+@pytest.mark.full
 def test_a_cut_upload_is_never_read(s3_store, address, front, at_once, caplog) -> None:
     """The server keeps half of each segment under the name of the whole."""
     features = some(range(4))

@@ -70,6 +70,7 @@ def test_nothing_is_lost_when_the_work_breaks_off(store, reason) -> None:
     assert read(again(store), features) == as_bytes(features)
 
 
+@pytest.mark.full
 def test_small_segments_become_one(store, at_once) -> None:
     features = some(range(30))
     write(store, features)
