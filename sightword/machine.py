@@ -12,6 +12,13 @@ from pathlib import Path
 
 from sightword.errors import SetupError
 
+CREDENTIALS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+}
+"""The variables with the credentials of a store, by the protocol of its address."""
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -24,10 +31,18 @@ class Machine:
     threads: int
     """``SIGHTWORD_THREADS``: threads of one tensor operation; in extraction, pictures computed in parallel; default:
     the cores available to this process."""
-    store: Path
-    """``SIGHTWORD_STORE``: the folder of the feature store; default: in the user's cache."""
+    store: str
+    """``SIGHTWORD_STORE``: the feature store: a folder, or an address such as ``s3://bucket/prefix``; default: a folder
+    in the user's cache."""
+    cache: Path
+    """``SIGHTWORD_CACHE``: the folder of copies from a store in object storage; default: in the user's cache."""
     scratch: Path
     """``SIGHTWORD_SCRATCH``: the folder of unfinished training runs; default: in the user's cache."""
+
+    @property
+    def shelf(self) -> Path:
+        """The folder for files beside the features: the store, or the cache of a store in object storage."""
+        return self.cache if is_address(self.store) else Path(self.store)
 
 
 def current() -> Machine:
@@ -43,7 +58,8 @@ def current() -> Machine:
         device=device,
         workers=_count("SIGHTWORD_WORKERS", cores(), least=0),
         threads=_count("SIGHTWORD_THREADS", cores(), least=1),
-        store=_folder("SIGHTWORD_STORE"),
+        store=_store("SIGHTWORD_STORE"),
+        cache=_folder("SIGHTWORD_CACHE", "copies"),
         scratch=_folder("SIGHTWORD_SCRATCH", "scratch"),
     )
 
@@ -60,6 +76,36 @@ def _count(variable: str, default: int, *, least: int) -> int:
     if not text.isdigit() or int(text) < least:
         raise SetupError(f"{variable}={text}: not a usable number", expected=f"a whole number of at least {least}")
     return int(text)
+
+
+def is_address(text: str) -> bool:
+    """Return whether a text is an address, such as ``s3://bucket/prefix``, and no path."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text) is not None
+
+
+def split_address(address: str) -> tuple[str, str]:
+    """Return the protocol of a store's address, and its bucket and prefix.
+
+    Raises:
+        SetupError: the address is of another kind, or holds credentials, which the message does not repeat.
+    """
+    protocol, _, path = address.partition("://")
+    place = "CONTAINER/PREFIX" if protocol == "az" else "BUCKET/PREFIX"
+    if protocol not in CREDENTIALS:
+        expected = "a folder, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX"
+        raise SetupError(f"{protocol}:// is no address of a store", expected=expected)
+    if re.search("[@?#]", path):
+        what = f"the address of the store ({protocol}://...) holds more than a bucket and a prefix"
+        todo = f"Credentials are given by {CREDENTIALS[protocol]}."
+        raise SetupError(what, expected=f"{protocol}://{place}", todo=todo)
+    if not path.strip("/"):
+        raise SetupError(f"{address}: names no bucket", expected=f"{protocol}://{place}")
+    return protocol, path.strip("/")
+
+
+def _store(variable: str) -> str:
+    named = os.environ.get(variable, "")
+    return "://".join(split_address(named)) if is_address(named) else str(_folder(variable))
 
 
 def _folder(variable: str, below: str = "") -> Path:

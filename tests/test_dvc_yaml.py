@@ -126,7 +126,7 @@ FLOORS = [
         "sightword/corpus sightword/semantics",
     ),
     *(
-        "sightword/images sightword/captions sightword/unpacking",
+        "sightword/images sightword/captions sightword/unpacking sightword/storage",
         "sightword/features sightword/model",
         "sightword/pairs sightword/encoder sightword/sample_network",
     ),

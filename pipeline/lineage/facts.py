@@ -70,7 +70,7 @@ class Recorder:
             # An experiment's own folder is deleted after it; DVC names the project it belongs to.
             path = Path(os.environ.get("DVC_ROOT") or self._project) / RUNS / f"{key}.json"
             write_text(path, text)
-            shared = self._machine.store / RUNS / path.name
+            shared = self._machine.shelf / RUNS / path.name
             if not shared.exists():  # the first run's facts stay
                 write_new(shared, text.encode())
         except Exception as error:  # noqa: BLE001 - DVC deletes the outputs of a run that fails: hours of work, lost for a note on them

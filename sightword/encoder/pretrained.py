@@ -74,7 +74,7 @@ def _at_address(address: str, sha256: str | None) -> Path:
         found = f"the sha256 of the archive is {digest!r}" if digest else "the sha256 of the archive is missing"
         todo = f"Give sha256=..., or {url}#sha256=..., with the hash that its publisher names."
         raise EncoderError(found, where=url, expected="64 hex digits", todo=todo)
-    shelf = machine.current().store / "encoders"
+    shelf = machine.current().shelf / "encoders"
     place, archive = shelf / digest, shelf / f"{digest}.archive"
     if kept := _kept(place):
         return kept

@@ -18,7 +18,7 @@ CPU = {"torch": "2.13.0+cpu", "cuda_build": None, "devices": []}
 @pytest.fixture(autouse=True)
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [*os.environ]:
-        if name.startswith("SIGHTWORD_") and name not in ("SIGHTWORD_STORE", "SIGHTWORD_SCRATCH"):
+        if name.startswith("SIGHTWORD_") and name not in ("SIGHTWORD_STORE", "SIGHTWORD_CACHE", "SIGHTWORD_SCRATCH"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
     monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
