@@ -12,6 +12,9 @@ from pathlib import Path
 
 from sightword.errors import SetupError
 
+ROLE = "sightword"
+"""The name of the processes of a stage in torch's elastic launch, where the stage itself launches them."""
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -23,11 +26,40 @@ class Machine:
     """``SIGHTWORD_WORKERS``: processes that read pictures; default: the cores available to this process."""
     threads: int
     """``SIGHTWORD_THREADS``: threads of one tensor operation; in extraction, pictures computed in parallel; default:
-    the cores available to this process."""
+    the cores available to this process, shared out among the ranks of this machine."""
     store: Path
     """``SIGHTWORD_STORE``: the folder of the feature store; default: in the user's cache."""
     scratch: Path
     """``SIGHTWORD_SCRATCH``: the folder of unfinished training runs; default: in the user's cache."""
+    ranks: int = 1
+    """``SIGHTWORD_RANKS``: processes in which the stage train runs."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The place of this process among the processes that ``torchrun``, or a stage itself, has started for one run."""
+
+    rank: int = 0
+    """Its number among all of them; the first one writes the files and speaks to the user."""
+    ranks: int = 1
+    """Number of all of them."""
+    local_rank: int = 0
+    """Its number among those of this machine."""
+    local_ranks: int = 1
+    """Number of those of this machine."""
+    node: int = 0
+    """Number of this machine."""
+    launcher_speaks: bool = False
+    """Whether a stage has started the processes, and tells the user of their errors."""
+
+
+def place() -> Place:
+    """Return the place of this process, from the variables of torch's elastic launch; alone without them."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return Place()
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
+    rank, ranks, local_rank, local_ranks, node = (int(os.environ[name]) for name in names)
+    return Place(rank, ranks, local_rank, local_ranks, node, os.environ.get("ROLE_NAME") == ROLE)
 
 
 def current() -> Machine:
@@ -42,10 +74,16 @@ def current() -> Machine:
     return Machine(
         device=device,
         workers=_count("SIGHTWORD_WORKERS", cores(), least=0),
-        threads=_count("SIGHTWORD_THREADS", cores(), least=1),
+        threads=threads(place().local_ranks),
         store=_folder("SIGHTWORD_STORE"),
         scratch=_folder("SIGHTWORD_SCRATCH", "scratch"),
+        ranks=_count("SIGHTWORD_RANKS", 1, least=1),
     )
+
+
+def threads(ranks: int = 1) -> int:
+    """Return the number of threads of each of some ranks on this machine: as set, or an equal share of the cores."""
+    return _count("SIGHTWORD_THREADS", max(1, cores() // ranks), least=1)
 
 
 def cores() -> int:
