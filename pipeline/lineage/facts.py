@@ -32,7 +32,7 @@ from pipeline.pipelines import LOCK, Pipeline, by_stage, parameter, pipelines, s
 from sightword.errors import FileFormatError, LineageError, SightwordError
 from sightword.files import read_text, write_text
 from sightword.group_files import write_new
-from sightword.machine import Machine
+from sightword.machine import Machine, place
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +94,7 @@ class Recorder:
             "processor": processor(),
             "device": _device(),
             "threads": self._machine.threads,
+            "ranks": place().ranks,
             "workers": self._machine.workers,
             "commit": _git(self._project, "rev-parse", "HEAD"),
             "uncommitted": None if uncommitted is None else uncommitted.splitlines(),

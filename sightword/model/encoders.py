@@ -77,7 +77,7 @@ class CaptionEncoder(nn.Module):
         """
         device = self.embedding.weight.device
         if not rows:
-            return torch.zeros(0, self.width, device=device)
+            return self.embedding.weight.new_zeros(0, self.width)
         ids, lengths = pad(rows, steps)
         vectors: torch.Tensor = self(move(ids, device), move(lengths, device))
         return vectors
