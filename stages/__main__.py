@@ -167,9 +167,11 @@ def _become_rank(place: machine.Place) -> None:
 def _fail(name: str, error: SightwordError, *, debug: bool) -> None:
     place = machine.place()
     if place.ranks > 1:
-        from sightword.training.group import tell
+        from torch.distributed.elastic.multiprocessing.errors import get_error_handler  # loads torch
 
-        tell(error, place, speaks=place.rank == 0)
+        if not place.launcher_speaks:  # and of the ranks only the first logs
+            log.error("%s: %s", name, error, exc_info=debug)
+        get_error_handler().record_exception(error)
         time.sleep(GRACE if place.rank else 0)  # the launcher ends all as soon as one has ended
         sys.exit(1)
     log.error("%s: %s", name, error, exc_info=debug)

@@ -7,11 +7,11 @@ import logging
 import os
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from torch.distributed.distributed_c10d import Store
 from torch.distributed.elastic.multiprocessing.errors import get_error_handler
 from torch.distributed.rendezvous import rendezvous
 
-from sightword.errors import RanksError, SightwordError, TrainingError
+from sightword.errors import RanksError, TrainingError
 from sightword.files import canonical_json
 from sightword.machine import Place
 from sightword.messages import first_line
@@ -180,25 +180,22 @@ class _Signs(threading.Thread):
                 os._exit(1)
             if os.getppid() != self._launcher:
                 os._exit(1)
-            missed = [
-                before + 1 if now == last and now != b"done" else 0
-                for before, now, last in zip(missed, signs, seen, strict=True)
-            ]
+            still = [now == last and now != b"done" for now, last in zip(signs, seen, strict=True)]
+            missed = [number + 1 if same else 0 for number, same in zip(missed, still, strict=True)]
             seen = signs
             silent = [rank for rank, number in enumerate(missed) if number >= MISSED]
             if silent and not self.ended.is_set():
-                what = f"process {silent[0] + 1} of {len(keys)} has given no sign of life for {MISSED * EVERY:.0f} s"
-                speaks = next(rank for rank in range(len(keys)) if rank not in silent) == self.place.rank
-                tell(TrainingError(what, todo=f"The others were ended. {AGAIN}"), self.place, speaks=speaks)
-                os._exit(1)
+                self._give_up(silent)
 
-
-def tell(error: SightwordError, place: Place, *, speaks: bool) -> None:
-    """Give an error to the launcher of the ranks; log the error too, if a rank speaks and the launcher does not."""
-    if speaks and not place.launcher_speaks:
-        log.error("train: %s", error)
-    handler = get_error_handler()
-    handler.record_exception(error)
+    def _give_up(self, silent: Sequence[int]) -> NoReturn:
+        what = f"process {silent[0] + 1} of {self.place.ranks} has given no sign of life for {MISSED * EVERY:.0f} s"
+        error = TrainingError(what, todo=f"The others were ended. {AGAIN}")
+        speaker = next(rank for rank in range(self.place.ranks) if rank not in silent)
+        if self.place.rank == speaker and not self.place.launcher_speaks:
+            logging.disable(logging.NOTSET)
+            log.error("train: %s", error)
+        get_error_handler().record_exception(error)
+        os._exit(1)
 
 
 @contextlib.contextmanager
