@@ -65,6 +65,7 @@ def failure(tmp_path, monkeypatch):
 
     def made(rank: int, code: int, error: Exception | None = None) -> ProcessFailure:
         file = tmp_path / f"{rank}.json"
+        file.unlink(missing_ok=True)
         if error is not None:
             monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(file))
             ErrorHandler().record_exception(error)
@@ -92,8 +93,6 @@ def test_the_cause_is_said_and_not_its_consequences(failure, tmp_path, capsys) -
     log = tmp_path / "attempt_0/2"
     log.mkdir(parents=True)
     (log / "stderr.log").write_text("Traceback (most recent call last):\nZeroDivisionError\n")
-    for one in (0, 2):
-        (tmp_path / f"{one}.json").unlink()
     found = explain({2: failure(2, 1), 0: failure(0, -15)}, 3, tmp_path.parent)
     assert isinstance(found, SystemExit)
     assert found.code == 1
