@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import logging
 import os
 import shutil
@@ -27,7 +26,6 @@ from sightword.files import Pathish, canonical_json, read_json, sha256_file, wri
 from sightword.model.encoders import Encoders
 from sightword.model.saved import write_tensors
 from sightword.training.code_hash import code_hash
-from sightword.training.ranks import Ranks
 from sightword.training.scratch import DAMAGED, take_folder
 from sightword.training.snapshots import file_name
 
@@ -108,17 +106,6 @@ class Checkpoint:
     def done(self) -> None:
         """Delete the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def shared(
-    found: tuple[Progress, dict[str, torch.Tensor]] | None, ranks: Ranks
-) -> tuple[Progress, dict[str, torch.Tensor]] | None:
-    """Return what :meth:`Checkpoint.load` found in the first rank, in all ranks."""
-    if ranks.count == 1:
-        return found
-    progress = ranks.from_first(canonical_json(asdict(found[0])).encode() if found else b"")
-    tensors = ranks.from_first(safetensors.torch.save(found[1]) if found else b"")
-    return (Progress(**json.loads(progress)), safetensors.torch.load(tensors)) if progress else None
 
 
 def part(tensors: Mapping[str, torch.Tensor], name: str) -> dict[str, torch.Tensor]:

@@ -21,7 +21,7 @@ from sightword.model.similarity import scores
 from sightword.pairs import Pairs
 from sightword.training.averaging import Averaging
 from sightword.training.batches import batches
-from sightword.training.checkpoint import SECONDS, Checkpoint, Progress, part, restore, shared
+from sightword.training.checkpoint import SECONDS, Checkpoint, Progress, part, restore
 from sightword.training.clipping import clip
 from sightword.training.divergence import EPOCHS, Plan, Watch, at_chance, stuck
 from sightword.training.initialisation import initialise
@@ -29,6 +29,7 @@ from sightword.training.objective import Objective
 from sightword.training.ranks import ALONE, Ranks
 from sightword.training.schedule import learning_rate
 from sightword.training.settings import TrainSettings
+from sightword.training.sharing import resumed
 from sightword.training.validation import Recall, validate
 
 log = logging.getLogger(__name__)
@@ -173,7 +174,7 @@ class Run:
 
     def resume(self) -> None:
         """Continue where an earlier run was killed, whatever its number of ranks."""
-        found = shared(self.checkpoint.load() if self.checkpoint else None, self.ranks)
+        found = resumed(self.checkpoint.load() if self.checkpoint else None, self.ranks)
         if found is None:
             return
         self.progress, tensors = found
