@@ -70,7 +70,7 @@ class TrainingError(SightwordError):
     """A training run cannot start or continue."""
 
 
-class RanksError(TrainingError):
+class RanksError(SightwordError):
     """The other processes of a training run cannot be reached."""
 
 

@@ -12,7 +12,6 @@ import numpy.typing as npt
 import safetensors.torch
 import torch
 
-from sightword.files import canonical_json
 from sightword.pairs import Pairs
 from sightword.training.checkpoint import Progress
 from sightword.training.ranks import Ranks
@@ -43,6 +42,6 @@ def resumed(
     """Return what :meth:`Checkpoint.load` found in the first rank, in all ranks."""
     if ranks.count == 1:
         return found
-    progress = ranks.from_first(canonical_json(asdict(found[0])).encode() if found else b"")
+    progress = ranks.from_first(json.dumps(asdict(found[0])).encode() if found else b"")  # in the order given
     tensors = ranks.from_first(safetensors.torch.save(found[1]) if found else b"")
     return (Progress(**json.loads(progress)), safetensors.torch.load(tensors)) if progress else None

@@ -88,7 +88,7 @@ def curves(project: Path) -> dict[str, list[str]]:
 
 def wait_for(epoch: int, process: subprocess.Popen[str], project: Path) -> None:
     """Until the curves show that epoch."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while process.poll() is None and time.monotonic() < deadline:
         if len(curves(project).get("recall.tsv", [])) > epoch:
             return

@@ -102,7 +102,7 @@ def test_ctrl_c_ends_all(project, begin, whole) -> None:
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     else:
         process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=100)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 130
     assert said.splitlines()[-1] == "train: interrupted"
     assert "Traceback" not in said
@@ -115,7 +115,7 @@ def test_without_the_launcher_all_end(project, begin) -> None:
     ranks = ranks_of(process)
     process.kill()
     process.communicate()
-    gone, alive = psutil.wait_procs(ranks.values(), timeout=100)
+    gone, alive = psutil.wait_procs(ranks.values(), timeout=300)
     assert (len(gone), alive) == (2, [])
 
 
