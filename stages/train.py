@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,19 +34,6 @@ VOCABULARY = "data/captions/vocabulary.json"
 CURVES = "plots/train"
 
 
-@dataclass(frozen=True)
-class _Inputs:
-    training: Pairs
-    dev: Pairs
-    vocabulary: Vocabulary
-    origin: dict[str, Any]
-    """The attributes of the features."""
-    rejected: int
-    """Number of pictures that could not be decoded."""
-    hashes: dict[str, Any]
-    """The settings, and a hash of each file."""
-
-
 def work(settings: TrainSettings) -> Callable[[], object] | None:
     """Train the caption and image encoders, keep snapshots."""
     from sightword import devices, machine
@@ -64,8 +50,7 @@ def work(settings: TrainSettings) -> Callable[[], object] | None:
         _help(settings, here, place)
         return None
     events = events_folder()
-    found = _read(settings)
-    training, dev, vocabulary, origin = found.training, found.dev, found.vocabulary, found.origin
+    training, dev, vocabulary, origin, rejected, hashes = _read(settings)
     check_sizes(settings, training, place.ranks)
     device = devices.use(here, deterministic=settings.deterministic)
     log.info(
@@ -74,7 +59,7 @@ def work(settings: TrainSettings) -> Callable[[], object] | None:
         *(describe(origin), devices.describe(device), f" each, {place.ranks} processes" if place.ranks > 1 else ""),
     )
     # The number of threads is that of one process, so that a run goes on with another number of processes.
-    inputs = {**found.hashes, "device": device.type, "threads": machine.threads()}
+    inputs = {**hashes, "device": device.type, "threads": machine.threads()}
     with contextlib.ExitStack() as stack:
         checkpoint = stack.enter_context(open_checkpoint(here.scratch, inputs))
         # File by file: whoever reads the folder always finds it.
@@ -92,7 +77,7 @@ def work(settings: TrainSettings) -> Callable[[], object] | None:
                 log.warning("train: the curves cannot be written now (%s)", error)
 
         with joined(place, device) as ranks:
-            training, tokens = ranks.share((training, len(vocabulary)), found.hashes, here.scratch)
+            training, tokens = ranks.share((training, len(vocabulary)), hashes, here.scratch)
             encoders, history = train(
                 settings, training, dev, tokens=tokens, device=device, keep=checkpoint.keep, show=show,
                 checkpoint=checkpoint, progress=True, ranks=ranks,
@@ -102,7 +87,7 @@ def work(settings: TrainSettings) -> Callable[[], object] | None:
             epochs = checkpoint.copy_snapshots(folder, settings.epochs)
             Snapshots(
                 folder, {epoch: recall[epoch] for epoch in epochs}, settings.model_dump(), origin,
-                training.features.shape[1], found.hashes["captions"], vocabulary,
+                training.features.shape[1], hashes["captions"], vocabulary,
             ).write_index()  # fmt: skip
         with atomic_folder(CURVES) as folder:
             write_curves(folder, history)
@@ -111,7 +96,7 @@ def work(settings: TrainSettings) -> Callable[[], object] | None:
             "metrics/train.json",
             {
                 "pictures": len(training.image_ids),
-                "rejected_pictures": found.rejected,
+                "rejected_pictures": rejected,
                 "captions": len(training.texts),
                 "features": describe(origin),
                 "device": device.type,
@@ -129,7 +114,8 @@ def work(settings: TrainSettings) -> Callable[[], object] | None:
         return stack.pop_all().close  # until it is called, no other process takes the checkpoint
 
 
-def _read(settings: TrainSettings) -> _Inputs:
+def _read(settings: TrainSettings) -> tuple[Pairs, Pairs, Vocabulary, dict[str, Any], int, dict[str, Any]]:
+    """Return both splits, the vocabulary, what the features are, how many pictures were rejected, and the hashes."""
     from sightword.captions.table import check_vocabulary, read_captions
     from sightword.captions.vocabulary import Vocabulary
     from sightword.features.table import read_features
@@ -140,16 +126,14 @@ def _read(settings: TrainSettings) -> _Inputs:
     vocabulary = Vocabulary.load(VOCABULARY)
     check_vocabulary(captions, vocabulary, where=CAPTIONS)
     report_uncaptioned(features, captions)
-    return _Inputs(
-        pair(features, captions, "train"), pair(features, captions, "dev"), vocabulary, features.attributes,
-        len(features.rejected),
-        {
-            "settings": settings.model_dump(),
-            "features": str(features.attributes["checksum"]),
-            "captions": sha256_file(CAPTIONS),
-            "vocabulary": sha256_file(VOCABULARY),
-        },
-    )  # fmt: skip
+    hashes = {
+        "settings": settings.model_dump(),
+        "features": str(features.attributes["checksum"]),
+        "captions": sha256_file(CAPTIONS),
+        "vocabulary": sha256_file(VOCABULARY),
+    }
+    training, dev = pair(features, captions, "train"), pair(features, captions, "dev")
+    return training, dev, vocabulary, features.attributes, len(features.rejected), hashes
 
 
 def _help(settings: TrainSettings, here: Machine, place: Place) -> None:
@@ -158,9 +142,14 @@ def _help(settings: TrainSettings, here: Machine, place: Place) -> None:
     from sightword.training.loop import train
     from sightword.training.ranks import joined
 
-    read = None if place.local_rank else _read(settings)
-    own, hashes = (None, {}) if read is None else ((read.training, len(read.vocabulary)), read.hashes)
+    own: tuple[Pairs, int] | None = None
+    hashes: dict[str, Any] = {}
+    if not place.local_rank:
+        split, _, vocabulary, _, _, hashes = _read(settings)
+        own = split, len(vocabulary)
+        del split
     device = devices.use(here, deterministic=settings.deterministic)
     with joined(place, device) as ranks:
         training, tokens = ranks.share(own, hashes, here.scratch)
+        own = None  # the shared one takes its place in memory
         train(settings, training, None, tokens=tokens, device=device, ranks=ranks)

@@ -39,7 +39,8 @@ def test_the_key_is_that_of_the_entry_in_the_lock(project, here, stage):
     assert path is not None
     assert path.name == f"{keys(project)[stage]}.json"
     facts = json.loads(path.read_text())
-    assert (facts["stage"], facts["threads"], facts["notes"]) == (stage, 3, {"weights": "random:0"})
+    assert (facts["stage"], facts["threads"], facts["ranks"]) == (stage, 3, 1)
+    assert facts["notes"] == {"weights": "random:0"}
     assert facts["commit"] == project.do("git", "rev-parse", "HEAD").strip()
     assert facts["uncommitted"] == []
     assert facts["packages"]["numpy"]

@@ -8,12 +8,18 @@ import subprocess
 from pathlib import Path
 
 import fork_server
+import numpy as np
 import pytest
 import rank_gradients
 import safetensors.torch
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
+from sightword.machine import Place
+from sightword.training.group import Group
 from sightword.training.ranks import ALONE
+from sightword.training.sharing import map_split, write_split
 
 
 def free_port() -> int:
@@ -68,3 +74,30 @@ def test_each_objective_has_the_gradients_of_one_process(repository, tmp_path, o
         assert value.dtype == torch.float64
         assert torch.allclose(found[name], value, rtol=1e-6, atol=1e-12), name
     assert any(value.abs().max() > 1e-3 for value in one.values())
+
+
+@given(st.integers(2, 9), st.integers(2, 40))
+def test_each_row_of_a_batch_is_in_one_share_and_all_ranks_have_one_order(count, size) -> None:
+    rows = np.random.default_rng(0).permutation(size)
+    cuts = [Group(Place(rank=rank, ranks=count), None, torch.device("cpu")).cut(rows) for rank in range(count)]
+    whole = cuts[0][0]
+    assert all(np.array_equal(order, whole) for order, _ in cuts)
+    assert np.array_equal(np.concatenate([whole[own] for _, own in cuts]), whole)
+    assert sorted(whole) == sorted(rows)
+    sizes = [len(whole[own]) for _, own in cuts]
+    assert max(sizes) - min(sizes) <= 1
+    assert np.array_equal(ALONE.cut(rows)[0][ALONE.cut(rows)[1]], rows)
+
+
+def test_a_split_is_mapped_as_it_was_written_and_stays_when_the_files_are_gone(tmp_path) -> None:
+    split = rank_gradients.pairs()
+    write_split(tmp_path, split, 15)
+    found, tokens = map_split(tmp_path)
+    for path in tmp_path.iterdir():
+        path.unlink()
+    assert tokens == 15
+    assert len(found.image_ids) == len(split.image_ids)
+    assert np.array_equal(found.features, split.features)
+    assert [ids.tolist() for ids in found.ids] == [ids.tolist() for ids in split.ids]
+    for name in ("numbers", "image_of_caption"):
+        assert np.array_equal(getattr(found, name), getattr(split, name))
