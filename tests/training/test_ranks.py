@@ -16,9 +16,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sightword.errors import TrainingError
 from sightword.machine import Place
 from sightword.training.group import Group
+from sightword.training.loop import check_sizes
 from sightword.training.ranks import ALONE
+from sightword.training.settings import TrainSettings
 from sightword.training.sharing import map_split, write_split
 
 
@@ -101,3 +104,10 @@ def test_a_split_is_mapped_as_it_was_written_and_stays_when_the_files_are_gone(t
     assert [ids.tolist() for ids in found.ids] == [ids.tolist() for ids in split.ids]
     for name in ("numbers", "image_of_caption"):
         assert np.array_equal(getattr(found, name), getattr(split, name))
+
+
+def test_more_ranks_than_pairs_in_a_batch_are_refused() -> None:
+    settings = TrainSettings(batch=4)
+    check_sizes(settings, rank_gradients.pairs(), 4)
+    with pytest.raises(TrainingError, match=r"5 processes cannot share batches of 4 pairs \(train.batch\)"):
+        check_sizes(settings, rank_gradients.pairs(), 5)
