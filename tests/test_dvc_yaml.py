@@ -141,8 +141,15 @@ FLOORS = [
         "sightword/grounding",
         "sightword/grounded",
     ),
-    *("pipeline/pipelines", "pipeline/lineage", "pipeline/params", "pipeline/comparison pipeline/downloads"),
-    *("pipeline/experiments", "pipeline/new_project", "pipeline/doctor", "pipeline/cli", "stages"),
+    *("pipeline/pipelines pipeline/ranks", "pipeline/lineage", "pipeline/params"),
+    *(
+        "pipeline/comparison pipeline/downloads",
+        "pipeline/experiments",
+        "pipeline/new_project",
+        "pipeline/doctor",
+        "pipeline/cli",
+        "stages",
+    ),
 ]
 """From the ground: a room stands on those below it, never on one beside it."""
 

@@ -69,7 +69,7 @@ def _folders(context: Context) -> dict[str, Path]:
         here = machine.current()
     except SetupError:
         return found  # the check of settings reports the error
-    store = {"copies of the store": here.cache} if machine.is_address(here.store) else {"the store": here.shelf}
+    store = {"copies of the store": here.cache} if machine.is_address(here.store) else {"the store": here.local_store}
     return found | store | {"the scratch folder": here.scratch}
 
 
