@@ -27,7 +27,6 @@ _QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # as Ray 3 will do; without the variable Ray warns
     "RAY_DISABLE_IMPORT_WARNING": "1",
     "RAY_gcs_rpc_server_connect_timeout_s": "10",
-    "RAY_gcs_rpc_server_reconnect_timeout_s": "10",
 }
 _LOCAL = {"RAY_AUTH_MODE": "token", "RAY_worker_niceness": "0"}
 """A local cluster takes work from this process alone, by a token, and its workers have the priority of this process."""

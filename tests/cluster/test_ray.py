@@ -11,13 +11,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from ray_nodes import FEATURES, Nodes, Project, finish, kill, members, segments, wait_for, workers
 
+from sightword.images.resized import corpus_sources, write_resized
+from sightword.images.settings import ResizeSettings
 from sightword.images.shards import ResizedPicture, find_pictures, list_pictures, shard_path, write_shard
 
-PICTURES = 300
+PICTURES = 150
 RAY = {"SIGHTWORD_ENGINE": "ray"}
 SPEED = re.compile(
     rf"^features: [\d.]+ s for {PICTURES} pictures, [\d.]+ a second "
@@ -54,7 +57,7 @@ def nodes(repository) -> Iterator[Nodes]:
 @pytest.fixture(scope="module")
 def slow(repository, tmp_path_factory) -> tuple[Project, bytes]:
     """A project with a larger network, and what one machine computes."""
-    made = Project(tmp_path_factory.mktemp("slow") / "project", repository, 200, backbone="resnet50")
+    made = Project(tmp_path_factory.mktemp("slow") / "project", repository, 240, backbone="resnet18")
     made.run("resize", store=made.folder)
     made.run("features", store=tmp_path_factory.mktemp("stores") / "slow")
     return made, made.taken()
@@ -65,6 +68,18 @@ def total(said: str) -> str:
 
 
 @pytest.mark.slow
+def test_resize_on_a_local_cluster_gives_the_same_bytes(repository, tmp_path, monkeypatch) -> None:
+    project = Project(tmp_path / "project", repository, 40)
+    said = project.run("resize", store=tmp_path, **RAY)
+    assert said == "Ray on this machine, with room for 2 workers\nresize: 40 pictures in 4 shards\n"
+    monkeypatch.chdir(project.folder)
+    sources = corpus_sources("data/corpus/images.parquet")
+    write_resized("here", sources, ResizeSettings(side=64, shards=4, encoding="raw"))
+    here, there = ({path.name: path.read_bytes() for path in Path(name).iterdir()} for name in ("here", "data/resized"))
+    assert there == here
+
+
+@pytest.mark.full
 def test_a_local_cluster_gives_the_same_bytes(project, expected, tmp_path) -> None:
     said = project.run("features", store=tmp_path / "store", SIGHTWORD_WORKERS="2", **RAY)
     assert project.taken() == expected
@@ -113,7 +128,7 @@ def test_resize_gives_the_same_bytes_and_rejects(repository, nodes, tmp_path) ->
 def test_a_worker_killed_in_the_middle(slow, tmp_path) -> None:
     project, expected = slow
     process = project.start("features", store=tmp_path / "store", **RAY)
-    wait_for(lambda: segments(tmp_path / "store"), 120)
+    wait_for(lambda: segments(tmp_path / "store"), 400, process)
     os.kill(workers(process.pid)[0], signal.SIGKILL)
     said = finish(process)
     assert "a worker is lost, and its work is done again elsewhere\n" in said
@@ -126,13 +141,13 @@ def test_a_node_that_leaves_and_one_that_joins(repository, slow, tmp_path) -> No
     nodes = Nodes(repository)
     try:
         first = nodes.add()
-        wait_for(lambda: members(first.pid), 60)
+        wait_for(lambda: members(first.pid), 400)
         time.sleep(10)  # until it is known to the head
         process = project.start("features", store=tmp_path / "store", **RAY, **nodes.variables)
-        wait_for(lambda: workers(first.pid), 120)
+        wait_for(lambda: workers(first.pid), 400, process)
         second = nodes.add()
-        wait_for(lambda: workers(second.pid), 120)
-        wait_for(lambda: segments(tmp_path / "store"), 120)
+        wait_for(lambda: workers(second.pid), 400, process)
+        wait_for(lambda: segments(tmp_path / "store"), 400, process)
         kill(first)
         said = finish(process)
     finally:
@@ -146,7 +161,7 @@ def test_the_driver_killed_and_run_again(slow, nodes, tmp_path) -> None:
     project, expected = slow
     variables = {**RAY, **nodes.variables}
     process = project.start("features", store=tmp_path / "store", **variables)
-    wait_for(lambda: segments(tmp_path / "store"), 120)
+    wait_for(lambda: segments(tmp_path / "store"), 400, process)
     process.kill()
     process.communicate()
     said = project.run("features", store=tmp_path / "store", **variables)
@@ -158,7 +173,7 @@ def test_the_driver_killed_and_run_again(slow, nodes, tmp_path) -> None:
 def test_ctrl_c_ends_all_processes_and_keeps_the_store(slow, tmp_path) -> None:
     project, expected = slow
     process = project.start("features", store=tmp_path / "store", **RAY)
-    wait_for(lambda: segments(tmp_path / "store"), 120)
+    wait_for(lambda: segments(tmp_path / "store"), 400, process)
     os.killpg(process.pid, signal.SIGINT)
     assert finish(process, 130).splitlines()[-1] == "features: interrupted"
     assert not (project.folder / FEATURES).exists()
@@ -259,7 +274,8 @@ def test_no_node_is_large_enough(project, nodes, tmp_path) -> None:
 
 
 @pytest.mark.slow
-def test_without_the_extra(project, tmp_path) -> None:
+def test_without_the_extra(repository, tmp_path) -> None:
+    project = Project(tmp_path / "project", repository, 1)
     script = "import sys, runpy; sys.modules['ray'] = None; runpy.run_module('stages', run_name='__main__')"
     done = subprocess.run(
         [sys.executable, "-c", script, "resize"],

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,9 +33,10 @@ class Nodes:
 
     def __init__(self, repository: Path) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="ray-"))  # a short name: sockets lie below
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            port = found.getsockname()[1]
+        with socket.socket() as one, socket.socket() as other:
+            for found in (one, other):
+                found.bind(("127.0.0.1", 0))
+            port, other_port = one.getsockname()[1], other.getsockname()[1]
         self.address = f"127.0.0.1:{port}"
         self.variables = {
             "RAY_ADDRESS": self.address,
@@ -46,11 +48,11 @@ class Nodes:
         self._environment = {**os.environ, **self.variables, "PYTHONPATH": str(repository)}
         del self._environment["RAY_ADDRESS"]
         self._nodes: list[subprocess.Popen[bytes]] = []
-        self._start(
+        head = self._start(
             *("--head", f"--port={port}", "--num-cpus=0", "--include-dashboard=false"),
-            *(f"--temp-dir={self._folder}", "--ray-client-server-port=0"),
+            *(f"--temp-dir={self._folder}", f"--ray-client-server-port={other_port}"),
         )
-        wait_for(self._answers, 60)
+        wait_for(self._answers, 200, head)
 
     def add(self, *before: str, cpus: int = 1, **environment: str) -> subprocess.Popen[bytes]:
         """Start a node; ``before`` stands before its command."""
@@ -129,7 +131,7 @@ class Project:
 
 def finish(process: subprocess.Popen[str], code: int = 0) -> str:
     """Wait for a run; what it said."""
-    _, said = process.communicate(timeout=300)
+    _, said = process.communicate(timeout=600)
     assert process.returncode == code, said
     wait_for(lambda: not members(process.pid), 20)
     return said
@@ -164,9 +166,10 @@ def kill(node: subprocess.Popen[bytes]) -> None:
     node.wait()
 
 
-def wait_for(condition: Callable[[], object], seconds: float) -> None:
-    """Wait until a condition holds."""
+def wait_for(condition: Callable[[], object], seconds: float, process: subprocess.Popen[Any] | None = None) -> None:
+    """Wait until a condition holds, while a process runs."""
     patience = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < patience, f"waited {seconds:.0f} s"
+        assert process is None or process.poll() is None, "it ended before"
         time.sleep(0.02)
