@@ -23,6 +23,8 @@ LOOK = 5.0
 """Seconds between two looks at the nodes, which come and go."""
 TRIES = 4
 """Workers that may die with the same work."""
+JOINING = 60.0
+"""The longest wait for the first node, in seconds: nodes may have been started just now."""
 CHECKED = 60.0
 """The longest wait for a node to check its requirements, in seconds."""
 
@@ -69,6 +71,9 @@ class Cluster:
         Raises:
             SetupError: no node takes such workers, or a node lacks a requirement.
         """
+        end = time.monotonic() + JOINING
+        while not self.slots(size) and time.monotonic() < end:
+            time.sleep(1)
         if not self.slots(size):
             todo = "Add such a node, or set SIGHTWORD_RAY_CPUS and SIGHTWORD_RAY_GPUS."
             raise SetupError(f"no node has {size} for a worker", where=self, todo=todo)

@@ -9,12 +9,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ray_nodes import FEATURES, Nodes, Project, finish, kill, members, segments, wait_for, workers
+from ray_nodes import FEATURES, Nodes, Project, finish, kill, segments, wait_for, workers
 
 from sightword.images.resized import corpus_sources, write_resized
 from sightword.images.settings import ResizeSettings
@@ -141,8 +140,6 @@ def test_a_node_that_leaves_and_one_that_joins(repository, slow, tmp_path) -> No
     nodes = Nodes(repository)
     try:
         first = nodes.add()
-        wait_for(lambda: members(first.pid), 400)
-        time.sleep(10)  # until it is known to the head
         process = project.start("features", store=tmp_path / "store", **RAY, **nodes.variables)
         wait_for(lambda: workers(first.pid), 400, process)
         second = nodes.add()
@@ -210,7 +207,6 @@ def test_another_sightword_on_a_node(repository, project, tmp_path) -> None:
     nodes = Nodes(repository)
     try:
         nodes.add(PYTHONPATH=str(copy))
-        time.sleep(10)
         last = total(project.run("features", store=tmp_path / "store", code=1, **RAY, **nodes.variables))
     finally:
         nodes.stop()
@@ -232,7 +228,6 @@ def test_a_store_that_a_node_does_not_see(repository, project, tmp_path) -> None
     nodes = Nodes(repository)
     try:
         nodes.add(*apart)
-        time.sleep(10)
         last = total(project.run("features", store=store, code=1, **RAY, **nodes.variables))
     finally:
         nodes.stop()
