@@ -82,7 +82,9 @@ def _check_answer(address: str) -> None:
             f"RAY_ADDRESS={address}: not an address of a cluster", expected="HOST:PORT, as `ray start --head` prints it"
         )
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER).close()
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER) as connection:
+            if not connection.recv(1):  # a server of gRPC, as Ray's is, speaks first
+                raise OSError("the connection was closed")
     except (OSError, OverflowError) as error:
         raise _silent(address, getattr(error, "strerror", None) or error) from None
 
