@@ -13,7 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from sightword.errors import SetupError
-from sightword.machine import Machine
+from sightword.machine import Machine, place
 
 # MKL's vector functions (tanh, exp, log, ..) detect the kind of CPU at their first call in a process, by two writes
 # without a lock. A second thread that calls one between the two writes gets kernels of few digits. The first call is
@@ -43,7 +43,14 @@ def use(machine: Machine, *, deterministic: bool = True) -> torch.device:
     torch.set_deterministic_debug_mode("error" if deterministic else "default")
     # Each new tensor would be filled, which changes nothing: none is read before it is written.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # torch hides it from types
-    return choose(machine.device)
+    device = choose(machine.device)
+    if device.type == "cuda" and place().ranks > 1:  # a GPU for each
+        if ":" in machine.device:
+            what = f"SIGHTWORD_DEVICE={machine.device}: several processes need a GPU each"
+            raise SetupError(what, expected="auto, cpu or cuda")
+        device = choose(f"cuda:{place().local_rank}")
+        torch.cuda.set_device(device)
+    return device
 
 
 def choose(name: str) -> torch.device:

@@ -12,6 +12,15 @@ from pathlib import Path
 
 from sightword.errors import SetupError
 
+CREDENTIALS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+}
+"""The variables with the credentials of a store, by the protocol of its address."""
+ROLE = "sightword"
+"""The name of the processes of a stage in torch's elastic launch, where the stage itself launches them."""
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -23,17 +32,54 @@ class Machine:
     """``SIGHTWORD_WORKERS``: processes that read pictures; default: the cores available to this process."""
     threads: int
     """``SIGHTWORD_THREADS``: threads of one tensor operation; in extraction, pictures computed in parallel; default:
-    the cores available to this process."""
-    store: Path
-    """``SIGHTWORD_STORE``: the folder of the feature store; default: in the user's cache."""
+    the cores available to this process, shared out among the ranks of this machine."""
+    store: str
+    """``SIGHTWORD_STORE``: the feature store: a folder, or an address such as ``s3://bucket/prefix``; default: a folder
+    in the user's cache."""
+    cache: Path
+    """``SIGHTWORD_CACHE``: the folder of copies from a store in object storage; default: in the user's cache."""
     scratch: Path
     """``SIGHTWORD_SCRATCH``: the folder of unfinished training runs; default: in the user's cache."""
+    ranks: int = 1
+    """``SIGHTWORD_RANKS``: processes in which the stage train runs."""
     engine: str = "local"
     """``SIGHTWORD_ENGINE``: where pictures are resized and features computed: ``local`` (this machine) or ``ray``."""
     ray_cpus: int = 1
     """``SIGHTWORD_RAY_CPUS``: the CPUs, and the threads, of a Ray worker that computes features."""
     ray_gpus: float = 0.0
     """``SIGHTWORD_RAY_GPUS``: the GPUs of such a worker, such as 1 or 0.25; 0 computes on CPUs."""
+
+    @property
+    def local_store(self) -> Path:
+        """A folder for files beside the features: the store, or the cache of a store in object storage."""
+        return self.cache if is_address(self.store) else Path(self.store)
+
+
+@dataclass(frozen=True)
+class Place:
+    """The place of this process among the processes that ``torchrun``, or a stage itself, has started for one run."""
+
+    rank: int = 0
+    """Its number among all of them; the first one writes the files and speaks to the user."""
+    ranks: int = 1
+    """Number of all of them."""
+    local_rank: int = 0
+    """Its number among those of this machine."""
+    local_ranks: int = 1
+    """Number of those of this machine."""
+    node: int = 0
+    """Number of this machine."""
+    launcher_speaks: bool = False
+    """Whether a stage has started the processes, and tells the user of their errors."""
+
+
+def place() -> Place:
+    """Return the place of this process, from the variables of torch's elastic launch; alone without them."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return Place()
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
+    rank, ranks, local_rank, local_ranks, node = (int(os.environ[name]) for name in names)
+    return Place(rank, ranks, local_rank, local_ranks, node, os.environ.get("ROLE_NAME") == ROLE)
 
 
 def current() -> Machine:
@@ -51,13 +97,20 @@ def current() -> Machine:
     return Machine(
         device=device,
         workers=_count("SIGHTWORD_WORKERS", cores(), least=0),
-        threads=_count("SIGHTWORD_THREADS", cores(), least=1),
-        store=_folder("SIGHTWORD_STORE"),
+        threads=threads(place().local_ranks),
+        store=_store("SIGHTWORD_STORE"),
+        cache=_folder("SIGHTWORD_CACHE", "copies"),
         scratch=_folder("SIGHTWORD_SCRATCH", "scratch"),
+        ranks=_count("SIGHTWORD_RANKS", 1, least=1),
         engine=engine,
         ray_cpus=_count("SIGHTWORD_RAY_CPUS", 1, least=1),
         ray_gpus=_share("SIGHTWORD_RAY_GPUS"),
     )
+
+
+def threads(ranks: int = 1) -> int:
+    """Return the number of threads of each of some ranks on this machine: as set, or an equal share of the cores."""
+    return _count("SIGHTWORD_THREADS", max(1, cores() // ranks), least=1)
 
 
 def cores() -> int:
@@ -72,6 +125,36 @@ def _count(variable: str, default: int, *, least: int) -> int:
     if not text.isdigit() or int(text) < least:
         raise SetupError(f"{variable}={text}: not a usable number", expected=f"a whole number of at least {least}")
     return int(text)
+
+
+def is_address(text: str) -> bool:
+    """Return whether a text is an address, such as ``s3://bucket/prefix``, and no path."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text) is not None
+
+
+def split_address(address: str) -> tuple[str, str]:
+    """Return the protocol of a store's address, and its bucket and prefix.
+
+    Raises:
+        SetupError: the address is of another kind, or holds credentials, which the message does not repeat.
+    """
+    protocol, _, path = address.partition("://")
+    place = "CONTAINER/PREFIX" if protocol == "az" else "BUCKET/PREFIX"
+    if protocol not in CREDENTIALS:
+        expected = "a folder, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX"
+        raise SetupError(f"{protocol}:// is no address of a store", expected=expected)
+    if re.search("[@?#]", path):
+        what = f"the address of the store ({protocol}://...) holds more than a bucket and a prefix"
+        todo = f"Credentials are given by {CREDENTIALS[protocol]}."
+        raise SetupError(what, expected=f"{protocol}://{place}", todo=todo)
+    if not path.strip("/"):
+        raise SetupError(f"{address}: names no bucket", expected=f"{protocol}://{place}")
+    return protocol, path.strip("/")
+
+
+def _store(variable: str) -> str:
+    named = os.environ.get(variable, "")
+    return "://".join(split_address(named)) if is_address(named) else str(_folder(variable))
 
 
 def _share(variable: str) -> float:

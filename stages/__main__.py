@@ -4,8 +4,9 @@ A stage of a pipeline (:mod:`pipeline.pipelines`) is a module of this package wi
 section; ``work``, which takes the settings and returns notes for the facts, or a function to call once the facts are
 written, or nothing; and perhaps ``OPTIONS``, arguments of :meth:`argparse.ArgumentParser.add_argument`. The options
 that are keys of the stage's matrix are required. With ``ALSO``, names of parameters in other sections of the same file,
-``work`` takes their values by the last part of the names. A stage does not import the launcher: nothing here can change
-its outputs.
+``work`` takes their values by the last part of the names. With ``RANKS`` several processes (ranks) may share the work:
+those that ``SIGHTWORD_RANKS`` asks for, or that ``torchrun`` has started. A stage does not import the launcher: nothing
+here can change its outputs.
 """
 
 from __future__ import annotations
@@ -15,23 +16,29 @@ import errno
 import importlib
 import logging
 import os
+import signal
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
 from tqdm import tqdm
 
+from pipeline import ranks
 from pipeline.lineage.facts import OUTS, Recorder
 from pipeline.lineage.restoration import restore
 from pipeline.params import params_file
 from pipeline.pipelines import ITEM, MATRIX, by_entry, by_stage, project_of, stage_of
 from sightword import machine
-from sightword.errors import SightwordError
+from sightword.errors import SetupError, SightwordError
 from sightword.files import FULL
 from sightword.messages import and_more
 
 log = logging.getLogger("sightword")
+
+GRACE = 5.0
+"""Seconds for which a failed rank lets the first one speak."""
 
 Notes = Mapping[str, Any]
 """Notes of a stage for the facts of the run, such as the weights it used."""
@@ -52,22 +59,32 @@ def main() -> None:
     options = [flag.strip("-").replace("-", "_") for flag in getattr(stage, "OPTIONS", {})]
     given = {option: getattr(arguments, option) for option in options}
     _start_logging(verbose=arguments.verbose, quiet=arguments.quiet)
+    place = machine.place()
+    if place.ranks > 1:
+        _become_rank(place)
     try:
         here = machine.current()  # a wrong setting is reported before any work
-        recorder = Recorder(name, Path.cwd(), here) if os.environ.get("DVC_STAGE") else None
+        if place.ranks > 1 and not hasattr(stage, "RANKS"):
+            raise SetupError(f"{place.ranks} processes cannot share this stage", todo="Only `train` runs in torchrun.")
+        if here.ranks > 1 and place.ranks == 1 and hasattr(stage, "RANKS"):
+            ranks.run(sys.argv[1:], here, verbose=arguments.verbose > 1)
+            return
+        recorder = Recorder(name, Path.cwd(), here) if os.environ.get("DVC_STAGE") and place.rank == 0 else None
         settings = params_file.section(arguments.params, stage_name)
         for section, _, key in (one.partition(".") for one in getattr(stage, "ALSO", ())):
             given[key] = getattr(params_file.section(arguments.params, section), key)
         _finish(name, stage.work(settings, **given), recorder)
     except SightwordError as error:
-        _fail(name, str(error), debug=arguments.verbose > 1)
+        _fail(name, error, debug=arguments.verbose > 1)
     except OSError as error:
         if error.errno not in (*FULL, errno.EACCES, errno.EROFS):
             raise
-        place = f" ({error.filename})" if error.filename else ""
-        _fail(name, f"{os.strerror(error.errno)}{place}. Nothing half-written is left.", debug=arguments.verbose > 1)
+        where = f" ({error.filename})" if error.filename else ""
+        what = f"{os.strerror(error.errno)}{where}. Nothing half-written is left."
+        _fail(name, SightwordError(what), debug=arguments.verbose > 1)
     except KeyboardInterrupt:
-        log.error("%s: interrupted", name)
+        if not place.launcher_speaks:
+            log.error("%s: interrupted", name)
         sys.exit(130)
 
 
@@ -135,8 +152,29 @@ class _Lines(logging.StreamHandler[TextIO]):
             super().emit(record)
 
 
-def _fail(name: str, message: str, *, debug: bool) -> None:
-    log.error("%s: %s", name, message, exc_info=debug)
+def _become_rank(place: machine.Place) -> None:
+    """Let the first rank alone log, and Ctrl-C, which every process and the launcher pass on, interrupt once."""
+
+    def interrupt(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt)
+    if place.rank:
+        logging.disable()
+
+
+def _fail(name: str, error: SightwordError, *, debug: bool) -> None:
+    place = machine.place()
+    if place.ranks > 1:
+        from torch.distributed.elastic.multiprocessing.errors import get_error_handler  # loads torch
+
+        if not place.launcher_speaks:  # and of the ranks only the first logs
+            log.error("%s: %s", name, error, exc_info=debug)
+        get_error_handler().record_exception(error)
+        time.sleep(GRACE if place.rank else 0)  # the launcher ends all as soon as one has ended
+        sys.exit(1)
+    log.error("%s: %s", name, error, exc_info=debug)
     if os.environ.get("DVC_STAGE"):  # an address from the folder in which `dvc repro` was started
         if restore(Path.cwd(), f"{by_stage(Path.cwd())[stage_of(name)].dvc_yaml}:{name}"):
             log.error("%s: DVC had removed the outputs of the last run; they are back", name)

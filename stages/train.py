@@ -2,6 +2,9 @@
 the curves, and a few numbers. The curves are written after each epoch, to be watched.
 
 A half-done run lives in the folder that ``SIGHTWORD_SCRATCH`` names, so that a killed run resumes where it was.
+
+With ``RANKS`` the launcher may run the stage in several processes, of which the first does all but its share of the
+training: only there is a checkpoint, a dev split and output.
 """
 
 from __future__ import annotations
@@ -11,57 +14,52 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from sightword.training.settings import TrainSettings
+
+if TYPE_CHECKING:
+    from sightword.captions.vocabulary import Vocabulary
+    from sightword.machine import Machine, Place
+    from sightword.pairs import Pairs
 
 log = logging.getLogger(__name__)
 
 SETTINGS = TrainSettings
+RANKS = True
+"""Whether several processes may share the work."""
 
 CAPTIONS = "data/captions/captions.parquet"
 VOCABULARY = "data/captions/vocabulary.json"
 CURVES = "plots/train"
 
 
-def work(settings: TrainSettings) -> Callable[[], object]:
+def work(settings: TrainSettings) -> Callable[[], object] | None:
     """Train the caption and image encoders, keep snapshots."""
     from sightword import devices, machine
-    from sightword.captions.table import check_vocabulary, read_captions
-    from sightword.captions.vocabulary import Vocabulary
     from sightword.features.origin import describe
-    from sightword.features.table import read_features
-    from sightword.files import atomic_folder, sha256_file, write_json
-    from sightword.pairs import pair, report_uncaptioned
+    from sightword.files import atomic_folder, write_json
     from sightword.training.checkpoint import open_checkpoint
     from sightword.training.curves import events_folder, open_events, write_curves
     from sightword.training.loop import History, check_sizes, train
+    from sightword.training.ranks import joined
     from sightword.training.snapshots import Snapshots
 
+    here, place = machine.current(), machine.place()
+    if place.rank:
+        _help(settings, here, place)
+        return None
     events = events_folder()
-    features, captions = read_features("data/features/features.h5"), read_captions(CAPTIONS)
-    vocabulary = Vocabulary.load(VOCABULARY)
-    check_vocabulary(captions, vocabulary, where=CAPTIONS)
-    report_uncaptioned(features, captions)
-    training, dev = pair(features, captions, "train"), pair(features, captions, "dev")
-    origin, rejected = features.attributes, len(features.rejected)
-    del features, captions  # a gigabyte for COCO
-    check_sizes(settings, training)
-    here = machine.current()
+    training, dev, vocabulary, origin, rejected, hashes = _read(settings)
+    check_sizes(settings, training, place.ranks)
     device = devices.use(here, deterministic=settings.deterministic)
     log.info(
-        "train: %d pictures, %d captions, %d tokens, %d features (%s); on the %s",
+        "train: %d pictures, %d captions, %d tokens, %d features (%s); on the %s%s",
         *(len(training.image_ids), len(training.texts), len(vocabulary), training.features.shape[1]),
-        *(describe(origin), devices.describe(device)),
+        *(describe(origin), devices.describe(device), f" each, {place.ranks} processes" if place.ranks > 1 else ""),
     )
-    captions_sha256 = sha256_file(CAPTIONS)
-    inputs = {
-        "settings": settings.model_dump(),
-        "features": str(origin["checksum"]),
-        "captions": captions_sha256,
-        "vocabulary": sha256_file(VOCABULARY),
-        "device": device.type,
-        "threads": here.threads,
-    }
+    # The number of threads is that of one process, so that a run goes on with another number of processes.
+    inputs = {**hashes, "device": device.type, "threads": machine.threads()}
     with contextlib.ExitStack() as stack:
         checkpoint = stack.enter_context(open_checkpoint(here.scratch, inputs))
         # File by file: whoever reads the folder always finds it.
@@ -78,16 +76,18 @@ def work(settings: TrainSettings) -> Callable[[], object]:
             except OSError as error:  # no reason to stop: the curves are written again at the end
                 log.warning("train: the curves cannot be written now (%s)", error)
 
-        encoders, history = train(
-            settings, training, dev, tokens=len(vocabulary), device=device, keep=checkpoint.keep, show=show,
-            checkpoint=checkpoint, progress=True,
-        )  # fmt: skip
+        with joined(place, device) as ranks:
+            training, tokens = ranks.share((training, len(vocabulary)), hashes, here.scratch)
+            encoders, history = train(
+                settings, training, dev, tokens=tokens, device=device, keep=checkpoint.keep, show=show,
+                checkpoint=checkpoint, progress=True, ranks=ranks,
+            )  # fmt: skip
         recall = dict(history.recall)
         with atomic_folder("models/snapshots") as folder:
             epochs = checkpoint.copy_snapshots(folder, settings.epochs)
             Snapshots(
                 folder, {epoch: recall[epoch] for epoch in epochs}, settings.model_dump(), origin,
-                training.features.shape[1], captions_sha256, vocabulary,
+                training.features.shape[1], hashes["captions"], vocabulary,
             ).write_index()  # fmt: skip
         with atomic_folder(CURVES) as folder:
             write_curves(folder, history)
@@ -112,3 +112,44 @@ def work(settings: TrainSettings) -> Callable[[], object]:
         log.info("train: %d epochs, %s in models/snapshots", settings.epochs, number)
         stack.callback(checkpoint.done)
         return stack.pop_all().close  # until it is called, no other process takes the checkpoint
+
+
+def _read(settings: TrainSettings) -> tuple[Pairs, Pairs, Vocabulary, dict[str, Any], int, dict[str, Any]]:
+    """Return both splits, the vocabulary, what the features are, how many pictures were rejected, and the hashes."""
+    from sightword.captions.table import check_vocabulary, read_captions
+    from sightword.captions.vocabulary import Vocabulary
+    from sightword.features.table import read_features
+    from sightword.files import sha256_file
+    from sightword.pairs import pair, report_uncaptioned
+
+    features, captions = read_features("data/features/features.h5"), read_captions(CAPTIONS)
+    vocabulary = Vocabulary.load(VOCABULARY)
+    check_vocabulary(captions, vocabulary, where=CAPTIONS)
+    report_uncaptioned(features, captions)
+    hashes = {
+        "settings": settings.model_dump(),
+        "features": str(features.attributes["checksum"]),
+        "captions": sha256_file(CAPTIONS),
+        "vocabulary": sha256_file(VOCABULARY),
+    }
+    training, dev = pair(features, captions, "train"), pair(features, captions, "dev")
+    return training, dev, vocabulary, features.attributes, len(features.rejected), hashes
+
+
+def _help(settings: TrainSettings, here: Machine, place: Place) -> None:
+    """Do the share of a rank after the first; the first rank of each machine reads for the others there."""
+    from sightword import devices
+    from sightword.training.loop import train
+    from sightword.training.ranks import joined
+
+    own: tuple[Pairs, int] | None = None
+    hashes: dict[str, Any] = {}
+    if not place.local_rank:
+        split, _, vocabulary, _, _, hashes = _read(settings)
+        own = split, len(vocabulary)
+        del split
+    device = devices.use(here, deterministic=settings.deterministic)
+    with joined(place, device) as ranks:
+        training, tokens = ranks.share(own, hashes, here.scratch)
+        own = None  # the shared one takes its place in memory
+        train(settings, training, None, tokens=tokens, device=device, ranks=ranks)

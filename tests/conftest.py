@@ -75,7 +75,7 @@ def real_data() -> Path:
 def _own_caches(tmp_path_factory) -> Iterator[None]:
     """No test reads or writes the user's own store of features, or their half-done trainings."""
     with pytest.MonkeyPatch.context() as patch:
-        for variable in ("SIGHTWORD_STORE", "SIGHTWORD_SCRATCH"):
+        for variable in ("SIGHTWORD_STORE", "SIGHTWORD_CACHE", "SIGHTWORD_SCRATCH"):
             patch.setenv(variable, str(tmp_path_factory.mktemp(variable.lower())))
         yield
 

@@ -126,7 +126,7 @@ FLOORS = [
         "sightword/corpus sightword/semantics",
     ),
     *(
-        "sightword/images sightword/captions sightword/unpacking",
+        "sightword/images sightword/captions sightword/unpacking sightword/storage",
         "sightword/cluster",
         "sightword/features sightword/model",
         "sightword/pairs sightword/encoder sightword/sample_network",
@@ -142,8 +142,15 @@ FLOORS = [
         "sightword/grounding",
         "sightword/grounded",
     ),
-    *("pipeline/pipelines", "pipeline/lineage", "pipeline/params", "pipeline/comparison pipeline/downloads"),
-    *("pipeline/experiments", "pipeline/new_project", "pipeline/doctor", "pipeline/cli", "stages"),
+    *("pipeline/pipelines pipeline/ranks", "pipeline/lineage", "pipeline/params"),
+    *(
+        "pipeline/comparison pipeline/downloads",
+        "pipeline/experiments",
+        "pipeline/new_project",
+        "pipeline/doctor",
+        "pipeline/cli",
+        "stages",
+    ),
 ]
 """From the ground: a room stands on those below it, never on one beside it."""
 

@@ -134,7 +134,7 @@ def facts_folders(project: Path) -> list[Path]:
     from pipeline.lineage.facts import RUNS
     from sightword import machine
 
-    return [project / RUNS, machine.current().store / RUNS]
+    return [project / RUNS, machine.current().local_store / RUNS]
 
 
 def _check(arguments: argparse.Namespace) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.cli.command import Commands, add_command
@@ -15,11 +14,12 @@ if TYPE_CHECKING:
     from sightword.features.store import Store
 
 STORE = """\
-Look after the store of computed features: stats, verify, prune.
+Look after the store of computed features: stats, verify, compact, prune.
 
 The store remembers each feature that was ever computed, for all projects and
-machines that share the folder, and the embeddings of `sightword search`;
-SIGHTWORD_STORE names it."""
+machines that share it, and the embeddings of `sightword search`;
+SIGHTWORD_STORE names its folder, or its address in object storage such as
+s3://bucket/prefix."""
 
 STATS = "Show the kinds of features in the store: how many, how large, last used."
 
@@ -28,6 +28,14 @@ Read every feature of the store and compare its checksum.
 
 Exits with 1 when something is damaged. Runs leave damaged features out and
 compute them again; prune takes them away."""
+
+COMPACT = """\
+Make features in object storage quick to find.
+
+A store at an address such as s3://bucket/prefix has manifests, which say where
+each feature is. Compact replaces the manifests of many runs by one, makes lost
+ones again, and drops what is gone. Others may use the store meanwhile. A store
+in a folder needs no manifests: nothing happens."""
 
 PRUNE = """\
 Remove unwanted features from the store, and put the rest in order.
@@ -43,23 +51,31 @@ def add(commands: Commands) -> None:
     """Add ``store`` with its own commands."""
     store = add_command(commands, "store", STORE, _stats)
     actions = store.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, description, run in (("stats", STATS, _stats), ("verify", VERIFY, _verify), ("prune", PRUNE, _prune)):
+    for name, description, run in (
+        ("stats", STATS, _stats),
+        ("verify", VERIFY, _verify),
+        ("compact", COMPACT, _compact),
+        ("prune", PRUNE, _prune),
+    ):
         action = add_command(actions, name, description, run)
-        action.add_argument("--store", metavar="FOLDER", help="the store (default: SIGHTWORD_STORE, else in the cache)")
-        if name != "prune":
+        action.add_argument(
+            "--store", metavar="PLACE", help="a folder or an address (default: SIGHTWORD_STORE, else in the cache)"
+        )
+        if name in ("stats", "verify"):
             action.add_argument("--kind", metavar="NAME", default="", help="only the kinds whose name begins so")
+        else:
+            action.add_argument("--dry-run", action="store_true", help="only say what would be done")
     action.add_argument("--remove", metavar="NAME", default="", help="remove the one kind whose name begins so")
     action.add_argument("--unused", metavar="DAYS", type=float, help="remove kinds that were not used for DAYS days")
     action.add_argument("--others", action="store_true", help="what others made too, but where there is a sticky bit")
-    action.add_argument("--dry-run", action="store_true", help="only say what would be done")
 
 
 def _stats(arguments: argparse.Namespace) -> int:
     from sightword.features import maintenance
 
     store = _open_store(arguments)
-    print(f"{store.folder}")
-    for kind in maintenance.survey(store, arguments.kind):
+    print(store.place)
+    for kind in maintenance.survey(store, arguments.kind, read=False):
         _print_kind(kind)
     return 0
 
@@ -74,8 +90,17 @@ def _verify(arguments: argparse.Namespace) -> int:
         damaged += len(kind.damaged)
         for what in kind.damaged:
             print(f"damaged: {what}")
-    print(f"{store.folder}: {sound} features are sound, {damaged} places are damaged")
+    print(f"{store.place}: {sound} features are sound, {damaged} places are damaged")
     return 1 if damaged else 0
+
+
+def _compact(arguments: argparse.Namespace) -> int:
+    from sightword.features import maintenance
+
+    store = _open_store(arguments)
+    replaced = maintenance.compact(store, dry_run=arguments.dry_run)
+    print(f"{store.place}: {'would replace' if arguments.dry_run else 'replaced'} {replaced} manifests")
+    return 0
 
 
 def _prune(arguments: argparse.Namespace) -> int:
@@ -89,7 +114,7 @@ def _prune(arguments: argparse.Namespace) -> int:
     remove, merge = ("would remove", "would merge") if dry else ("removed", "merged")
     freed = "" if dry else f"; {size(done.bytes)} freed"
     removed = f"{remove} {done.kinds} kinds and {done.leftovers} leftovers"
-    print(f"{store.folder}: {removed}, {merge} {done.segments} segments{freed}")
+    print(f"{store.place}: {removed}, {merge} {done.segments} segments{freed}")
     if done.others:
         print(f"{done.others} files of other users stay as they are; they can prune them, and so can root")
     return 1 if arguments.remove and not done.kinds else 0
@@ -99,10 +124,10 @@ def _open_store(arguments: argparse.Namespace) -> Store:
     from sightword import machine
     from sightword.features.store import Store
 
-    store = Store(Path(arguments.store) if arguments.store else machine.current().store)
-    if not store.kinds.is_dir():
+    store = Store(arguments.store or machine.current().store)
+    if not store.place.exists():
         todo = "The stage features makes it at its first run."
-        raise StoreError("there is no store here", where=store.folder, todo=todo)
+        raise StoreError("there is no store here", where=store.place, todo=todo)
     return store
 
 

@@ -69,10 +69,10 @@ def compare(a: Path, b: Path, *, samples: int, seed: int) -> list[Space]:
 
 
 def _seeds(folder: Path) -> dict[str, set[int]]:
-    """Return the seeds of each scenario of a folder."""
+    """Return the seeds of each scenario of a folder; an empty folder, which `dvc checkout` may leave, is none."""
     found: dict[str, set[int]] = {}
     for place in folder.iterdir():
         name, _, seed = place.name.rpartition("-")
-        if name and seed.isdigit():
+        if name and seed.isdigit() and any(place.iterdir()):
             found.setdefault(name, set()).add(int(seed))
     return found

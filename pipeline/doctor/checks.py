@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.doctor import disk, hardware, inputs, packages, project, remote
+from pipeline.doctor import disk, hardware, inputs, packages, project, remote, store
 from pipeline.doctor.findings import Check
 
 CHECKS = (
@@ -19,6 +19,7 @@ CHECKS = (
     Check("grounded", inputs.check_grounded, needs_project=True),
     Check("cache", remote.check_cache, needs_project=True),
     Check("remote", remote.check_remote, needs_project=True),
+    Check("store", store.check_store, slow=True),
     Check("disk", disk.check_disk),
 )
 """Slow checks are left out with ``--quick``."""

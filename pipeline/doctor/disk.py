@@ -30,6 +30,7 @@ _TODO = {
     "the project": "Make room there, or ask for the right to write there.",
     "DVC's cache": "Make room with `dvc gc --workspace`, or use another disk: `dvc cache dir`.",
     "the store": "Use another folder: SIGHTWORD_STORE.",
+    "copies of the store": "Use another folder: SIGHTWORD_CACHE.",
     "the scratch folder": "Use another folder: SIGHTWORD_SCRATCH.",
 }
 
@@ -68,7 +69,8 @@ def _folders(context: Context) -> dict[str, Path]:
         here = machine.current()
     except SetupError:
         return found  # the check of settings reports the error
-    return found | {"the store": here.store, "the scratch folder": here.scratch}
+    store = {"copies of the store": here.cache} if machine.is_address(here.store) else {"the store": here.local_store}
+    return found | store | {"the scratch folder": here.scratch}
 
 
 def estimate(context: Context) -> dict[str, float]:
@@ -80,7 +82,8 @@ def estimate(context: Context) -> dict[str, float]:
     resized = 0.0 if context.has_run("resize") else PIXELS * resize.side**2 * COMPRESSION[resize.encoding] * count
     vectors = 0.0 if context.has_run("features") else FEATURES * count
     store, outputs = vectors if features.source == "extract" else 0.0, BASE + resized + vectors
-    return {"the project": outputs, "DVC's cache": outputs, "the store": store, "the scratch folder": BASE}
+    stores = {"the store": store, "copies of the store": store}
+    return {"the project": outputs, "DVC's cache": outputs, **stores, "the scratch folder": BASE}
 
 
 def _count_pictures(context: Context) -> int:

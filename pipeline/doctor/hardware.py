@@ -42,7 +42,8 @@ def known_variables() -> set[str]:
 
 def _check_cores(here: machine.Machine) -> Iterator[Finding]:
     cores = machine.cores()
-    for variable, count, most in (("threads", here.threads, cores), ("workers", here.workers, 2 * cores)):
+    counts = (("threads", here.threads, cores), ("workers", here.workers, 2 * cores), ("ranks", here.ranks, cores))
+    for variable, count, most in counts:
         if count > most:
             todo = f"Set SIGHTWORD_{variable.upper()} to {cores}, or unset it: more are slower."
             yield warning(f"{count} {variable} share {cores} cores", todo)

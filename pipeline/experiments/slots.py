@@ -51,7 +51,7 @@ def choose(wanted: int | None, experiments: int, *, environment: Mapping[str, st
     available = cores()
     count = wanted or len(gpus) or min(available // CORES, _memory() // MEMORY)
     count = max(1, min(count, experiments, MOST))
-    own = {"SIGHTWORD_STORE": str(machine.store), "SIGHTWORD_SCRATCH": str(machine.scratch)}
+    own = {"SIGHTWORD_STORE": machine.store, "SIGHTWORD_SCRATCH": str(machine.scratch)}
     for variable in ("SIGHTWORD_THREADS", "SIGHTWORD_WORKERS"):
         own[variable] = environment.get(variable) or str(max(1, available // count))
     # `cuda`, not `auto`: an experiment that cannot use its GPU must fail, not run slowly on the CPU

@@ -17,7 +17,7 @@ from pipeline.lineage.target import resolve
 from sightword.errors import LineageError
 from sightword.messages import flat
 
-_MACHINE = ("host", "platform", "processor", "device", "threads", "python")
+_MACHINE = ("host", "platform", "processor", "device", "threads", "ranks", "python")
 
 Pair = tuple[Any, Any]
 """Of the first and of the second; None stands for an absent one."""

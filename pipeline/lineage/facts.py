@@ -32,7 +32,7 @@ from pipeline.pipelines import LOCK, Pipeline, by_stage, parameter, pipelines, s
 from sightword.errors import FileFormatError, LineageError, SightwordError
 from sightword.files import read_text, write_text
 from sightword.group_files import write_new
-from sightword.machine import Machine
+from sightword.machine import Machine, place
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class Recorder:
             # An experiment's own folder is deleted after it; DVC names the project it belongs to.
             path = Path(os.environ.get("DVC_ROOT") or self._project) / RUNS / f"{key}.json"
             write_text(path, text)
-            shared = self._machine.store / RUNS / path.name
+            shared = self._machine.local_store / RUNS / path.name
             if not shared.exists():  # the first run's facts stay
                 write_new(shared, text.encode())
         except Exception as error:  # noqa: BLE001 - DVC deletes the outputs of a run that fails: hours of work, lost for a note on them
@@ -94,6 +94,7 @@ class Recorder:
             "processor": processor(),
             "device": _device(),
             "threads": self._machine.threads,
+            "ranks": place().ranks,
             "workers": self._machine.workers,
             "commit": _git(self._project, "rev-parse", "HEAD"),
             "uncommitted": None if uncommitted is None else uncommitted.splitlines(),

@@ -83,6 +83,8 @@ def run_line(run: Mapping[str, Any], *, brief: bool = False) -> str:
         return when
     packages, loose = run["packages"], run.get("uncommitted") or []
     threads = f"{run['threads']} thread{'' if run['threads'] == 1 else 's'}"
+    if (ranks := run.get("ranks", 1)) > 1:
+        threads += f" in each of {ranks} processes"
     versions = ", ".join(f"{name} {packages[name]}" for name in PACKAGES if name in packages)
     return (
         f"{when}, {run['peak_memory_mb']} MB, {run['device']}, {run['processor']}, {threads}; "

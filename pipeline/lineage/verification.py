@@ -31,6 +31,10 @@ from pipeline.pipelines import DVC_YAML
 from sightword.errors import LineageError
 from sightword.messages import and_more, did_you_mean
 
+_COUNTS = ("threads", "ranks")
+"""Facts of a run that change the last bits of a training run, and can be had again: ``SIGHTWORD_THREADS`` and
+``SIGHTWORD_RANKS``."""
+
 
 @dataclass(frozen=True)
 class Compared:
@@ -87,7 +91,7 @@ def verify(
         project: the folder with ``dvc.lock``.
         folder: an empty one, for the copy.
         revision: a commit or experiment whose lock is meant; empty: the workspace's.
-        facts: folders with facts of runs, for the number of threads, which can change the last bits.
+        facts: folders with facts of runs, for the numbers of threads and ranks, which can change the last bits.
         warm: use the store and the scratch folder of the environment, which is faster and proves less.
         report: called now and then with the number of bytes hashed.
 
@@ -207,7 +211,8 @@ def _environment(folder: Path, run: dict[str, Any] | None, *, warm: bool) -> dic
     if not warm:
         own |= {"SIGHTWORD_STORE": str(folder / ".store"), "SIGHTWORD_SCRATCH": str(folder / ".scratch")}
     if run is not None:
-        own.setdefault("SIGHTWORD_THREADS", str(run["threads"]))
+        for name in _COUNTS:
+            own.setdefault(f"SIGHTWORD_{name.upper()}", str(run.get(name, 1)))
     return own
 
 
@@ -233,7 +238,8 @@ def _remarks(run: dict[str, Any] | None) -> list[str]:
     others = [f"{name} {then} then, {packages.get(name)} now"
               for name, then in run["packages"].items() if packages.get(name) != then]  # fmt: skip
     found = [f"packages: {and_more(others, 8, between='; ')}"] if others else []
-    threads = os.environ.get("SIGHTWORD_THREADS", str(run["threads"]))
-    for name, then, now in (("processor", run["processor"], processor()), ("threads", str(run["threads"]), threads)):
-        found += [f"{name}: {then} then, {now} now"] if then != now else []
+    counts = [(name, str(run.get(name, 1))) for name in _COUNTS]
+    now = [(name, then, os.environ.get(f"SIGHTWORD_{name.upper()}", then)) for name, then in counts]
+    for name, then, here in (("processor", run["processor"], processor()), *now):
+        found += [f"{name}: {then} then, {here} now"] if then != here else []
     return found + ([f"device: {run['device']} then"] if run["device"] != "cpu" else [])

@@ -74,8 +74,8 @@ def _at_address(address: str, sha256: str | None) -> Path:
         found = f"the sha256 of the archive is {digest!r}" if digest else "the sha256 of the archive is missing"
         todo = f"Give sha256=..., or {url}#sha256=..., with the hash that its publisher names."
         raise EncoderError(found, where=url, expected="64 hex digits", todo=todo)
-    shelf = machine.current().store / "encoders"
-    place, archive = shelf / digest, shelf / f"{digest}.archive"
+    downloaded = machine.current().local_store / "encoders"
+    place, archive = downloaded / digest, downloaded / f"{digest}.archive"
     if kept := _kept(place):
         return kept
     try:
@@ -86,9 +86,9 @@ def _at_address(address: str, sha256: str | None) -> Path:
     except ModuleNotFoundError as error:
         todo = "Install the extra: pip install 'sightword[pipeline]'."
         raise SetupError(f"{error.name} is not installed, which downloads need", todo=todo) from None
-    lock = shelf / f"{digest}.lock"
-    with writing(shelf), contextlib.ExitStack() as stack:
-        shelf.mkdir(parents=True, exist_ok=True)
+    lock = downloaded / f"{digest}.lock"
+    with writing(downloaded), contextlib.ExitStack() as stack:
+        downloaded.mkdir(parents=True, exist_ok=True)
         stack.enter_context(FileLock(lock))
         stack.callback(lock.unlink, missing_ok=True)
         if kept := _kept(place):  # another process has finished meanwhile

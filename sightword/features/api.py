@@ -77,7 +77,8 @@ def extract(
         relu: apply a ReLU to the features of each crop.
         l2: scale the mean of the crops to length 1.
         max_pixels: larger pictures are refused.
-        store: the folder of a store, which may be the stage's (``SIGHTWORD_STORE``); None computes all features anew.
+        store: the folder or the address of a store, which may be the stage's (``SIGHTWORD_STORE``); None computes all
+            features anew.
         device: where to compute; None for the device of ``SIGHTWORD_DEVICE``.
         workers: processes that decode; more than 0 needs ``if __name__ == "__main__":`` in a script.
         progress: show a bar on standard error.
@@ -95,7 +96,12 @@ def extract(
     for name, value, fits, expected in (
         ("weights", weights, isinstance(weights, str | os.PathLike), "a name of torchvision's weights, or a path"),
         ("weights_sha256", weights_sha256, isinstance(weights_sha256, str), "64 hex digits, or ''"),
-        ("store", store, store is None or (isinstance(store, str | os.PathLike) and str(store)), "a folder, or None"),
+        (
+            "store",
+            store,
+            store is None or (isinstance(store, str | os.PathLike) and str(store)),
+            "a folder, an address, or None",
+        ),
         ("workers", workers, isinstance(workers, int | np.integer) and workers >= 0, "0 or more processes"),
     ):
         if not fits:
@@ -120,7 +126,7 @@ def extract(
         settings.model_copy(update={"weights": name, "weights_sha256": weights_sha256, "inputs": "."}),
         {"resize": resizing.side, "interpolation": resizing.interpolation, "exif": resizing.exif},
         device=devices.choose(machine.current().device if device is None else str(device)),
-        store=None if store is None else Store(Path(store).expanduser()),
+        store=None if store is None else Store(store),
     )
     # Other processes get only functions of rooms that do not load torch.
     hasher = functools.partial(hash_file, settings=resizing)

@@ -28,7 +28,7 @@ from sightword.files import Pathish, beside
 from sightword.images.encoding import Pixels
 from sightword.images.shards import GROUP, Selection, read_arrays, read_transform
 from sightword.images.workers import threaded_map
-from sightword.machine import Machine
+from sightword.machine import Machine, is_address
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class Distribution:
             SightwordError: a worker raised it.
         """
         here = replace(self.machine, device=self.device.type, threads=self.machine.ray_cpus)
-        make = functools.partial(Worker, self.settings, self.resized, self.store.folder, here, extraction.identity)
+        make = functools.partial(Worker, self.settings, self.resized, str(self.store.place), here, extraction.identity)
         with _probe(self.store, extraction.identity) as probe, opened(self.machine) as cluster:
             paths = sorted({job.selection.group.path for job in jobs})
             requirements = Requirements.here(paths, probe)
@@ -144,7 +144,7 @@ class Worker:
     """
 
     def __init__(
-        self, settings: FeaturesSettings, resized: Pathish, store: Pathish, machine: Machine, identity: Identity
+        self, settings: FeaturesSettings, resized: Pathish, store: str, machine: Machine, identity: Identity
     ) -> None:
         device = devices.use(machine)
         self._threads = machine.threads
@@ -168,11 +168,14 @@ class Worker:
 
 
 @contextlib.contextmanager
-def _probe(store: Store, identity: Identity) -> Iterator[Path]:
-    """Check that the store can be written, and yield a file in it that each node must see."""
+def _probe(store: Store, identity: Identity) -> Iterator[Path | None]:
+    """Check that the store can be written, and yield a file in it that each node must see (object storage: None)."""
     with store.writer(identity):
         pass
-    path = beside(store.kinds / identity.name / "probe")
+    if is_address(str(store.place)):
+        yield None
+        return
+    path = beside(store.place.folder / "features" / identity.name / "probe")
     path.touch()
     try:
         yield path

@@ -156,7 +156,7 @@ class Extraction:
                 yield found, values
             if not missing:
                 return
-        where = self._store and self._store.folder
+        where = self._store and self._store.place
         what = f"{len(missing)} features that workers wrote are not there"
         raise StoreError(what, where=where, todo="Run the stage again: it computes what the store lacks.")
 

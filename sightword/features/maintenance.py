@@ -5,24 +5,21 @@ In a store of several users, each maintains their own files.
 
 from __future__ import annotations
 
-import contextlib
 import errno
+import json
 import logging
-import os
-import re
-import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from sightword.errors import FileFormatError, StoreError
+from sightword.errors import StoreError
 from sightword.features.identity import name_of as name_of_identity
-from sightword.features.segments import SEGMENT_NAME, Array, name_of, read_segment, write_segment
-from sightword.features.store import IDENTITY, Store, entries
-from sightword.files import canonical_json, read_json, require_regular
+from sightword.features.store import Store
+from sightword.files import canonical_json
+from sightword.storage.kinds import KindFiles
+from sightword.storage.segments import Array, Segment, StoredFile, name_of, read_segment
 
 log = logging.getLogger(__name__)
 
@@ -32,15 +29,14 @@ LEFTOVER_AGE = DAY
 MERGED_BYTES = 1 << 25
 """Size of merged segments."""
 
-_KIND = re.compile(r"[0-9a-f]{32}")
-_LEFTOVER = re.compile(r"\.([0-9a-f]{32}\.parquet|identity\.json|probe)\..*\.tmp")
+Stored = TypeVar("Stored", bound=StoredFile)
 
 
 @dataclass
 class Kind:
     """The features of one kind in a store."""
 
-    folder: Path
+    name: str
     identity: dict[str, Any]
     """Empty if ``identity.json`` cannot be read or belongs to another kind."""
     segments: int = 0
@@ -51,52 +47,68 @@ class Kind:
     damaged: list[str] = field(default_factory=list)
     """Descriptions of the damage."""
 
-    @property
-    def name(self) -> str:
-        """The name of its folder."""
-        return self.folder.name
 
-
-def kinds(store: Store, prefix: str = "") -> list[Path]:
-    """Return the folders of the kinds whose names begin with ``prefix``, most recently used first.
+def kinds(store: Store, prefix: str = "") -> list[KindFiles]:
+    """Return the kinds whose names begin with ``prefix``, most recently used first.
 
     Raises:
         StoreError: the store cannot be read, or no kind has this prefix.
     """
-    found = [path for path in entries(store.kinds, _KIND) if path.name.startswith(prefix) and path.is_dir()]
+    found = [kind for kind in store.place.kinds() if kind.name.startswith(prefix)]
     if prefix and not found:
         what = f"no kind of feature begins with {prefix}"
-        raise StoreError(what, where=store.folder, todo="`sightword store stats` shows them.")
-    return sorted(found, key=lambda path: (-_used(path), path.name))
+        raise StoreError(what, where=store.place, todo="`sightword store stats` shows them.")
+    return sorted(found, key=lambda kind: (-kind.used(), kind.name))
 
 
-def survey(store: Store, prefix: str = "") -> Iterator[Kind]:
-    """Read every feature of a store, compare its checksum, and yield the counts of each kind."""
-    for folder in kinds(store, prefix):
-        kind = Kind(folder, {}, used=_used(folder))
+def survey(store: Store, prefix: str = "", *, read: bool = True) -> Iterator[Kind]:
+    """Read every feature of a store, compare its checksum, and yield the counts of each kind.
+
+    Without ``read``, features are counted and not read where the store knows them, in object storage.
+    """
+    for files in kinds(store, prefix):
+        kind = Kind(files.name, {}, used=files.used())
         try:
-            identity = read_json(folder / IDENTITY)
-            if name_of_identity(canonical_json(identity)) == folder.name:
-                kind.identity = identity
-            else:
-                kind.damaged.append(f"{folder / IDENTITY}: it is not what the folder's name says")
-        except FileFormatError as error:
-            kind.damaged.append(str(error))
-
-        def complain(path: Path, lost: int, why: str, damaged: list[str] = kind.damaged) -> None:
-            damaged.append(f"{path}: {f'{lost} features' if lost else 'all or some features'} ({why})")
-
+            kind.identity = _identity(files)
+        except ValueError as error:
+            kind.damaged.append(f"{files.identity}: {error}")
         try:
-            segments = entries(folder, SEGMENT_NAME)
+            segments = files.segments()
+            known = None if read else files.features()
+            kind.damaged += files.damage()
         except StoreError as error:  # of another user, closed to this user
             kind.damaged.append(str(error))
-            segments = []
-        keys: set[bytes] = set()
-        for path in segments:
-            for found, _ in read_segment(path, None, None, complain):
-                keys.update(found)
-        kind.segments, kind.features, kind.bytes = len(segments), len(keys), sum(map(_size, segments))
+            segments, known = [], None
+        if known is None:
+            known = _count(files, segments, kind.damaged)
+        kind.segments, kind.features, kind.bytes = len(segments), known, sum(segment.size() for segment in segments)
         yield kind
+
+
+def _identity(files: KindFiles) -> dict[str, Any]:
+    """Return what describes a kind; ValueError if that cannot be read or belongs to another kind."""
+    try:
+        identity = json.loads(files.identity.read())
+    except OSError as error:
+        raise ValueError(f"cannot be read ({error.strerror or error})") from None
+    except (ValueError, RecursionError):
+        raise ValueError("is not valid JSON") from None
+    if not isinstance(identity, dict) or name_of_identity(canonical_json(identity)) != files.name:
+        raise ValueError("it is not what the folder's name says")
+    return identity
+
+
+def _count(files: KindFiles, segments: Sequence[Segment], damaged: list[str]) -> int:
+    """Read all features of a kind, and return their number."""
+
+    def complain(segment: Segment, lost: int, why: str) -> None:
+        damaged.append(f"{segment}: {f'{lost} features' if lost else 'all or some features'} ({why})")
+
+    keys: set[bytes] = set()
+    for segment in files.ahead(segments):
+        for found, _ in read_segment(segment, None, None, complain):
+            keys.update(found)
+    return len(keys)
 
 
 def prune(
@@ -125,24 +137,38 @@ def prune(
     pruning = Pruning(dry_run, others)
     now = time.time()
     oldest = float("-inf") if unused_days is None else now - unused_days * DAY
-    unwanted = kinds(store, remove) if remove else []
+    unwanted = [kind.name for kind in kinds(store, remove)] if remove else []
     if len(unwanted) > 1:
-        names = ", ".join(path.name[:12] for path in unwanted[:5])
+        names = ", ".join(name[:12] for name in unwanted[:5])
         raise StoreError(f"{len(unwanted)} kinds begin with {remove}: {names}", expected="more of the one name")
     try:
-        for folder in kinds(store):
-            if not os.access(folder, os.R_OK | os.X_OK) and not pruning.owns(folder):
+        for kind in kinds(store):
+            if kind.is_closed():
                 pruning.others += 1
-            elif folder in unwanted or _used(folder) < oldest:
-                pruning.remove_kind(folder)
+            elif kind.name in unwanted or kind.used() < oldest:
+                pruning.remove_kind(kind)
             else:
-                leftovers = [path for path in entries(folder, _LEFTOVER) if _changed(path, now) < now - LEFTOVER_AGE]
-                pruning.leftovers += pruning.remove(leftovers)
-                pruning.merge(folder)
+                old = [
+                    file
+                    for file in kind.leftovers()
+                    if (now if (changed := file.changed()) is None else changed) < now - LEFTOVER_AGE
+                ]
+                pruning.leftovers += pruning.remove(old)
+                pruning.merge(kind)
+                kind.compact(dry_run=dry_run)
     except OSError as error:
-        where = error.filename or store.folder
+        where = error.filename or store.place
         raise StoreError(f"cannot be changed ({error.strerror or error})", where=where) from None
     return pruning
+
+
+def compact(store: Store, *, dry_run: bool = False) -> int:
+    """Make features quick to find in object storage, and return how many manifests were replaced; 0 for a folder.
+
+    Raises:
+        StoreError: the store cannot be read or changed.
+    """
+    return sum(kind.compact(dry_run=dry_run) for kind in kinds(store))
 
 
 @dataclass
@@ -162,101 +188,74 @@ class Pruning:
     others: int = 0
     """Files of other users, which stay."""
 
-    def owns(self, path: Path) -> bool:
-        """Return whether a file is the user's to merge or remove, or gone already."""
-        user = os.geteuid()
-        try:
-            if user in (0, path.lstat().st_uid):
-                return True
-            # The sticky bit protects each file from all but its owner, here also from the owner of the folder.
-            return self._others and not path.parent.stat().st_mode & stat.S_ISVTX
-        except FileNotFoundError:
-            return True
-
-    def remove(self, paths: Iterable[Path]) -> int:
+    def remove(self, files: Iterable[StoredFile]) -> int:
         """Remove the user's own files, and return their number."""
-        own = self._owned(paths)
-        for path in own:
-            self.bytes += _size(path)
+        own = self._owned(files)
+        for file in own:
+            self.bytes += file.size()
             if not self._dry_run:
-                path.unlink(missing_ok=True)
+                file.remove()
         return len(own)
 
-    def remove_kind(self, folder: Path) -> None:
+    def remove_kind(self, kind: KindFiles) -> None:
         """Remove a kind's own files; its name stays with files of others, its folder with any file."""
-        files = entries(folder, SEGMENT_NAME) + entries(folder, _LEFTOVER)
-        self.kinds += self.remove(files) == len(files) and self.remove([folder / IDENTITY]) == 1
+        files = list(kind.files())
+        self.kinds += self.remove(files) == len(files) and self.remove([kind.identity]) == 1
         if not self._dry_run:
-            with contextlib.suppress(OSError):  # another file, or a writer's new segment
-                folder.rmdir()
+            kind.vacate()
 
-    def merge(self, folder: Path) -> None:
+    def merge(self, kind: KindFiles) -> None:
         """Replace small and damaged segments by large ones, which are in place before the old ones go."""
-        states = {path: _state(path) for path in self._owned(entries(folder, SEGMENT_NAME))}
-        old = [path for path, state in states.items() if state != "keep"]
-        if not old or [states[path] for path in old] == ["small"]:
+        own = self._owned(kind.segments())
+        states = {segment.name: _state(segment) for segment in kind.ahead(own)}
+        old = [segment for segment in own if states[segment.name] != "keep"]
+        if not old or [states[segment.name] for segment in old] == ["small"]:
             return
         self.segments += len(old)
         if self._dry_run:
             return
-        written: list[Path] = []
+        written: list[Segment] = []
         waiting: dict[bytes, Array] = {}
         size = 0
-        for path in old:
-            for keys, values in read_segment(path, None, None, partial(log.debug, "%s: %d features are lost (%s)")):
+        for segment in kind.ahead(old):
+            lost = partial(log.debug, "%s: %d features are lost (%s)")
+            for keys, values in read_segment(segment, None, None, lost):
                 fresh = {key: value for key, value in zip(keys, values, strict=True) if key not in waiting}
                 waiting.update(fresh)
                 size += sum(value.nbytes for value in fresh.values())
-            if waiting and (size >= MERGED_BYTES or path is old[-1]):
-                written.append(write_segment(folder, waiting))
+            if waiting and (size >= MERGED_BYTES or segment.name == old[-1].name):
+                written.append(kind.write(waiting))
                 waiting, size = {}, 0
+        kind.finish()
         # A merged segment may have the name, and so the bytes, of an old one.
-        self.bytes -= sum(_size(path) for path in written if path not in old)
-        self.remove(path for path in old if path not in written)
+        names = {segment.name for segment in old}
+        self.bytes -= sum(segment.size() for segment in written if segment.name not in names)
+        kept = {segment.name for segment in written}
+        self.remove(segment for segment in old if segment.name not in kept)
 
-    def _owned(self, paths: Iterable[Path]) -> list[Path]:
+    def _owned(self, files: Iterable[Stored]) -> list[Stored]:
         """Return the user's own files, and count the others."""
-        found = [(path, self.owns(path)) for path in paths]
+        found = [(file, file.owns(others=self._others)) for file in files]
         self.others += sum(not own for _, own in found)
-        return [path for path, own in found if own]
+        return [file for file, own in found if own]
 
 
-def _state(path: Path) -> str:
+def _state(segment: Segment) -> str:
     """Return ``damaged``, ``small`` (and sound), or ``keep``.
 
     A segment that the file system withholds, or that does not fit in memory, may be sound, and is kept.
     """
     try:
-        require_regular(path)
-        if name_of(path.read_bytes()) != path.name:
+        if name_of(segment.read()) != segment.name:
             return "damaged"
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EINVAL):  # a circular link, a pipe
             return "damaged"
         if error.errno != errno.ENOENT:
-            log.warning("%s: left as it is (%s)", path, error.strerror)
+            log.warning("%s: left as it is (%s)", segment, error.strerror)
         return "keep"
     complaints: list[str] = []
-    if _size(path) < MERGED_BYTES // 2:
-        list(read_segment(path, None, None, lambda _path, _lost, why: complaints.append(why)))
+    if segment.size() < MERGED_BYTES // 2:
+        list(read_segment(segment, None, None, lambda _segment, _lost, why: complaints.append(why)))
         return "keep" if complaints else "small"
     return "keep"
-
-
-def _used(folder: Path) -> float:
-    """Return the time of the last use: each read or write of a kind touches its ``identity.json``."""
-    return _changed(folder / IDENTITY, _changed(folder, 0.0))
-
-
-def _changed(path: Path, otherwise: float) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:  # gone, or in a folder that is closed to this user
-        return otherwise
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:  # gone, or a circular link
-        return 0

@@ -1,25 +1,24 @@
-"""The store: every computed feature by its key, for all projects and machines that share a folder.
+"""The store: every computed feature by its key, for all projects and machines that share a folder or a bucket.
 
-``FOLDER/features/KIND/`` holds the features of one kind: ``identity.json`` describes the kind, and immutable segments
+``STORE/features/KIND/`` holds the features of one kind: ``identity.json`` describes the kind, and immutable segments
 hold the features. No file is changed in place: any number of writers and readers need no locks, also on network file
-systems, and a killed writer leaves at most a temporary file.
+systems and in object storage.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import os
-import re
 import time
 from collections.abc import Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 
-from sightword import group_files
 from sightword.errors import StoreError
 from sightword.features.identity import Identity
-from sightword.features.segments import SEGMENT_NAME, Array, read_segment, write_segment
 from sightword.files import Pathish
+from sightword.storage import place_of
+from sightword.storage.kinds import KindFiles, Place
+from sightword.storage.segments import Array, Segment, read_segment
 
 log = logging.getLogger(__name__)
 
@@ -29,17 +28,20 @@ SHARE = 0.05
 """The most of a run's time that a killed process may lose, between these limits."""
 SEGMENT_BYTES = 1 << 22
 """Features of this size are written at once, which takes about ten times as much memory."""
-PROBE = 1 << 12
-"""Bytes that the disk must take before anything is computed."""
-IDENTITY = "identity.json"
 
 
 class Store:
-    """A folder of features, which is made by the first write."""
+    """A store of features in a folder, or at an address such as ``s3://bucket/prefix``; the first write makes it.
 
-    def __init__(self, folder: Pathish) -> None:
-        self.folder = Path(folder)
-        self.kinds = self.folder / "features"
+    Args:
+        where: the folder or the address.
+
+    Raises:
+        SetupError: an address of another kind, or one with credentials in it.
+    """
+
+    def __init__(self, where: Pathish) -> None:
+        self.place = place_of(where)
 
     def read(self, identity: Identity, dimension: int, keys: Collection[bytes]) -> Iterator[tuple[list[bytes], Array]]:
         """Yield keys and their features, float32 (n, D), as far as they are there, each checked and yielded once.
@@ -47,44 +49,38 @@ class Store:
         Damaged features cause a warning.
 
         Raises:
-            StoreError: the folder cannot be read.
+            StoreError: the store cannot be read.
         """
         wanted = set(keys)
-        folder = self.kinds / identity.name
-        for path in entries(folder, SEGMENT_NAME):
-            if not wanted:
-                break
-            for found, values in read_segment(path, dimension, wanted, _warn):
-                wanted.difference_update(found)
-                if found:
-                    yield found, values
+        kind = self.place.kind(identity.name)
+        with contextlib.closing(kind.find(wanted)) as segments:
+            for segment in segments:
+                for found, values in read_segment(segment, dimension, wanted, _warn):
+                    wanted.difference_update(found)
+                    if found:
+                        yield found, values
+                if not wanted:
+                    break
         if len(wanted) < len(keys):
-            try:
-                _name(folder, identity)
-            except OSError as error:  # a read-only store
-                log.debug("%s: %s", folder, error)
-            _touch(folder / IDENTITY)
+            kind.mark_used(_record(identity))
 
     def writer(self, identity: Identity) -> Writer:
-        """Return a context manager that writes features of one kind; StoreError if the folder cannot be written."""
-        folder = self.kinds / identity.name
+        """Return a context manager that writes features of one kind; StoreError if the store cannot be written."""
+        kind = self.place.kind(identity.name)
         try:
-            group_files.make_folder(folder)
-            group_files.check_writable(folder, bytes(PROBE))
-            _name(folder, identity)
+            kind.prepare(_record(identity))
         except OSError as error:
-            raise _unwritable(self.folder, error) from None
-        _touch(folder / IDENTITY)
-        return Writer(self.folder, folder, identity)
+            raise _unwritable(self.place, error) from None
+        return Writer(self.place, kind, _record(identity))
 
 
 class Writer:
     """Collects features and writes them in segments, in a thread of its own; the rest at exit, after an error too."""
 
-    def __init__(self, store: Path, folder: Path, identity: Identity) -> None:
+    def __init__(self, place: Place, kind: KindFiles, record: bytes) -> None:
         self.seconds = 0.0
         """Time spent writing."""
-        self._store, self._folder, self._identity = store, folder, identity
+        self._place, self._kind, self._record = place, kind, record
         self._waiting: dict[bytes, Array] = {}
         self._bytes = 0
         self._started = self._written = time.monotonic()
@@ -108,6 +104,7 @@ class Writer:
         try:
             self._flush()
             self._wait()
+            self._kind.finish()
         except StoreError as problem:
             if error is None:
                 raise
@@ -129,57 +126,25 @@ class Writer:
             try:
                 running.result()
             except OSError as error:
-                raise _unwritable(self._store, error) from None
+                raise _unwritable(self._place, error) from None
 
     def _write(self, features: dict[bytes, Array]) -> None:
         started = time.perf_counter()
-        try:
-            write_segment(self._folder, features)
-        except FileNotFoundError:  # the kind was removed just now: write into a new folder
-            write_segment(self._folder, features)
-        _name(self._folder, self._identity)
+        self._kind.write(features)
+        self._kind.describe(self._record)  # the kind may have been removed meanwhile
         self.seconds += time.perf_counter() - started
 
 
-def entries(folder: Path, name: re.Pattern[str]) -> list[Path]:
-    """Return the entries of a folder whose names fit, sorted; StoreError if the folder cannot be read."""
-    try:
-        return sorted(path for path in folder.iterdir() if name.fullmatch(path.name))
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        what = f"cannot be read ({error.strerror})"
-        raise StoreError(what, where=folder, todo="Set SIGHTWORD_STORE to another folder.") from None
+def _record(identity: Identity) -> bytes:
+    return (identity.as_json() + "\n").encode()
 
 
-def _unwritable(folder: Path, error: OSError) -> StoreError:
+def _unwritable(place: Place, error: OSError) -> StoreError:
     todo = "Make room or give permission there, or name another folder (SIGHTWORD_STORE). Stored features stay, and "
     todo += "the next run continues with them."
-    return StoreError(f"the store cannot be written ({error.strerror or error})", where=folder, todo=todo)
+    return StoreError(f"the store cannot be written ({error.strerror or error})", where=place, todo=todo)
 
 
-def _warn(path: Path, lost: int, why: str) -> None:
+def _warn(segment: Segment, lost: int, why: str) -> None:
     what = f"{lost} features" if lost else "its features"
-    todo = "`sightword store prune` removes them"
-    if path.exists() and not os.access(path, os.R_OK):
-        todo = "its owner must let the group read it (chmod g+r)"
-    log.warning("%s: %s cannot be used and are ignored (%s); %s", path, what, why, todo)
-
-
-def _name(folder: Path, identity: Identity) -> None:
-    """Write a kind's ``identity.json`` if it is missing or damaged; raises OSError, except for a missing permission."""
-    path, record = folder / IDENTITY, (identity.as_json() + "\n").encode()
-    if path.is_file() and path.read_bytes() == record:
-        return
-    try:
-        group_files.write_open(path, record)
-    except PermissionError as error:  # another user's file in a folder with the sticky bit; segments do not need it
-        log.debug("%s: %s", path, error)
-
-
-def _touch(path: Path) -> None:
-    """Set the time of a kind's last use, if that is permitted."""
-    try:
-        os.utime(path)
-    except OSError as error:
-        log.debug("%s: %s", path, error)
+    log.warning("%s: %s cannot be used and are ignored (%s); %s", segment, what, why, segment.remedy())

@@ -68,7 +68,9 @@ def digests(
     Files with the size and time of the last call are not read again. The list of the last call is in the store's
     folder; a damaged list is made again, with a warning.
     """
-    place = store.folder / "folders" / f"{hashlib.sha256(os.fsencode(Path(folder).absolute())).hexdigest()[:32]}.json"
+    place = (
+        store.place.folder / "folders" / f"{hashlib.sha256(os.fsencode(Path(folder).absolute())).hexdigest()[:32]}.json"
+    )
     known = _read(place)
     stamps = {source.image_id: _stamp(source) for source in sources}
     found: dict[str, str | Reject] = {

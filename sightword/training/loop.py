@@ -26,8 +26,10 @@ from sightword.training.clipping import clip
 from sightword.training.divergence import EPOCHS, Plan, Watch, at_chance, stuck
 from sightword.training.initialisation import initialise
 from sightword.training.objective import Objective
+from sightword.training.ranks import ALONE, Ranks
 from sightword.training.schedule import learning_rate
 from sightword.training.settings import TrainSettings
+from sightword.training.sharing import resumed
 from sightword.training.validation import Recall, validate
 
 log = logging.getLogger(__name__)
@@ -51,27 +53,30 @@ class History:
 def train(
     settings: TrainSettings,
     training: Pairs,
-    dev: Pairs,
+    dev: Pairs | None,
     *,
     tokens: int,
     device: torch.device,
-    keep: Callable[[int, Encoders], None],
+    keep: Callable[[int, Encoders], None] = lambda *_: None,
     show: Callable[[History], None] = lambda _: None,
     checkpoint: Checkpoint | None = None,
     progress: bool = False,
+    ranks: Ranks = ALONE,
 ) -> tuple[Encoders, History]:
     """Train both encoders (Merkx & Frank 2019, section 3.4).
 
     Args:
         settings: the parameters; with ``average``, the averaged weights are validated, kept and returned.
         training: the split to learn from.
-        dev: the split on which recall is measured.
+        dev: the split on which the first rank measures recall; None in the others.
         tokens: number of ids, padding and unknown included; all ids of the captions are below it.
         device: the device to work on.
         keep: called with the epoch (from 1) and the encoders at each snapshot, once in all processes of a run.
         show: called with the curves so far after each epoch, and when a run resumes.
         checkpoint: the place to save the state in, and to resume from.
         progress: show progress bars on a terminal.
+        ranks: this process and the others of the run. Only the first one has a dev split and a checkpoint, keeps
+            snapshots and shows curves.
 
     Returns:
         The encoders after the last epoch, and the curves.
@@ -79,13 +84,15 @@ def train(
     Raises:
         TrainingError: there are too few pictures, or the run diverges (:mod:`sightword.training.divergence`).
     """
-    check_sizes(settings, training)
-    run = Run(settings, training, tokens, device, checkpoint)
+    check_sizes(settings, training, ranks.count)
+    run = Run(settings, training, tokens, device, checkpoint, ranks)
     run.resume()
     if run.history.recall:
         show(run.history)
     while run.progress.epoch < settings.epochs:
         run.epoch(bar=progress)
+        if dev is None:
+            continue
         run.validate(dev)
         if settings.snapshots == "epoch" or run.progress.epoch % settings.cycle == 0:
             keep(run.progress.epoch, run.averaging.result)
@@ -94,12 +101,15 @@ def train(
     return run.averaging.result, run.history
 
 
-def check_sizes(settings: TrainSettings, training: Pairs) -> None:
-    """Refuse a split with fewer pictures than a batch, before any costly work.
+def check_sizes(settings: TrainSettings, training: Pairs, ranks: int = 1) -> None:
+    """Refuse a split with fewer pictures than a batch, and more ranks than pairs in a batch, before any costly work.
 
     Raises:
-        TrainingError: there are too few pictures.
+        TrainingError: there are too few pictures, or too many ranks.
     """
+    if ranks > settings.batch:
+        what = f"{ranks} processes cannot share batches of {settings.batch} pairs (train.batch)"
+        raise TrainingError(what, expected="a pair for each process", todo="Set SIGHTWORD_RANKS to a smaller number.")
     if len(training.image_ids) < settings.batch:
         what = f"train.batch = {settings.batch} is more than the {len(training.image_ids)} training pictures"
         expected, todo = "a batch in which no picture is twice", "Choose a smaller train.batch."
@@ -122,9 +132,11 @@ class Run:
     """A training run in progress: everything that changes during the run."""
 
     def __init__(
-        self, settings: TrainSettings, training: Pairs, tokens: int, device: torch.device, checkpoint: Checkpoint | None
-    ) -> None:
+        self, settings: TrainSettings, training: Pairs, tokens: int, device: torch.device,
+        checkpoint: Checkpoint | None, ranks: Ranks = ALONE,
+    ) -> None:  # fmt: skip
         self.settings, self.training, self.device, self.checkpoint = settings, training, device, checkpoint
+        self.ranks = ranks
         torch.manual_seed(settings.seed)
         encoders = Encoders(
             tokens, training.features.shape[1], settings,
@@ -161,12 +173,11 @@ class Run:
         self.checkpoint.save(self.progress, flat(state))
 
     def resume(self) -> None:
-        """Continue where an earlier process was killed."""
-        found = self.checkpoint.load() if self.checkpoint else None
+        """Continue where an earlier run was killed, whatever its number of ranks."""
+        found = resumed(self.checkpoint.load() if self.checkpoint else None, self.ranks)
         if found is None:
             return
         self.progress, tensors = found
-
         self.history = History(**{name: [tuple(row) for row in rows] for name, rows in self.progress.history.items()})
         self.encoders.load_state_dict(part(tensors, "encoders."))
         self.objective.load_state_dict(part(tensors, "objective."))
@@ -198,6 +209,8 @@ class Run:
             left, desc=f"epoch {epoch + 1}/{settings.epochs}", unit="batch", initial=left.start, total=len(order),
             leave=False, disable=None if bar else True,
         ):  # fmt: skip
+            if settings.dropout_states or settings.dropout_features:
+                self.ranks.seed(settings.seed, first + step)
             self.step(order[step], rates[step])
             self.progress.batches = step + 1
             save = self.checkpoint is not None and time.monotonic() - saved >= SECONDS
@@ -246,19 +259,23 @@ class Run:
         settings, encoders, device = self.settings, self.encoders, self.device
         for group in self.optimiser.param_groups:
             group["lr"] = rate
+        rows, own = self.ranks.cut(rows)  # own: the share of this rank, (b,) of (B,)
         places = torch.from_numpy(self.training.image_of_caption[rows])  # (B,)
         pictures = move(places, device)
+        texts = [self.training.ids[row] for row in rows]
         with torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bf16"):
-            captions = encoders.captions.embed([self.training.ids[row] for row in rows])  # (B, 2n)
+            captions = encoders.captions.embed(texts[own], steps=max(map(len, texts)))  # (b, 2n)
         near = self.features.device == pictures.device
-        features = self.features[pictures] if near else move(self.features[places], device)  # (B, D)
-        images = encoders.images(features)  # (B, 2n)
+        features = self.features[pictures[own]] if near else move(self.features[places[own]], device)  # (b, D)
+        images = encoders.images(features)  # (b, 2n)
+        captions, images = (self.ranks.gather(side, len(rows)) for side in (captions, images))  # (B, 2n)
         kinds = self.same_picture[pictures]
         same = kinds[:, None] == kinds[None, :]
         similarity = scores(captions, images, settings.similarity)
         loss: torch.Tensor = self.objective(similarity, same, epoch=self.progress.epoch)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no type
+        self.ranks.add_gradients(encoders.parameters())
         norms = clip(encoders, settings)
         self.optimiser.step()
         self.objective.limit()

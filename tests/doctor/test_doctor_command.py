@@ -22,7 +22,7 @@ MACHINE = {check.name for check in CHECKS if not check.needs_project}
 def copy(repository: Path, tmp_path: Path) -> Checkout:
     found = Checkout(repository, tmp_path / "copy", tmp_path / "store", forked=False)
     for name in [*found.environment]:
-        if name.startswith("SIGHTWORD_") and name not in ("SIGHTWORD_STORE", "SIGHTWORD_SCRATCH"):
+        if name.startswith("SIGHTWORD_") and name not in ("SIGHTWORD_STORE", "SIGHTWORD_CACHE", "SIGHTWORD_SCRATCH"):
             del found.environment[name]
     return found
 

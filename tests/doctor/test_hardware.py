@@ -18,7 +18,7 @@ CPU = {"torch": "2.13.0+cpu", "cuda_build": None, "devices": []}
 @pytest.fixture(autouse=True)
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [*os.environ]:
-        if name.startswith("SIGHTWORD_") and name not in ("SIGHTWORD_STORE", "SIGHTWORD_SCRATCH"):
+        if name.startswith("SIGHTWORD_") and name not in ("SIGHTWORD_STORE", "SIGHTWORD_CACHE", "SIGHTWORD_SCRATCH"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
     monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
@@ -35,6 +35,8 @@ def test_defaults_are_fine(project) -> None:
         ("SIGHTWORD_DEVICE", "gpu", "problem", "SIGHTWORD_DEVICE=gpu"),
         ("SIGHTWORD_THREADS", "4096", "warning", "4096 threads share"),
         ("SIGHTWORD_WORKERS", "4096", "warning", "4096 workers share"),
+        ("SIGHTWORD_RANKS", "0", "problem", "SIGHTWORD_RANKS=0"),
+        ("SIGHTWORD_RANKS", "4096", "warning", "4096 ranks share"),
         ("SIGHTWORD_THREAD", "1", "warning", "nothing reads it"),
         ("OMP_WAIT_POLICY", "active", "warning", "spin"),
     ],

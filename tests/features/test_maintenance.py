@@ -18,8 +18,9 @@ from silent_pipes import silent_pipe
 from pipeline import cli
 from sightword.errors import StoreError
 from sightword.features import maintenance
-from sightword.features.segments import SEGMENT_NAME
-from sightword.features.store import Store, entries
+from sightword.features.store import Store
+from sightword.storage.folder import entries
+from sightword.storage.segments import SEGMENT_NAME
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def test_a_survey_counts_each_feature_once(store) -> None:
     found = {kind.identity["backbone"]: kind for kind in maintenance.survey(store)}
     assert (found["resnet152"].features, found["resnet152"].segments) == (20, 4)
     assert (found["vgg19"].features, found["vgg19"].damaged) == (4, [])
-    folder = store.kinds / identity().name
+    folder = store.place.folder / "features" / identity().name
     assert found["resnet152"].bytes == sum(path.stat().st_size for path in folder.glob("*.parquet"))
 
 
@@ -56,10 +57,10 @@ def test_small_segments_become_one(store) -> None:
     features = fill(store, identity(), range(60), segments=12)
     fill(store, identity(), range(30), segments=5)
     looked = maintenance.prune(store, dry_run=True)
-    assert (looked.segments, len(entries(store.kinds / identity().name, SEGMENT_NAME))) == (17, 17)
+    assert (looked.segments, len(entries(store.place.folder / "features" / identity().name, SEGMENT_NAME))) == (17, 17)
     done = maintenance.prune(store)
     assert (done.segments, done.bytes > 0) == (17, True)
-    assert len(entries(store.kinds / identity().name, SEGMENT_NAME)) == 1
+    assert len(entries(store.place.folder / "features" / identity().name, SEGMENT_NAME)) == 1
     assert same(read(store, identity(), list(features)), features)
     assert maintenance.prune(store) == maintenance.Pruning()
 
@@ -67,9 +68,9 @@ def test_small_segments_become_one(store) -> None:
 def test_large_segments_stay(store, monkeypatch) -> None:
     features = fill(store, identity(), range(60), segments=2)
     monkeypatch.setattr(maintenance, "MERGED_BYTES", 1000)
-    before = entries(store.kinds / identity().name, SEGMENT_NAME)
+    before = entries(store.place.folder / "features" / identity().name, SEGMENT_NAME)
     assert maintenance.prune(store).segments == 0
-    assert entries(store.kinds / identity().name, SEGMENT_NAME) == before
+    assert entries(store.place.folder / "features" / identity().name, SEGMENT_NAME) == before
     assert same(read(store, identity(), list(features)), features)
 
 
@@ -85,7 +86,7 @@ def test_a_reader_under_way_is_not_disturbed(store) -> None:
 
 def test_a_segment_alone_may_be_merged_away_by_another_meanwhile(store, monkeypatch, caplog) -> None:
     fill(store, identity(), range(3))
-    [path] = entries(store.kinds / identity().name, SEGMENT_NAME)
+    [path] = entries(store.place.folder / "features" / identity().name, SEGMENT_NAME)
     real = Path.read_bytes
 
     def gone(which: Path) -> bytes:
@@ -133,14 +134,14 @@ def test_a_sound_segment_that_cannot_be_read_now_is_not_thrown_away(store, monke
         raise MemoryError("malloc of size 1 failed")
 
     with monkeypatch.context() as patch:
-        patch.setattr("sightword.features.segments._sound", no_memory)
+        patch.setattr("sightword.storage.segments._sound", no_memory)
         assert maintenance.prune(store).segments == 0
     assert same(read(store, identity(), list(features)), features)
 
 
 def test_what_a_folder_holds_is_said_again_where_that_was_lost(store) -> None:
     features = fill(store, identity(), range(4))
-    path = store.kinds / identity().name / "identity.json"
+    path = store.place.folder / "features" / identity().name / "identity.json"
     for spoil in (path.unlink, lambda: path.write_text("garbage")):
         spoil()
         assert next(maintenance.survey(store)).damaged
@@ -162,10 +163,10 @@ def test_kinds_are_removed_by_name_and_by_age(store) -> None:
     fill(store, old, range(4))
     fill(store, new, range(4))
     long_ago = time.time() - 100 * 24 * 3600
-    os.utime(store.kinds / old.name / "identity.json", (long_ago, long_ago))
+    os.utime(store.place.folder / "features" / old.name / "identity.json", (long_ago, long_ago))
     assert maintenance.prune(store, unused_days=101).kinds == 0
     assert maintenance.prune(store, unused_days=99, dry_run=True).kinds == 1
-    assert (store.kinds / old.name).exists()
+    assert (store.place.folder / "features" / old.name).exists()
     assert maintenance.prune(store, unused_days=99).kinds == 1
     assert [kind.name for kind in maintenance.survey(store)] == [new.name]
     assert maintenance.prune(store, remove=new.name[:6]).kinds == 1
@@ -175,14 +176,14 @@ def test_kinds_are_removed_by_name_and_by_age(store) -> None:
 def test_reading_counts_as_use(store) -> None:
     features = fill(store, identity(), range(4))
     long_ago = time.time() - 100 * 24 * 3600
-    os.utime(store.kinds / identity().name / "identity.json", (long_ago, long_ago))
+    os.utime(store.place.folder / "features" / identity().name / "identity.json", (long_ago, long_ago))
     read(store, identity(), list(features))
     assert maintenance.prune(store, unused_days=1).kinds == 0
 
 
 def test_leftovers_of_killed_processes_go_after_a_day(store) -> None:
     fill(store, identity(), range(4))
-    folder = store.kinds / identity().name
+    folder = store.place.folder / "features" / identity().name
     fresh, old = folder / f".{'a' * 32}.parquet.x.tmp", folder / f".{'b' * 32}.parquet.y.tmp"
     probe = folder / ".probe.0123456789ab.tmp"  # of a process killed while it looked whether there is room
     for path in (fresh, old, probe):
@@ -198,7 +199,7 @@ def test_leftovers_of_killed_processes_go_after_a_day(store) -> None:
 
 def test_a_kind_that_is_not_what_its_folder_says(store) -> None:
     fill(store, identity(), range(4))
-    path = store.kinds / identity().name / "identity.json"
+    path = store.place.folder / "features" / identity().name / "identity.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "backbone": "vgg19"}))
     [kind] = maintenance.survey(store)
     assert kind.identity == {}
@@ -215,7 +216,7 @@ def test_the_commands(store, capsys, monkeypatch) -> None:
         code = cli.main(["store", *arguments])
         return code, capsys.readouterr().out
 
-    monkeypatch.setenv("SIGHTWORD_STORE", str(store.folder))
+    monkeypatch.setenv("SIGHTWORD_STORE", str(store.place.folder))
     assert cli.main(["store", "stats"]) == 1
     assert "there is no store here" in capsys.readouterr().err
     fill(store, identity(), range(20), segments=2)
@@ -233,7 +234,7 @@ def test_the_commands(store, capsys, monkeypatch) -> None:
     assert "see `sightword store verify`" in run("stats")[1]
     assert "would merge 2 segments" in run("prune", "--dry-run")[1]
     assert "merged 2 segments" in run("prune")[1]
-    assert run("verify", "--store", str(store.folder))[0] == 0
+    assert run("verify", "--store", str(store.place.folder))[0] == 0
     assert "removed 1 kinds" in run("prune", "--remove", identity().name[:4])[1]
     for wrong in (["store"], ["store", "prune", "--unused", "-1"], ["store", "burn"]):
         with pytest.raises(SystemExit) as caught:
@@ -251,12 +252,12 @@ def test_looking_after_a_store_needs_no_torch() -> None:
 
 def test_a_pipe_with_the_name_of_a_segment_is_not_waited_for(store, capsys, caplog) -> None:
     features = fill(store, identity(), range(20))
-    pipe = store.kinds / identity().name / f"{'0' * 32}.parquet"
+    pipe = store.place.folder / "features" / identity().name / f"{'0' * 32}.parquet"
     with silent_pipe(pipe):
         assert same(read(store, identity(), list(features)), features)
         assert not read(store, identity(), [bytes(32)])
         assert "a pipe or a device, not a regular file" in caplog.text
-        assert cli.main(["store", "verify", "--store", str(store.folder)]) == 1
+        assert cli.main(["store", "verify", "--store", str(store.place.folder)]) == 1
         assert f"damaged: {pipe}: all or some features (it is a pipe or a device" in capsys.readouterr().out
         assert maintenance.prune(store, dry_run=True).segments == 2
         assert pipe.exists()
@@ -267,7 +268,7 @@ def test_a_pipe_with_the_name_of_a_segment_is_not_waited_for(store, capsys, capl
 
 def test_a_pipe_that_is_alone_in_a_kind_or_describes_the_kind(store) -> None:
     fill(store, identity(), range(2))
-    folder = store.kinds / identity().name
+    folder = store.place.folder / "features" / identity().name
     for path in entries(folder, SEGMENT_NAME):
         path.unlink()
     (folder / "identity.json").unlink()
@@ -280,10 +281,10 @@ def test_a_pipe_that_is_alone_in_a_kind_or_describes_the_kind(store) -> None:
 
 def test_a_link_in_a_circle_is_reported_and_pruned(store, capsys) -> None:
     features = fill(store, identity(), range(20))
-    link = store.kinds / identity().name / f"{'0' * 32}.parquet"
+    link = store.place.folder / "features" / identity().name / f"{'0' * 32}.parquet"
     link.symlink_to(link.name)
     assert same(read(store, identity(), list(features)), features)
-    place = ["--store", str(store.folder)]
+    place = ["--store", str(store.place.folder)]
     assert cli.main(["store", "stats", *place]) == 0
     assert "1 places are damaged" in capsys.readouterr().out
     assert cli.main(["store", "verify", *place]) == 1

@@ -13,8 +13,9 @@ from filled_store import damage, fill, identity, read, same
 
 from pipeline import cli
 from sightword.features import maintenance
-from sightword.features.segments import SEGMENT_NAME
-from sightword.features.store import Store, entries
+from sightword.features.store import Store
+from sightword.storage.folder import entries
+from sightword.storage.segments import SEGMENT_NAME
 
 
 @pytest.fixture
@@ -24,8 +25,9 @@ def store(tmp_path) -> Store:
 
 def test_files_of_others_are_left_alone(store) -> None:
     fill(store, identity(), range(20), segments=3)
-    kind = store.kinds / identity().name
-    others = [store.kinds / "train/part-0.parquet", store.kinds / "lost+found/x", kind / "mine.parquet",
+    kind = store.place.folder / "features" / identity().name
+    features = store.place.folder / "features"
+    others = [features / "train/part-0.parquet", features / "lost+found/x", kind / "mine.parquet",
               kind / ".profile", kind / ".snapshot/1"]  # fmt: skip
     long_ago = time.time() - 100 * 24 * 3600
     for path in others:
@@ -50,7 +52,7 @@ def test_a_segment_that_the_file_system_keeps_back_is_left_alone(store, monkeypa
 
     monkeypatch.setattr(Path, "read_bytes", refused)
     assert maintenance.prune(store).segments == 0
-    assert len(entries(store.kinds / identity().name, SEGMENT_NAME)) == 2
+    assert len(entries(store.place.folder / "features" / identity().name, SEGMENT_NAME)) == 2
 
 
 def become(monkeypatch) -> None:
@@ -61,7 +63,7 @@ def become(monkeypatch) -> None:
 def test_what_others_made_is_left_to_them(store, monkeypatch) -> None:
     features = fill(store, identity(), range(60), segments=12)
     damage(store, identity(), 7)
-    folder = store.kinds / identity().name
+    folder = store.place.folder / "features" / identity().name
     leftover = folder / f".{'b' * 32}.parquet.y.tmp"
     leftover.write_bytes(b"half")
     os.utime(leftover, (0, 0))
@@ -79,7 +81,7 @@ def test_what_others_made_is_left_to_them(store, monkeypatch) -> None:
 
 def test_one_prunes_what_is_ones_own_beside_what_is_others(store, monkeypatch) -> None:
     features = fill(store, identity(), range(20), segments=2)
-    theirs = entries(store.kinds / identity().name, SEGMENT_NAME)
+    theirs = entries(store.place.folder / "features" / identity().name, SEGMENT_NAME)
     features |= fill(store, identity(), range(20, 40), segments=4)
     real = Path.lstat
 
@@ -92,17 +94,17 @@ def test_one_prunes_what_is_ones_own_beside_what_is_others(store, monkeypatch) -
     monkeypatch.setattr(Path, "lstat", lstat)
     done = maintenance.prune(store)
     assert (done.segments, done.others) == (4, 2)
-    assert len(entries(store.kinds / identity().name, SEGMENT_NAME)) == 3
+    assert len(entries(store.place.folder / "features" / identity().name, SEGMENT_NAME)) == 3
     assert same(read(store, identity(), list(features)), features)
     done = maintenance.prune(store, remove=identity().name)
     assert (done.kinds, done.others) == (0, 2)
-    assert entries(store.kinds / identity().name, SEGMENT_NAME) == theirs
+    assert entries(store.place.folder / "features" / identity().name, SEGMENT_NAME) == theirs
     assert next(maintenance.survey(store)).damaged == []  # its name stays
 
 
 def test_others_files_go_on_request_but_where_the_sticky_bit_is(store, monkeypatch) -> None:
     fill(store, identity(), range(60), segments=12)
-    folder = store.kinds / identity().name
+    folder = store.place.folder / "features" / identity().name
     become(monkeypatch)
     folder.chmod(0o1755)
     assert maintenance.prune(store, others=True).others == 12
@@ -115,7 +117,7 @@ def test_others_files_go_on_request_but_where_the_sticky_bit_is(store, monkeypat
 
 def test_a_kind_that_is_closed_to_this_user(store, monkeypatch) -> None:
     features = fill(store, identity(), range(3))
-    closed = store.kinds / identity("vgg19").name
+    closed = store.place.folder / "features" / identity("vgg19").name
     fill(store, identity("vgg19"), range(3))
     become(monkeypatch)
     real = type(closed).iterdir
@@ -135,7 +137,7 @@ def test_a_kind_that_is_closed_to_this_user(store, monkeypatch) -> None:
 
 def test_the_commands_tell_what_is_others(store, monkeypatch, capsys) -> None:
     fill(store, identity(), range(6), segments=3)
-    monkeypatch.setenv("SIGHTWORD_STORE", str(store.folder))
+    monkeypatch.setenv("SIGHTWORD_STORE", str(store.place.folder))
     become(monkeypatch)
     assert cli.main(["store", "prune"]) == 0
     assert "3 files of other users stay as they are" in capsys.readouterr().out

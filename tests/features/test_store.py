@@ -8,7 +8,6 @@ import logging
 import os
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +15,10 @@ from kept_features import DIMENSION, KIND, OTHER, as_bytes, damage, read, some, 
 
 from sightword.errors import StoreError
 from sightword.features import store as module
-from sightword.features.segments import SEGMENT_NAME, write_segment
-from sightword.features.store import Store, entries
+from sightword.features.store import Store
+from sightword.storage.folder import FolderKind, entries
+from sightword.storage.kinds import IDENTITY
+from sightword.storage.segments import SEGMENT_NAME
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def at_once(monkeypatch) -> None:
 
 def test_nothing_is_in_a_store_that_is_not_there(store) -> None:
     assert read(store, some(range(3))) == {}
-    assert not store.folder.exists()
+    assert not store.place.folder.exists()
 
 
 def test_segments_that_overlap_give_each_feature_once(store) -> None:
@@ -45,7 +46,7 @@ def test_segments_that_overlap_give_each_feature_once(store) -> None:
     keys = list(features)
     for first, last in ((0, 6), (3, 9), (3, 12), (5, 6)):
         write(store, {key: features[key] for key in keys[first:last]})
-    assert len(entries(store.kinds / KIND.name, SEGMENT_NAME)) == 4
+    assert len(entries(store.place.folder / "features" / KIND.name, SEGMENT_NAME)) == 4
     assert read(store, keys) == as_bytes(features)
     assert read(store, keys[4:6]) == as_bytes({key: features[key] for key in keys[4:6]})
     assert read(store, [*keys[:2], *some([99])]) == as_bytes({key: features[key] for key in keys[:2]})
@@ -58,7 +59,7 @@ def test_a_sound_copy_stands_in_for_a_damaged_one(store, caplog, first) -> None:
     keys = list(features)
     write(store, {key: features[key] for key in keys[:4]})
     write(store, {key: features[key] for key in keys[2:]})
-    path = entries(store.kinds / KIND.name, SEGMENT_NAME)[0 if first else -1]
+    path = entries(store.place.folder / "features" / KIND.name, SEGMENT_NAME)[0 if first else -1]
     damage(path, features[keys[2]])
     assert read(store, keys) == as_bytes(features)
     if first:
@@ -70,7 +71,7 @@ def test_a_damaged_feature_is_missing_and_can_be_written_again(store, caplog) ->
     features = some(range(6))
     write(store, features)
     spoilt = list(features)[2]
-    [path] = entries(store.kinds / KIND.name, SEGMENT_NAME)
+    [path] = entries(store.place.folder / "features" / KIND.name, SEGMENT_NAME)
     damage(path, features[spoilt])
     assert read(store, features) == as_bytes({key: features[key] for key in features if key != spoilt})
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
@@ -81,7 +82,7 @@ def test_a_damaged_feature_is_missing_and_can_be_written_again(store, caplog) ->
 def test_temporary_and_foreign_files_are_not_read(store) -> None:
     features = some(range(3))
     write(store, features)
-    folder = store.kinds / KIND.name
+    folder = store.place.folder / "features" / KIND.name
     [path] = entries(folder, SEGMENT_NAME)
     (folder / f".{path.name}.abc.tmp").write_bytes(path.read_bytes()[:50])
     (folder / ".hidden.parquet").write_bytes(b"half")
@@ -95,7 +96,7 @@ def test_a_segment_pruned_while_it_is_read_is_no_error(store, at_once, caplog) -
     write(store, features)
     reading = store.read(KIND, DIMENSION, features)
     found = dict(zip(*next(reading), strict=True))
-    for path in entries(store.kinds / KIND.name, SEGMENT_NAME):
+    for path in entries(store.place.folder / "features" / KIND.name, SEGMENT_NAME):
         path.unlink()
     for keys, values in reading:
         found |= dict(zip(keys, values, strict=True))
@@ -114,7 +115,7 @@ def test_kinds_never_mix(store) -> None:
     pictures = [f"{number:064x}" for number in range(8)]
     assert not {KIND.key(each) for each in pictures} & {OTHER.key(each) for each in pictures}
     for kind in (KIND, OTHER):
-        assert (store.kinds / kind.name / module.IDENTITY).read_text() == kind.as_json() + "\n"
+        assert (store.place.folder / "features" / kind.name / IDENTITY).read_text() == kind.as_json() + "\n"
 
 
 def test_a_store_that_cannot_be_read(store, monkeypatch) -> None:
@@ -124,10 +125,10 @@ def test_a_store_that_cannot_be_read(store, monkeypatch) -> None:
     def refuse(*_):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(type(store.folder), "iterdir", refuse)
+    monkeypatch.setattr(type(store.place.folder), "iterdir", refuse)
     with pytest.raises(StoreError, match=r"cannot be read \(Permission denied\).*SIGHTWORD_STORE") as caught:
         read(store, features)
-    assert str(store.folder) in str(caught.value)
+    assert str(store.place.folder) in str(caught.value)
 
 
 def test_a_file_in_the_stores_place(tmp_path) -> None:
@@ -144,7 +145,7 @@ def test_a_store_without_permission_is_refused_before_any_work(store, monkeypatc
     def refuse(*_, **__):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(type(store.folder), "mkdir", refuse)  # root is never refused by a mode
+    monkeypatch.setattr(type(store.place.folder), "mkdir", refuse)  # root is never refused by a mode
     with pytest.raises(StoreError, match=r"cannot be written \(Permission denied\).*SIGHTWORD_STORE"):
         store.writer(KIND)
 
@@ -166,18 +167,20 @@ def failing(monkeypatch, times: int) -> list[set[bytes]]:
     """The first segments cannot be written; all that were tried."""
     tried: list[set[bytes]] = []
 
-    def write_or_not(folder, features):
+    real = FolderKind.write
+
+    def write_or_not(kind, features):
         tried.append(set(features))
         if len(tried) <= times:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return write_segment(folder, features)
+        return real(kind, features)
 
-    monkeypatch.setattr(module, "write_segment", write_or_not)
+    monkeypatch.setattr(FolderKind, "write", write_or_not)
     return tried
 
 
 def check_told(store: Store, error: StoreError) -> None:
-    assert str(error).startswith(f"{store.folder}: the store cannot be written (No space left on device)")
+    assert str(error).startswith(f"{store.place.folder}: the store cannot be written (No space left on device)")
     assert "SIGHTWORD_STORE" in str(error)
 
 
@@ -237,7 +240,7 @@ def test_a_reader_beside_writers_sees_only_true_features(store, at_once) -> None
     keys = list(features)
     writers = [
         threading.Thread(
-            target=write, args=(Store(store.folder), {key: features[key] for key in keys[part : part + 40]})
+            target=write, args=(Store(store.place.folder), {key: features[key] for key in keys[part : part + 40]})
         )
         for part in (0, 20)
     ]
@@ -246,7 +249,7 @@ def test_a_reader_beside_writers_sees_only_true_features(store, at_once) -> None
     while any(writer.is_alive() for writer in writers):
         assert read(store, keys).items() <= as_bytes(features).items()
     assert read(store, keys) == as_bytes(features)
-    assert not list((store.kinds / KIND.name).glob(".*"))
+    assert not list((store.place.folder / "features" / KIND.name).glob(".*"))
 
 
 class Clock:
@@ -266,13 +269,14 @@ def simulate(monkeypatch, *, pictures: int, seconds: float, dimension: int = DIM
     written: list[tuple[float, list[int]]] = []
     monkeypatch.setattr(module, "time", clock)
     monkeypatch.setattr(
-        module,
-        "write_segment",
-        lambda folder, features: written.append((clock.now, [int.from_bytes(key, "big") for key in features])),
+        FolderKind,
+        "write",
+        lambda kind, features: written.append((clock.now, [int.from_bytes(key, "big") for key in features])),
     )
+    monkeypatch.setattr(FolderKind, "describe", lambda kind, record: None)
+    monkeypatch.setattr(FolderKind, "prepare", lambda kind, record: None)
     feature = np.zeros(dimension, np.float32)
-    monkeypatch.setattr(module, "_name", lambda folder, identity: None)
-    with module.Writer(Path("store"), Path("folder"), KIND) as writer:
+    with Store("store").writer(KIND) as writer:
         for number in range(pictures):
             clock.now += seconds
             writer.put(number.to_bytes(32, "big"), feature)
@@ -307,11 +311,11 @@ def test_a_writer_takes_what_comes_while_it_writes(store, monkeypatch, at_once) 
     gate = threading.Event()
     tried = []
 
-    def slow(folder, features):
+    def slow(kind, features):
         tried.append(list(features))
         gate.wait(10)
 
-    monkeypatch.setattr(module, "write_segment", slow)
+    monkeypatch.setattr(FolderKind, "write", slow)
     with store.writer(KIND) as writer:
         one, other, third = some(range(3)).items()
         writer.put(*one)

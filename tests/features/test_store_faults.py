@@ -23,9 +23,10 @@ from faulty_disk import FaultyDisk
 from sightword.errors import StoreError
 from sightword.features import store as module
 from sightword.features.identity import Identity, Transform
-from sightword.features.segments import SUFFIX
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
 from sightword.features.store import Store
+from sightword.storage.kinds import IDENTITY
+from sightword.storage.segments import SUFFIX
 
 DIMENSION = 3000
 """Enough for a segment that does not fit into a file's buffer."""
@@ -116,9 +117,9 @@ def check(folder: Path, told: list[int], caplog, *, clean: bool) -> None:
     names = [path.name for path in folder.rglob("*") if path.is_file()]
     assert not [name for name in names if name.startswith(".")] or not clean
     visible = {name for name in names if not name.startswith(".")}
-    assert all(name == module.IDENTITY or name.endswith(SUFFIX) for name in visible)
-    if module.IDENTITY in visible:
-        assert (folder / "features" / KIND.name / module.IDENTITY).read_text() == KIND.as_json() + "\n"
+    assert all(name == IDENTITY or name.endswith(SUFFIX) for name in visible)
+    if IDENTITY in visible:
+        assert (folder / "features" / KIND.name / IDENTITY).read_text() == KIND.as_json() + "\n"
     check_features(folder, told)
     run(folder, ((0, 1, 2, 3, 4),), patience=100.0)
     check_features(folder, [0, 1, 2, 3, 4, *({BEFORE} & set(told))])

@@ -12,9 +12,10 @@ from small_disk import run_on_a_disk
 from sightword.errors import StoreError
 from sightword.features import store as module
 from sightword.features.identity import Identity, Transform
-from sightword.features.segments import Array
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
 from sightword.features.store import Store
+from sightword.storage.kinds import IDENTITY
+from sightword.storage.segments import Array
 
 DIMENSION = 2048
 DISK = 3 << 20
@@ -66,13 +67,15 @@ def fill(disk: Path) -> None:
     for _ in range(2):  # the second finds it as full as the first left it
         with pytest.raises(StoreError) as caught:
             write(store, set(range(COUNT)) - stored(store))
-        assert str(caught.value).startswith(f"{store.folder}: the store cannot be written (No space left on device)")
+        assert str(caught.value).startswith(
+            f"{store.place.folder}: the store cannot be written (No space left on device)"
+        )
         assert "SIGHTWORD_STORE" in str(caught.value)
     kept = stored(store)
     assert kept >= set(range(20))
     assert 60 < len(kept) < COUNT  # it was filled
-    assert not list(store.folder.rglob(".*"))
-    assert (store.kinds / KIND.name / module.IDENTITY).read_text() == KIND.as_json() + "\n"
+    assert not list(store.place.folder.rglob(".*"))
+    assert (store.place.folder / "features" / KIND.name / IDENTITY).read_text() == KIND.as_json() + "\n"
 
     filler.unlink()
     write(store, set(range(COUNT)) - kept)

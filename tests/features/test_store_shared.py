@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from kept_features import KIND, as_bytes, damage, read, some, write
 
-from sightword.features import store as module
-from sightword.features.segments import SEGMENT_NAME
-from sightword.features.store import Store, entries
+from sightword.features.store import Store
+from sightword.storage.folder import entries
+from sightword.storage.kinds import IDENTITY
+from sightword.storage.segments import SEGMENT_NAME
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def mode(path: Path) -> int:
 
 def test_what_is_stored_is_read_only(store) -> None:
     write(store, some(range(3)))
-    [path] = entries(store.kinds / KIND.name, SEGMENT_NAME)
+    [path] = entries(store.place.folder / "features" / KIND.name, SEGMENT_NAME)
     assert mode(path) & 0o222 == 0
     assert mode(path) & 0o400
 
@@ -42,14 +43,14 @@ def test_in_a_setgid_folder_all_is_the_groups_whatever_the_mask(tmp_path, mask) 
         write(store, some(range(3)))
     finally:
         os.umask(before)
-    folder = store.kinds / KIND.name
-    for made in (store.folder, store.kinds, folder):
+    folder = store.place.folder / "features" / KIND.name
+    for made in (store.place.folder, store.place.folder / "features", folder):
         assert mode(made) & 0o7770 == 0o3770
-    assert mode(folder / module.IDENTITY) & 0o660 == 0o660
+    assert mode(folder / IDENTITY) & 0o660 == 0o660
     [path] = entries(folder, SEGMENT_NAME)
     assert mode(path) & 0o770 == 0o440
     assert {made.stat().st_gid for made in (folder, path)} == {lab.stat().st_gid}
-    assert sorted(made.name for made in folder.iterdir()) == sorted([path.name, module.IDENTITY])
+    assert sorted(made.name for made in folder.iterdir()) == sorted([path.name, IDENTITY])
 
 
 def deny(monkeypatch, keeps) -> None:
@@ -69,22 +70,22 @@ def test_where_a_damaged_segment_of_another_has_the_name_the_features_are_stored
 ) -> None:
     features = some(range(5))
     write(store, features)
-    [theirs] = entries(store.kinds / KIND.name, SEGMENT_NAME)
+    [theirs] = entries(store.place.folder / "features" / KIND.name, SEGMENT_NAME)
     damage(theirs, features[next(iter(features))])
     spoilt = theirs.read_bytes()
     deny(monkeypatch, lambda path: path == theirs)
     write(store, features)
     assert theirs.read_bytes() == spoilt
-    assert len(entries(store.kinds / KIND.name, SEGMENT_NAME)) == 2
+    assert len(entries(store.place.folder / "features" / KIND.name, SEGMENT_NAME)) == 2
     assert read(store, features) == as_bytes(features)
     write(store, features)  # the same again is the same file
-    assert len(entries(store.kinds / KIND.name, SEGMENT_NAME)) == 2
+    assert len(entries(store.place.folder / "features" / KIND.name, SEGMENT_NAME)) == 2
 
 
 def test_a_spoilt_name_of_a_kind_that_is_anothers_stops_nobody(store, monkeypatch) -> None:
     features = some(range(5))
     write(store, features)
-    theirs = store.kinds / KIND.name / module.IDENTITY
+    theirs = store.place.folder / "features" / KIND.name / IDENTITY
     theirs.write_text("spoilt")
     deny(monkeypatch, lambda path: path == theirs)
     write(store, some(range(5, 9)))
@@ -98,7 +99,7 @@ def test_a_segment_that_may_not_be_read_is_told_as_that(store, monkeypatch, capl
     def refuse(*_, **__):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr("sightword.features.segments.pq.ParquetFile", refuse)
+    monkeypatch.setattr("sightword.storage.segments.pq.ParquetFile", refuse)
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert read(store, some(range(3))) == {}
     [message] = caplog.messages

@@ -95,6 +95,7 @@ def test_two_runs_are_compared_scenario_by_scenario(project, tmp_path, monkeypat
         shutil.rmtree(tmp_path / f"theirs/data/grounded/cg-pg-{seed}")
         shutil.copytree(project / f"data/grounded/t-{seed}", tmp_path / f"theirs/data/grounded/cg-pg-{seed}")
     shutil.rmtree(tmp_path / "theirs/data/grounded/t-1")
+    (tmp_path / "theirs/data/grounded/t-1").mkdir()
     monkeypatch.chdir(tmp_path)
     assert main(["compare", "ours", "theirs", "--csv", "--samples", "100"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))

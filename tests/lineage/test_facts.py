@@ -16,7 +16,14 @@ from sightword.machine import Machine
 
 @pytest.fixture
 def here(tmp_path):
-    return Machine(device="cpu", workers=1, threads=3, store=tmp_path / "store", scratch=tmp_path / "scratch")
+    return Machine(
+        device="cpu",
+        workers=1,
+        threads=3,
+        store=str(tmp_path / "store"),
+        cache=tmp_path / "cache",
+        scratch=tmp_path / "scratch",
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -39,11 +46,12 @@ def test_the_key_is_that_of_the_entry_in_the_lock(project, here, stage):
     assert path is not None
     assert path.name == f"{keys(project)[stage]}.json"
     facts = json.loads(path.read_text())
-    assert (facts["stage"], facts["threads"], facts["notes"]) == (stage, 3, {"weights": "random:0"})
+    assert (facts["stage"], facts["threads"], facts["ranks"]) == (stage, 3, 1)
+    assert facts["notes"] == {"weights": "random:0"}
     assert facts["commit"] == project.do("git", "rev-parse", "HEAD").strip()
     assert facts["uncommitted"] == []
     assert facts["packages"]["numpy"]
-    assert (here.store / "runs" / path.name).read_bytes() == path.read_bytes()
+    assert (here.local_store / "runs" / path.name).read_bytes() == path.read_bytes()
     entry = entries(project)[stage]
     assert read_facts(entry, [project.folder / "runs"]) == facts
     assert {path: (out["size"], out.get("files")) for path, out in facts["outs"].items()} == {
@@ -72,7 +80,8 @@ def test_facts_are_named_by_what_went_in(project, here):
     assert Recorder("second", project.folder, here).finish() == first
     entry = entries(project)["second"]
     assert read_facts(entry, [project.folder / "runs"]) is None
-    assert read_facts(entry, [project.folder / "runs", here.store / "runs"])["outs"]["models/encoder"]["files"] == 1
+    found = read_facts(entry, [project.folder / "runs", here.local_store / "runs"])
+    assert found["outs"]["models/encoder"]["files"] == 1
 
 
 def test_paths_with_parameters_in_them_and_data_added_to_dvc_count(project, here):
@@ -139,7 +148,7 @@ def test_the_first_facts_stay_in_the_store_and_the_last_in_the_project(project, 
     first = Recorder("second", project.folder, here).finish({"run": 1})
     Recorder("second", project.folder, here).finish({"run": 2})
     assert json.loads(first.read_text())["notes"] == {"run": 2}
-    shared = here.store / "runs" / first.name
+    shared = here.local_store / "runs" / first.name
     assert json.loads(shared.read_text())["notes"] == {"run": 1}
     assert not shared.stat().st_mode & stat.S_IWUSR
 
@@ -166,7 +175,7 @@ def test_a_run_is_not_lost_because_its_facts_cannot_be_kept(project, here, caplo
         case "runs":
             project.write("runs", "a file, not a folder")
         case "store":
-            here.store.write_text("a file, not a folder")
+            here.local_store.write_text("a file, not a folder")
     notes = {"weights": object()} if wrong == "notes" else {}
     assert Recorder("second", project.folder, here).finish(notes) is None
     assert "the facts of this run are not kept" in caplog.text

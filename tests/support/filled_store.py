@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from sightword.features.identity import Identity, Transform
-from sightword.features.segments import SEGMENT_NAME, write_segment
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
-from sightword.features.store import Store, entries
+from sightword.features.store import Store
+from sightword.storage.folder import entries
+from sightword.storage.segments import SEGMENT_NAME
 
 DIMENSION = 8
 
@@ -22,8 +23,10 @@ def fill(store: Store, kind: Identity, numbers: range, *, segments: int = 1) -> 
     with store.writer(kind):
         pass
     keys = list(features)
+    files = store.place.kind(kind.name)
     for start in range(segments):
-        write_segment(store.kinds / kind.name, {key: features[key] for key in keys[start::segments]})
+        files.write({key: features[key] for key in keys[start::segments]})
+    files.finish()
     return features
 
 
@@ -38,6 +41,10 @@ def same(one: dict[bytes, np.ndarray], other: dict[bytes, np.ndarray]) -> bool:
 def damage(store: Store, kind: Identity, value: float) -> None:
     """Change one number on disk."""
     number = np.full(DIMENSION, value, np.float32).tobytes()
-    [path] = [path for path in entries(store.kinds / kind.name, SEGMENT_NAME) if number in path.read_bytes()]
+    [path] = [
+        path
+        for path in entries(store.place.folder / "features" / kind.name, SEGMENT_NAME)
+        if number in path.read_bytes()
+    ]
     path.chmod(0o644)  # by hand: what is stored is read-only
     path.write_bytes(path.read_bytes().replace(number, number[:-1] + b"\7"))

@@ -237,7 +237,7 @@ class TinyProject:
     def keep_facts(self, stage: str, folder: Path, **values: object) -> None:
         """Write the facts of a stage's run, as the launcher does, into a folder alone; with some other values."""
         store = self.folder.parent / "facts"
-        machine = Machine(device="cpu", workers=1, threads=1, store=store, scratch=store)
+        machine = Machine(device="cpu", workers=1, threads=1, store=str(store), cache=store, scratch=store)
         with mock.patch.dict(os.environ, DVC_ROOT=str(store)):
             path = Recorder(stage, self.folder, machine).finish()
         assert path is not None

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightword.features import segments
-from sightword.features.segments import KEY_LENGTH, SUFFIX, Array, read_segment, write_segment
+from sightword.storage import segments
+from sightword.storage.folder import FolderFile, FolderKind
+from sightword.storage.segments import KEY_LENGTH, SUFFIX, Array, Segment, read_segment
 
 DIMENSION = 4
 
@@ -32,11 +33,19 @@ def some(count: int, seed: int = 0, dimension: int = DIMENSION) -> Features:
     return {key(number): rng.standard_normal(dimension).astype(np.float32) for number in range(count)}
 
 
+def write_segment(folder: Path, features: Features) -> Path:
+    return folder / FolderKind(folder).write(features).name
+
+
 def read(path: Path, wanted=None, dimension: int | None = DIMENSION) -> tuple[dict[bytes, bytes], Complaints]:
     """The bytes of each feature by key, and what was complained of."""
     said: Complaints = []
     found: dict[bytes, bytes] = {}
-    for keys, values in read_segment(path, dimension, wanted, lambda *complaint: said.append(complaint)):
+
+    def complain(segment: Segment, lost: int, why: str) -> None:
+        said.append((Path(str(segment)), lost, why))
+
+    for keys, values in read_segment(FolderFile(path), dimension, wanted, complain):
         assert values.dtype == np.float32
         assert values.shape[0] == len(keys)
         found |= {key: value.tobytes() for key, value in zip(keys, values, strict=True)}
@@ -245,7 +254,7 @@ def test_a_segment_that_went_away_is_no_damage(tmp_path, sound) -> None:
 def test_a_segment_that_went_away_while_it_was_read(sound) -> None:
     path, features, _ = sound
     said: Complaints = []
-    reading = read_segment(path, DIMENSION, None, lambda *complaint: said.append(complaint))
+    reading = read_segment(FolderFile(path), DIMENSION, None, lambda *complaint: said.append(complaint))
     next(reading)
     path.unlink()
     for keys, values in reading:

@@ -1,0 +1,28 @@
+"""Check that a store in object storage can be reached, read and written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipeline.doctor.context import Context
+from pipeline.doctor.findings import Finding, failure, good
+from sightword import machine
+from sightword.errors import SetupError, StoreError
+
+
+def check_store(_context: Context) -> Iterator[Finding]:
+    """Check a store at an address; the check of disks knows a store in a folder."""
+    try:
+        store = machine.current().store
+    except SetupError:
+        return  # the check of settings reports the error
+    if not machine.is_address(store):
+        return
+    from sightword.storage.objects import ObjectPlace
+
+    try:
+        ObjectPlace(store).try_out()
+    except (SetupError, StoreError) as error:
+        yield failure(error, "Correct SIGHTWORD_STORE.")
+    else:
+        yield good(f"the store {store} answers, and can be written")

@@ -1,0 +1,80 @@
+"""Manifests: which keys are in which segment, in object storage, where reading each segment to know would cost much.
+
+A manifest is an immutable Parquet file with a row for each segment: its name, and the first eight bytes of each of its
+keys. That is enough to find a key; the segment itself has the whole keys. A manifest may name segments that are gone,
+and a segment may be in no manifest or in several: manifests only make finding quick, and never decide what is there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sightword.messages import first_line
+
+MANIFEST_NAME = re.compile(r"[0-9a-f]{32}\.manifest")
+LENGTH = 8
+"""Bytes of a key in a manifest."""
+MOST = 1 << 23
+"""Keys in one manifest, at most, unless a single segment has more."""
+
+Prefixes = npt.NDArray[np.uint64]
+"""The first bytes of keys, as numbers, sorted."""
+Contents = dict[str, Prefixes]
+"""The keys of each segment, by its name."""
+
+_COLUMNS = pa.schema([("segment", pa.string()), ("keys", pa.large_binary())])
+_DAMAGED = (pa.ArrowException, OSError, ValueError, LookupError, OverflowError, MemoryError)
+
+
+def prefixes(keys: Iterable[bytes]) -> Prefixes:
+    """Return the prefixes of keys, sorted, each once."""
+    return np.unique(np.frombuffer(b"".join(key[:LENGTH] for key in keys), ">u8").astype(np.uint64))
+
+
+def pack(contents: Mapping[str, Prefixes]) -> tuple[str, bytes]:
+    """Return the name and the bytes of a manifest; the same contents give the same."""
+    names = sorted(contents)
+    keys = [contents[name].astype(">u8").tobytes() for name in names]
+    buffer = pa.BufferOutputStream()
+    plain = {"compression": "NONE", "use_dictionary": False, "write_statistics": False}
+    pq.write_table(pa.table({"segment": names, "keys": keys}, schema=_COLUMNS), buffer, **plain)
+    data = buffer.getvalue().to_pybytes()
+    return name_of(data), data
+
+
+def packs(contents: Mapping[str, Prefixes]) -> Iterator[tuple[str, bytes]]:
+    """Yield the names and bytes of as many manifests as hold the contents."""
+    some: Contents = {}
+    count = 0
+    for name in sorted(contents):
+        count += len(contents[name])
+        if some and count > MOST:
+            yield pack(some)
+            some, count = {}, len(contents[name])
+        some[name] = contents[name]
+    if some:
+        yield pack(some)
+
+
+def name_of(data: bytes) -> str:
+    """Return the name of a manifest: the first 32 hex digits of the sha256 of its bytes."""
+    return hashlib.sha256(data).hexdigest()[:32] + ".manifest"
+
+
+def unpack(name: str, data: bytes) -> Contents:
+    """Return the contents of a manifest; ValueError if its bytes are not those of its name."""
+    if name_of(data) != name:
+        raise ValueError("its bytes are not those of its name")
+    try:
+        table = pq.read_table(pa.BufferReader(data), columns=_COLUMNS.names)
+        rows = zip(*(table[column].to_pylist() for column in _COLUMNS.names), strict=True)
+        return {segment: np.frombuffer(keys, ">u8").astype(np.uint64) for segment, keys in rows}
+    except _DAMAGED as error:
+        raise ValueError(first_line(error)) from None

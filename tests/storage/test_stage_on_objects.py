@@ -1,0 +1,146 @@
+"""The stage features with a store in object storage writes the bytes that it writes with a folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from PIL import Image
+from ruamel.yaml import YAML
+
+from pipeline.doctor.context import Context
+from pipeline.doctor.findings import Check, Finding, examine
+from pipeline.doctor.store import check_store
+from sightword.features.compute import Part, ResizedCorpus
+from sightword.features.settings import FeaturesSettings
+from sightword.features.store import Store
+from sightword.files import write_table
+from sightword.images.resized import Source, write_resized
+from sightword.images.settings import ResizeSettings
+
+PICTURES = 9
+SMALL = {"backbone": "squeezenet1_1", "weights": "random", "weights_seed": 1, "crop": 48}
+RESIZE = {"side": 56, "shards": 3}
+
+
+@pytest.fixture(scope="module")
+def project(repository, tmp_path_factory) -> Path:
+    """What the stages corpus and resize would write, and the parameters."""
+    folder = tmp_path_factory.mktemp("project")
+    sources = []
+    for number in range(PICTURES):
+        blocks = np.random.default_rng(number).integers(0, 256, (4, 4 + number % 3, 3), np.uint8)
+        Image.fromarray(blocks).resize((80, 80)).save(folder / f"{number}.png")
+        sources.append(Source(f"{number}.png", str(folder / f"{number}.png")))
+    table = {"image_id": [source.image_id for source in sources], "path": [source.path for source in sources]}
+    write_table(folder / "data/corpus/images.parquet", pa.table(table))
+    write_resized(folder / "data/resized", sources, ResizeSettings(**RESIZE))
+    document = YAML(typ="safe", pure=True).load((repository / "recipes/sample.yaml").read_text())
+    document["resize"] |= RESIZE
+    document["features"] |= SMALL | {"weights_sha256": ""}
+    with (folder / "params.yaml").open("w") as stream:
+        YAML().dump(document, stream)
+    return folder
+
+
+def written(project: Path, place: object, out: Path) -> tuple[int, bytes]:
+    """The number of features that were computed, and the bytes of the output."""
+    ids = [f"{number}.png" for number in range(PICTURES)]
+    settings, cpu = FeaturesSettings(**SMALL), torch.device("cpu")
+    summary = ResizedCorpus(ids, project / "data/resized", settings, store=Store(str(place)), device=cpu).write(out)
+    return summary.computed, out.read_bytes()
+
+
+@pytest.mark.slow
+def test_cold_warm_and_half_warm_are_equal(project, tmp_path, front, address, monkeypatch) -> None:
+    computed, expected = written(project, tmp_path / "store", tmp_path / "local.h5")
+    assert computed == PICTURES
+    assert written(project, address, tmp_path / "cold.h5") == (PICTURES, expected)
+    assert written(project, address, tmp_path / "warm.h5") == (0, expected)
+    monkeypatch.setenv("SIGHTWORD_CACHE", str(tmp_path / "another-machine"))
+    assert written(project, address, tmp_path / "no-copies.h5") == (0, expected)
+    ids = [f"{number}.png" for number in range(PICTURES)]
+    half = ResizedCorpus(
+        ids, project / "data/resized", FeaturesSettings(**SMALL), store=Store(f"{address}-half"),
+        device=torch.device("cpu"),
+    ).store(Part(1, 2))  # fmt: skip
+    assert 0 < half.computed < PICTURES
+    assert written(project, f"{address}-half", tmp_path / "half.h5") == (PICTURES - half.computed, expected)
+
+
+def stage(repository: Path, project: Path, store: object, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(repository),
+        "SIGHTWORD_DEVICE": "cpu",
+        "SIGHTWORD_STORE": str(store),
+        "SIGHTWORD_WORKERS": "0",
+    }
+    command = [sys.executable, "-m", "stages", "features", *arguments]
+    return subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
+
+
+def counts(said: str) -> tuple[int, int]:
+    found = [re.search(rf"(\d+) {kind}", said.splitlines()[-1]) for kind in ("computed", "from store")]
+    return tuple(int(one[1]) if one else 0 for one in found)
+
+
+@pytest.mark.full
+def test_the_stage_as_a_process(repository, project, tmp_path, front, address) -> None:
+    features = project / "data/features/features.h5"
+    done = stage(repository, project, tmp_path / "store")
+    assert done.returncode == 0, done.stderr
+    expected = features.read_bytes()
+    parts = [stage(repository, project, address, "--part", f"{part}/2", "-vv") for part in (1, 2)]
+    assert [part.returncode for part in parts] == [0, 0], parts
+    features.unlink()
+    done = stage(repository, project, address)
+    assert (done.returncode, counts(done.stderr)) == (0, (0, PICTURES)), done.stderr
+    assert f"feature store: {address} (key " in done.stderr
+    assert features.read_bytes() == expected
+    for said in (done.stderr, *(part.stderr for part in parts)):
+        assert not re.search("thesecretofatest|thetokenofatest|AKIATHEKEYOFATEST", said)
+
+
+@pytest.mark.full
+def test_a_store_that_refuses_writing_stops_the_stage_before_it_computes(repository, project, front, address) -> None:
+    before = sorted((project / "data").rglob("*"))
+    front.fault = lambda method, _path: "denied" if method == "PUT" else ""
+    done = stage(repository, project, address)
+    assert done.returncode == 1
+    [told] = [line for line in done.stderr.splitlines() if "may not be written" in line]
+    assert told == (
+        f"features: {address}: the store may not be written with these credentials (AccessDenied). Ask for the "
+        "permission, or give other credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE."
+    )
+    assert "Traceback" not in done.stderr
+    assert [path for path in sorted((project / "data").rglob("*")) if path.is_file()] == [
+        path for path in before if path.is_file()
+    ]
+
+
+def findings(folder: Path) -> list[Finding]:
+    return list(examine([Check("store", check_store)], Context(folder, None)))
+
+
+@pytest.mark.slow
+def test_the_doctor_tries_a_store_out(front, s3_server, address, tmp_path, monkeypatch) -> None:
+    assert findings(tmp_path) == []  # a folder is another check's
+    monkeypatch.setenv("SIGHTWORD_STORE", address)
+    [found] = findings(tmp_path)
+    assert (found.state, found.what) == ("ok", f"the store {address} answers, and can be written")
+    assert s3_server.objects(address.removeprefix(f"s3://{s3_server.bucket}/")) == {}
+    front.fault = lambda method, _path: "denied" if method == "PUT" else ""
+    [found] = findings(tmp_path)
+    assert (found.state, found.todo.split(",")[0]) == ("problem", "Ask for the permission")
+    assert "may not be written" in found.what
+    monkeypatch.setenv("SIGHTWORD_STORE", "s3://nobodys-bucket/store")
+    [found] = findings(tmp_path)
+    assert "there is no bucket nobodys-bucket" in found.what

@@ -1,0 +1,81 @@
+"""One process of several, without a launcher: the gradients of one step, for each objective and kind of batch.
+
+Run as ``python -m rank_gradients FOLDER`` with the variables of torch's elastic launch; the first rank writes
+``FOLDER/COUNT.safetensors``. Everything is float64.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import safetensors.torch
+import torch
+
+from sightword.pairs import Pairs
+from sightword.training.loop import Run
+from sightword.training.ranks import Ranks
+from sightword.training.settings import TrainSettings
+
+CASES = {
+    "hinge": {},
+    "summed hinge": {"reduction": "sum"},
+    "hardest": {"loss": "hardest", "mask_padding": False},
+    "summed hardest": {"loss": "hardest", "reduction": "sum", "pooling": "max"},
+    "infonce": {"loss": "infonce", "cell": "lstm", "standardise": "training"},
+    "summed infonce": {"loss": "infonce", "reduction": "sum", "pooling": "last", "bidirectional": False},
+    "order": {"similarity": "order", "margin": 0.05},
+    "reversed order, hardest": {"similarity": "reversed_order", "loss": "hardest", "pooling": "mean"},
+    "order, infonce": {"similarity": "order", "loss": "infonce"},
+    "clipped sides": {"clip_images": 1e-3, "clip_captions": 1e-2},
+    "clipped together": {"clip_scope": "all", "clip_images": 1e-3, "clip_captions": 1e-3},
+    "clipped tensors": {"clip_scope": "tensor", "clip_images": 1e-3, "clip_captions": 1e-3},
+}
+"""Settings by the name of a case."""
+SIZES = (2, 5, 8)
+"""Pairs of a batch: with four ranks two have nothing, all have something, and all have the same."""
+TOKENS = 15
+
+
+def pairs() -> Pairs:
+    """Twenty pictures, two of which are the same, with a caption of one to eight tokens each."""
+    random = np.random.default_rng(0)
+    features = random.normal(size=(20, 7))
+    features[1] = features[0]
+    ids = [random.integers(2, TOKENS, random.integers(1, 9)) for _ in range(20)]
+    names = [f"{place:02d}" for place in range(20)]
+    return Pairs(names, features, [""] * 20, ids, np.zeros(20, np.int64), np.arange(20))
+
+
+def gradients(ranks: Ranks) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the loss and the norms of a step, and the gradients that reach the optimiser, by case, size and name."""
+    none = {"clip_images": None, "clip_captions": None}
+    for case, change in CASES.items():
+        for size in SIZES:
+            settings = TrainSettings(embedding=5, hidden=6, attention=4, batch=size, epochs=4, **{**none, **change})
+            run = Run(settings, pairs(), TOKENS, torch.device("cpu"), None, ranks)
+            run.encoders.double()
+            run.objective.double()
+            loss = run.step(np.arange(size), 1e-3)
+            norms = run.watch._unread[-1][1]
+            named = [*run.encoders.named_parameters(), *run.objective.named_parameters()]
+            for name, value in [("loss", loss), ("norms", norms), *((name, one.grad) for name, one in named)]:
+                yield f"{case}/{size}/{name}", value.detach().clone()
+
+
+def main() -> None:
+    from sightword import machine
+    from sightword.training.ranks import joined
+
+    torch.set_num_threads(1)
+    place = machine.place()
+    with joined(place, torch.device("cpu")) as ranks:
+        found = dict(gradients(ranks))
+    if ranks.first:
+        safetensors.torch.save_file(found, Path(sys.argv[1], f"{place.ranks}.safetensors"))
+
+
+if __name__ == "__main__":
+    main()
