@@ -42,6 +42,12 @@ class Machine:
     """``SIGHTWORD_SCRATCH``: the folder of unfinished training runs; default: in the user's cache."""
     ranks: int = 1
     """``SIGHTWORD_RANKS``: processes in which the stage train runs."""
+    engine: str = "local"
+    """``SIGHTWORD_ENGINE``: where pictures are resized and features computed: ``local`` (this machine) or ``ray``."""
+    ray_cpus: int = 1
+    """``SIGHTWORD_RAY_CPUS``: the CPUs, and the threads, of a Ray worker that computes features."""
+    ray_gpus: float = 0.0
+    """``SIGHTWORD_RAY_GPUS``: the GPUs of such a worker, such as 1 or 0.25; 0 computes on CPUs."""
 
     @property
     def local_store(self) -> Path:
@@ -85,6 +91,9 @@ def current() -> Machine:
     device = os.environ.get("SIGHTWORD_DEVICE") or "auto"
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", device):
         raise SetupError(f"SIGHTWORD_DEVICE={device}: no such device", expected="auto, cpu, cuda or cuda:N")
+    engine = os.environ.get("SIGHTWORD_ENGINE") or "local"
+    if engine not in ("local", "ray"):
+        raise SetupError(f"SIGHTWORD_ENGINE={engine}: no such engine", expected="local or ray")
     return Machine(
         device=device,
         workers=_count("SIGHTWORD_WORKERS", cores(), least=0),
@@ -93,6 +102,9 @@ def current() -> Machine:
         cache=_folder("SIGHTWORD_CACHE", "copies"),
         scratch=_folder("SIGHTWORD_SCRATCH", "scratch"),
         ranks=_count("SIGHTWORD_RANKS", 1, least=1),
+        engine=engine,
+        ray_cpus=_count("SIGHTWORD_RAY_CPUS", 1, least=1),
+        ray_gpus=_share("SIGHTWORD_RAY_GPUS"),
     )
 
 
@@ -143,6 +155,15 @@ def split_address(address: str) -> tuple[str, str]:
 def _store(variable: str) -> str:
     named = os.environ.get(variable, "")
     return "://".join(split_address(named)) if is_address(named) else str(_folder(variable))
+
+
+def _share(variable: str) -> float:
+    """Return a fraction of a GPU or a whole number of GPUs, as Ray takes them; 0 if the variable is not set."""
+    text = os.environ.get(variable) or "0"
+    number = float(text) if re.fullmatch(r"\d+(\.\d*)?|\.\d+", text) else -1.0
+    if number < 0 or (number > 1 and number != int(number)):
+        raise SetupError(f"{variable}={text}: not a usable number", expected="a fraction such as 0.25, or 0, 1, 2, ..")
+    return number
 
 
 def _folder(variable: str, below: str = "") -> Path:

@@ -85,14 +85,23 @@ def _counts(summary: Summary) -> str:
 def _open(image_ids: list[str], settings: FeaturesSettings) -> ResizedCorpus:
     from sightword import devices, machine
     from sightword.features.compute import ResizedCorpus
+    from sightword.features.distributed import Distribution
     from sightword.features.store import Store
 
     here = machine.current()
-    store, device = Store(here.store), devices.use(here)
+    store = Store(here.store)
+    distribution = Distribution(here, settings, RESIZED, store) if here.engine == "ray" else None
+    device = distribution.device if distribution else devices.use(here)
     corpus = ResizedCorpus(
-        image_ids, RESIZED, settings, store=store, device=device, workers=here.workers, progress=True
+        *(image_ids, RESIZED, settings),
+        store=store,
+        device=device,
+        workers=here.workers,
+        progress=True,
+        distribution=distribution,
     )
-    log.info("features: device: %s; feature store: %s (key %s)", devices.describe(device), here.store, corpus.kind[:8])
+    where = str(distribution) if distribution else devices.describe(device)
+    log.info("features: device: %s; feature store: %s (key %s)", where, here.store, corpus.kind[:8])
     return corpus
 
 

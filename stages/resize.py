@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import nullcontext
 from pathlib import Path
 
 from sightword.images.settings import ResizeSettings
@@ -18,11 +19,13 @@ RESIZED = Path("data/resized")
 def work(settings: ResizeSettings) -> None:
     """Decode the pictures, scale their smaller sides, and keep them without loss in a few shards."""
     from sightword import machine
+    from sightword.cluster.mapping import mapping
     from sightword.images.resized import corpus_sources, write_resized
     from sightword.messages import counts
 
-    sources = corpus_sources(IMAGES)
-    summary = write_resized(RESIZED, sources, settings, workers=machine.current().workers, progress=True)
+    sources, here = corpus_sources(IMAGES), machine.current()
+    with mapping(here, [source.path for source in sources]) if here.engine == "ray" else nullcontext() as mapped:
+        summary = write_resized(RESIZED, sources, settings, workers=here.workers, progress=True, mapped=mapped)
     if not any(source.path for source in sources):
         log.info("resize: the corpus came without pictures, so the %d shards are empty", settings.shards)
     rejected = counts({"rejected": len(summary.rejects)}, before="; ")

@@ -127,6 +127,7 @@ FLOORS = [
     ),
     *(
         "sightword/images sightword/captions sightword/unpacking sightword/storage",
+        "sightword/cluster",
         "sightword/features sightword/model",
         "sightword/pairs sightword/encoder sightword/sample_network",
     ),

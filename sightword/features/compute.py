@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from sightword.errors import FeaturesError
+from sightword.features.distributed import Distribution, Job, pictures_of
 from sightword.features.extraction import Extraction, rows_of
 from sightword.features.extractor import Clock
 from sightword.features.settings import FeaturesSettings
@@ -75,6 +76,7 @@ class ResizedCorpus:
         image_ids: the pictures of the corpus.
         resized: the output folder of the stage resize.
         workers: the most processes that decode the shards; 0 decodes in this process.
+        distribution: computes in the workers of a cluster instead.
 
     Raises:
         FeaturesError: there are no pictures, or pictures of another corpus; or an error of :class:`Extraction`.
@@ -91,12 +93,14 @@ class ResizedCorpus:
         device: torch.device,
         workers: int = 0,
         progress: bool = False,
+        distribution: Distribution | None = None,
     ) -> None:
         self._pictures, self._rejects = list_pictures(resized), [reject.image_id for reject in read_rejects(resized)]
         _check_ids(set(image_ids), {picture.image_id for picture in self._pictures}, self._rejects, resized)
         self._extraction = Extraction(settings, read_transform(resized), device=device, store=store, measure=True)
         self._keys = [self._extraction.identity.key(picture.sha256) for picture in self._pictures]
         self._workers, self._progress = workers, progress
+        self._distribution = distribution
 
     @property
     def kind(self) -> str:
@@ -124,18 +128,24 @@ class ResizedCorpus:
         """Yield the features of pictures with their keys, as :meth:`Extraction.run` does."""
         listed = dict(pictures)  # one of several copies
 
-        def read(missing: Collection[bytes]) -> Iterator[tuple[bytes, Pixels]]:
+        def cut(missing: Collection[bytes]) -> list[Job]:
             groups: dict[Group, dict[str, bytes]] = {}
             for key in missing:
                 groups.setdefault(listed[key].group, {})[listed[key].image_id] = key
             ordered = sorted(groups, key=lambda group: (group.path, group.index))
-            jobs = [Selection(group, frozenset(groups[group])) for group in ordered]
-            workers = min(self._workers, len(jobs) // GROUPS_A_WORKER)
-            for job, found in zip(jobs, ordered_map(read_arrays, jobs, workers=workers), strict=True):
-                for image_id, pixels in found:
-                    yield groups[job.group][image_id], pixels
+            return [Job(Selection(group, frozenset(groups[group])), groups[group]) for group in ordered]
 
-        return self._extraction.run(listed, read, progress=self._progress)
+        def read(missing: Collection[bytes]) -> Iterator[tuple[bytes, Pixels]]:
+            jobs = cut(missing)
+            workers = min(self._workers, len(jobs) // GROUPS_A_WORKER)
+            return pictures_of(jobs, ordered_map(read_arrays, (job.selection for job in jobs), workers=workers))
+
+        def elsewhere(missing: Collection[bytes]) -> Iterator[int]:
+            assert self._distribution is not None
+            return self._distribution.compute(cut(missing), self._extraction)
+
+        shared = elsewhere if self._distribution else None
+        return self._extraction.run(listed, read, progress=self._progress, elsewhere=shared)
 
 
 def _spread(rows: dict[bytes, list[int]], keys: Sequence[bytes], values: Array) -> tuple[Rows, Array]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
 import torch
 from tqdm import tqdm
 
+from sightword.errors import StoreError
 from sightword.features.backbones import cut, find_backbone
 from sightword.features.extractor import Clock, Extractor
 from sightword.features.fusion import fuses
@@ -29,6 +32,10 @@ LONG_ENOUGH = 1e12
 
 Read = Callable[[Collection[bytes]], Iterable[tuple[bytes, Pixels]]]
 """Returns the pixels of pictures by their keys, each with its key, in any order."""
+Elsewhere = Callable[[Collection[bytes]], Iterable[int]]
+"""Computes features by their keys into the store, in other processes; returns counts of computed features."""
+VISIBLE = (0.0, 1.0, 5.0, 20.0, 60.0)
+"""Waits for features that were written elsewhere, in seconds: network file systems show new files late."""
 
 
 def rows_of(keys: Sequence[bytes]) -> dict[bytes, list[int]]:
@@ -93,7 +100,7 @@ class Extraction:
         )
 
     def run(
-        self, keys: Collection[bytes], read: Read, *, progress: bool
+        self, keys: Collection[bytes], read: Read, *, progress: bool, elsewhere: Elsewhere | None = None
     ) -> Generator[tuple[list[bytes], Array], None, None]:
         """Yield keys and their features, float32 (n, D), in any order; computed features are added to the store.
 
@@ -101,13 +108,14 @@ class Extraction:
             keys: distinct keys of :meth:`Identity.key`.
             read: returns the pictures whose features the store lacks.
             progress: show a bar on standard error.
+            elsewhere: computes the features that the store lacks, instead of this process; needs a store.
 
         Raises:
             StoreError: the store cannot be used; the features computed before are in the store.
             WeightsError, FeaturesError: as :meth:`Weights.load` and :meth:`Extractor.run`.
         """
         missing = dict.fromkeys(keys)
-        clock = self.clock = Clock(flops_a_picture=self._flops)
+        self.clock = Clock(flops_a_picture=self._flops)
         with tqdm(total=len(keys), desc="features", unit="picture", disable=None if progress else True) as bar:
             for found, values in self._store.read(self.identity, self.dimension, keys) if self._store else ():
                 for key in found:
@@ -116,29 +124,57 @@ class Extraction:
                 yield found, values
             if not missing:
                 return
+            if elsewhere:
+                for count in elsewhere(missing):
+                    bar.update(count)
+                yield from self._written(missing)
+                return
             if self._measure and len(missing) * self._flops >= LONG_ENOUGH:  # now, while little memory is in use
-                clock.peak = peak_flops(self._settings.precision, self._device)
-            writer = self._store.writer(self.identity) if self._store else None
-            computed = self._computed(missing, read, writer, bar)
-            try:
-                with writer or contextlib.nullcontext(), contextlib.closing(computed):
-                    while block := dict(itertools.islice(computed, BLOCK)):
-                        yield list(block), np.stack(list(block.values()))
-            finally:
-                clock.write = writer.seconds if writer else 0.0
+                self.clock.peak = peak_flops(self._settings.precision, self._device)
+            yield from self.compute(missing, read, bar)
 
-    def _computed(
-        self, missing: Collection[bytes], read: Read, writer: Writer | None, bar: tqdm[NoReturn]
-    ) -> Generator[tuple[bytes, Array], None, None]:
-        """Yield keys and features (D,) one by one, each after the writer has it."""
-        extractor = Extractor(
+    def compute(
+        self, missing: Collection[bytes], read: Read, bar: tqdm[NoReturn] | None = None
+    ) -> Generator[tuple[list[bytes], Array], None, None]:
+        """Yield keys and features as :meth:`run` does, all of them computed; at the end they are in the store."""
+        writer = self._store.writer(self.identity) if self._store else None
+        computed = self._computed(missing, read, writer, bar)
+        try:
+            with writer or contextlib.nullcontext(), contextlib.closing(computed):
+                while block := dict(itertools.islice(computed, BLOCK)):
+                    yield list(block), np.stack(list(block.values()))
+        finally:
+            self.clock.write += writer.seconds if writer else 0.0
+
+    def _written(self, missing: dict[bytes, None]) -> Generator[tuple[list[bytes], Array], None, None]:
+        """Yield features that other processes wrote into the store."""
+        for wait in VISIBLE:
+            time.sleep(wait)
+            for found, values in self._store.read(self.identity, self.dimension, [*missing]) if self._store else ():
+                for key in found:
+                    del missing[key]
+                yield found, values
+            if not missing:
+                return
+        where = self._store and self._store.place
+        what = f"{len(missing)} features that workers wrote are not there"
+        raise StoreError(what, where=where, todo="Run the stage again: it computes what the store lacks.")
+
+    @cached_property
+    def extractor(self) -> Extractor:
+        """The network, which is loaded at the first use."""
+        return Extractor(
             cut(self._weights.load(), self._weights.backbone),
             self._transform,
             precision=self._settings.precision,
             device=self._device,
             threads=torch.get_num_threads(),
-            clock=self.clock,
         )
+
+    def _computed(
+        self, missing: Collection[bytes], read: Read, writer: Writer | None, bar: tqdm[NoReturn] | None
+    ) -> Generator[tuple[bytes, Array], None, None]:
+        """Yield keys and features (D,) one by one, each after the writer has it."""
         order: list[bytes] = []
 
         def pictures() -> Iterator[Pixels]:
@@ -146,8 +182,10 @@ class Extraction:
                 order.append(key)
                 yield pixels
 
-        for row, feature in enumerate(extractor.run(pictures())):
+        self.extractor.clock = self.clock
+        for row, feature in enumerate(self.extractor.run(pictures())):
             if writer:
                 writer.put(order[row], feature)
-            bar.update()
+            if bar is not None:
+                bar.update()
             yield order[row], feature

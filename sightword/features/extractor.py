@@ -44,6 +44,7 @@ class Clock:
     write: float = 0.0
     """Writing to the store."""
     wall: float = 0.0
+    """The whole time."""
     pictures: int = 0
     flops_a_picture: int = 0
     """Floating-point operations for a picture."""
@@ -60,7 +61,7 @@ class Extractor:
     """A network, ready on a device; the result of :func:`sightword.features.backbones.cut` is changed.
 
     On a CPU each picture is one call in one of the ``threads``: their number cannot change a bit of the result, and no
-    thread waits for another. The ``clock`` receives the times.
+    thread waits for another. The times are added to ``clock``.
     """
 
     def __init__(
@@ -71,10 +72,9 @@ class Extractor:
         precision: Precision,
         device: torch.device,
         threads: int = 1,
-        clock: Clock | None = None,
     ) -> None:
         self.dimension, self.transform, self.precision, self.device = network.dimension, transform, precision, device
-        self.clock = clock or Clock()
+        self.clock = Clock()
         self._count = CROPS[transform.crops]
         self._pictures = PICTURES_A_CALL.get(device.type, 1)
         # On CUDA a second thread prepares the next call while the first waits for its result.

@@ -21,7 +21,7 @@ from sightword.images.encoding import Pixels, encode
 from sightword.images.resize import resize
 from sightword.images.settings import ResizeSettings
 from sightword.images.shards import ResizedPicture, shard_of, shard_path, write_shard
-from sightword.images.workers import ordered_map
+from sightword.images.workers import OrderedMap, ordered_map
 from sightword.messages import and_more
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,13 @@ def resize_to_array(source: Source, settings: ResizeSettings) -> tuple[str, str,
 
 
 def write_resized(
-    folder: Pathish, sources: Sequence[Source], settings: ResizeSettings, *, workers: int = 0, progress: bool = False
+    folder: Pathish,
+    sources: Sequence[Source],
+    settings: ResizeSettings,
+    *,
+    workers: int = 0,
+    progress: bool = False,
+    mapped: OrderedMap | None = None,
 ) -> Summary:
     """Resize a corpus into a folder, which appears complete or not at all.
 
@@ -91,6 +97,7 @@ def write_resized(
         settings: the section ``resize``.
         workers: processes that decode; 0 decodes in this process.
         progress: show a bar on standard error.
+        mapped: maps the work over workers elsewhere, instead of processes of this machine.
 
     Raises:
         PictureError: more pictures are rejected than ``max_rejects`` allows.
@@ -100,7 +107,8 @@ def write_resized(
     _check_present(sources, settings)
     transform = {"resize": settings.side, "interpolation": settings.interpolation, "exif": settings.exif}
     ordered = sorted(sources, key=lambda source: (shard_of(source.image_id, settings.shards), source.image_id))
-    results = ordered_map(functools.partial(resize_file, settings=settings), ordered, workers=workers, chunk=8)
+    mapped = mapped or functools.partial(ordered_map, workers=workers)
+    results = mapped(functools.partial(resize_file, settings=settings), ordered, chunk=8)
     bar = tqdm(results, total=len(ordered), desc="resize", unit="picture", disable=None if progress else True)
     rejects: list[Reject] = []
     good = _without_rejects(bar, rejects)

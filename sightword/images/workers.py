@@ -1,4 +1,4 @@
-"""Maps a function over several processes, in order and with bounded look-ahead."""
+"""Maps a function over several processes or threads, in order and with bounded look-ahead."""
 
 from __future__ import annotations
 
@@ -10,14 +10,26 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from sightword.errors import SetupError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+AHEAD = 3
+"""Chunks that a worker has in progress or waiting."""
+
+
+class OrderedMap(Protocol):
+    """Maps as ``map`` does, with workers that take ``chunk`` items at a time."""
+
+    def __call__(
+        self, function: Callable[[Item], Result], items: Iterable[Item], *, chunk: int = 1
+    ) -> Iterator[Result]:
+        """Yield the results in order."""
 
 
 def ordered_map(
@@ -42,18 +54,13 @@ def ordered_map(
     if workers == 0:
         yield from map(function, items)
         return
-    iterator = iter(items)
-    chunks = iter(lambda: list(itertools.islice(iterator, chunk)), [])
     executor = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_start)
-    running: deque[Future[list[Result]]] = deque()
+
+    def submit(part: list[Item]) -> Callable[[], list[Result]]:
+        return executor.submit(apply, function, part).result
+
     try:
-        for part in itertools.islice(chunks, 3 * workers):
-            running.append(executor.submit(_apply, function, part))
-        while running:
-            results = running.popleft().result()
-            for part in itertools.islice(chunks, 1):
-                running.append(executor.submit(_apply, function, part))
-            yield from results
+        yield from in_order(submit, items, chunk=chunk, ahead=lambda: AHEAD * workers)
     except BrokenProcessPool:
         what = "a process that reads pictures died, perhaps because memory ran out"
         raise SetupError(what, todo="Try SIGHTWORD_WORKERS=1, or 0 to read in the main process.") from None
@@ -61,7 +68,47 @@ def ordered_map(
         executor.shutdown(wait=True, cancel_futures=True)
 
 
-def _apply(function: Callable[[Item], Result], items: list[Item]) -> list[Result]:
+def threaded_map(function: Callable[[Item], Result], items: Iterable[Item], *, threads: int) -> Iterator[Result]:
+    """Yield the results of ``map(function, items)``, in order, from threads of this process."""
+    with ThreadPoolExecutor(threads) as executor:
+
+        def submit(part: list[Item]) -> Callable[[], list[Result]]:
+            return executor.submit(apply, function, part).result
+
+        yield from in_order(submit, items, chunk=1, ahead=lambda: threads + 1)
+
+
+def in_order(
+    submit: Callable[[list[Item]], Callable[[], list[Result]]],
+    items: Iterable[Item],
+    *,
+    chunk: int,
+    ahead: Callable[[], int],
+) -> Iterator[Result]:
+    """Yield the results of chunks of items, in order.
+
+    Args:
+        submit: starts the work on a chunk, and returns a function that waits for the results.
+        items: what is worked on, taken when there is room.
+        chunk: the number of items of a chunk.
+        ahead: returns the number of chunks that may be in progress now.
+    """
+    iterator = iter(items)
+    running: deque[Callable[[], list[Result]]] = deque()
+
+    def fill() -> None:
+        while len(running) < max(ahead(), 1) and (part := list(itertools.islice(iterator, chunk))):
+            running.append(submit(part))
+
+    fill()
+    while running:
+        results = running.popleft()()
+        fill()
+        yield from results
+
+
+def apply(function: Callable[[Item], Result], items: list[Item]) -> list[Result]:
+    """Return the results of a chunk."""
     return [function(item) for item in items]
 
 

@@ -1,0 +1,37 @@
+"""A map over files with the workers of a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+from collections.abc import Iterator, Sequence
+
+from sightword.cluster.nodes import Requirements
+from sightword.cluster.opening import opened
+from sightword.cluster.workers import Size
+from sightword.images.workers import OrderedMap
+from sightword.machine import Machine
+
+log = logging.getLogger(__name__)
+
+LOOKED_AT = 16
+"""Files that each node must see."""
+
+
+@contextlib.contextmanager
+def mapping(machine: Machine, paths: Sequence[str | None]) -> Iterator[OrderedMap | None]:
+    """Yield a map over items of work that read the files; None without files, since then there is no work.
+
+    Raises:
+        SetupError: there is no cluster, or a node of it has other versions or does not see the files.
+    """
+    there = [path for path in paths if path is not None]
+    if not there:
+        yield None
+        return
+    with opened(machine) as cluster:
+        requirements = Requirements.here(there[:: max(len(there) // LOOKED_AT, 1)])
+        cluster.check(requirements, Size())
+        log.info("%s, with room for %d workers", cluster, cluster.slots(Size()))
+        yield functools.partial(cluster.ordered_map, requirements=requirements)

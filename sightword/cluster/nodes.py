@@ -1,0 +1,118 @@
+"""What a node must have in common with the process that gives it work: versions, the project's folder, the store."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import socket
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+import sightword
+from sightword.errors import SetupError
+
+PACKAGES = ("ray", "torch", "torchvision", "numpy", "pillow", "pyarrow", "simplejpeg")
+"""Packages whose version may change an output, and Ray."""
+
+Stamp = tuple[int, ...]
+"""Inode, size and time of a file; empty without a file."""
+
+
+@dataclass(frozen=True)
+class Requirements:
+    """What each node needs; made where the run was started, and checked on the nodes."""
+
+    versions: Mapping[str, str]
+    folder: str
+    """The folder in which the run was started."""
+    inputs: Mapping[str, Stamp]
+    """Files that are read, or some of them."""
+    probe: str | None = None
+    """A file in the folder into which workers write."""
+
+    @classmethod
+    def here(cls, inputs: Iterable[str], probe: Path | None = None) -> Requirements:
+        """Return what this process has: its versions and folder, and the files as it sees them."""
+        return cls(
+            versions(), str(Path.cwd()), {path: stamp(path) for path in inputs}, None if probe is None else str(probe)
+        )
+
+    def check(self) -> str:
+        """Enter the folder on a worker, compare all, and return the node's kind of processor.
+
+        Raises:
+            SetupError: the worker has other versions, or does not see the files.
+        """
+        node = f"node {socket.gethostname()}"
+        for name, found in versions().items():
+            if found != self.versions.get(name):
+                expected = f"{self.versions.get(name)}, as where the run was started"
+                todo = "Install the same versions on all nodes, and start Ray there again."
+                raise SetupError(f"has {name} {found}", where=node, expected=expected, todo=todo)
+        todo = "All nodes need the project and the store on file systems that they share, under the same names."
+        try:
+            os.chdir(self.folder)
+        except OSError as error:
+            what = f"cannot enter the project's folder {self.folder} ({error.strerror})"
+            raise SetupError(what, where=node, todo=todo) from None
+        for path, expected_stamp in self.inputs.items():
+            if stamp(path) != expected_stamp:
+                raise SetupError(f"does not see the same file {path}", where=node, todo=todo)
+        if self.probe is not None and not Path(self.probe).is_file():
+            what = f"does not see the store {Path(self.probe).parent}"
+            raise SetupError(what, where=node, todo=f"{todo} SIGHTWORD_STORE names the store.")
+        return processor()
+
+    def check_once(self) -> None:
+        """Check a worker that was not checked yet for these requirements."""
+        if _checked != [self]:
+            self.check()
+            _checked[:] = [self]
+
+
+_checked: list[Requirements] = []
+
+
+def stamp(path: str) -> Stamp:
+    """Return inode, size and time of a file; nothing if there is none."""
+    try:
+        state = Path(path).stat()
+    except OSError:
+        return ()
+    return state.st_ino, state.st_size, state.st_mtime_ns
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python, of :data:`PACKAGES`, and of Sightword with a hash of its code."""
+    found = {"Python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found | {"Sightword": f"{sightword.__version__} (code {_code()[:12]})"}
+
+
+@cache
+def _code() -> str:
+    """Return the sha256 of the library's code: versions under development have the same number."""
+    place = Path(sightword.__path__[0])
+    digest = hashlib.sha256()
+    for path in sorted(place.rglob("*.py")):
+        data = path.read_bytes()
+        digest.update(f"{path.relative_to(place).as_posix()} {len(data)}\n".encode() + data)
+    return digest.hexdigest()
+
+
+def processor() -> str:
+    """Return the name of this machine's processor, where known."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:  # no Linux
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())

@@ -1,0 +1,183 @@
+"""Features computed by the workers of a cluster, which write them into the store themselves."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from sightword import devices
+from sightword.cluster.actors import Actors
+from sightword.cluster.nodes import Requirements
+from sightword.cluster.opening import opened
+from sightword.cluster.workers import Size
+from sightword.errors import FeaturesError
+from sightword.features.extraction import Extraction
+from sightword.features.extractor import Clock
+from sightword.features.identity import Identity
+from sightword.features.settings import FeaturesSettings
+from sightword.features.store import Store
+from sightword.files import Pathish, beside
+from sightword.images.encoding import Pixels
+from sightword.images.shards import GROUP, Selection, read_arrays, read_transform
+from sightword.images.workers import threaded_map
+from sightword.machine import Machine, is_address
+
+log = logging.getLogger(__name__)
+
+SECONDS = 10.0
+"""The work of a piece, as far as the pictures are many."""
+PIECES = 4
+"""The pieces of each worker, at least, in the rest of the work."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Pictures of one row group of a shard, and their keys by id."""
+
+    selection: Selection
+    keys: Mapping[str, bytes]
+
+
+def pictures_of(jobs: Iterable[Job], arrays: Iterable[list[tuple[str, Pixels]]]) -> Iterator[tuple[bytes, Pixels]]:
+    """Yield the key and the pixels of each picture of jobs, from what :func:`read_arrays` returned for each job."""
+    for job, found in zip(jobs, arrays, strict=True):
+        for image_id, pixels in found:
+            yield job.keys[image_id], pixels
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """The settings of a run whose features are computed by a cluster."""
+
+    machine: Machine
+    settings: FeaturesSettings
+    resized: Path
+    store: Store
+
+    @property
+    def device(self) -> torch.device:
+        """The kind of device of the workers."""
+        return torch.device("cuda" if self.machine.ray_gpus else "cpu")
+
+    @property
+    def size(self) -> Size:
+        """What a worker takes of its node."""
+        return Size(self.machine.ray_cpus, self.machine.ray_gpus)
+
+    def __str__(self) -> str:
+        return f"workers of Ray with {self.size}"
+
+    def compute(self, jobs: Sequence[Job], extraction: Extraction) -> Iterator[int]:
+        """Compute features into the store; yield counts of features, and set the clock of ``extraction``.
+
+        The times of the clock are the means of the workers.
+
+        Raises:
+            SetupError: there is no cluster, or it cannot do this work.
+            StoreError: the store cannot be written.
+            SightwordError: a worker raised it.
+        """
+        here = replace(self.machine, device=self.device.type, threads=self.machine.ray_cpus)
+        make = functools.partial(Worker, self.settings, self.resized, str(self.store.place), here, extraction.identity)
+        with _probe(self.store, extraction.identity) as probe, opened(self.machine) as cluster:
+            paths = sorted({job.selection.group.path for job in jobs})
+            requirements = Requirements.here(paths, probe)
+            cluster.check(requirements, self.size)
+            log.info("features: %s, with room for %d workers", cluster, cluster.slots(self.size))
+            pieces = Pieces(jobs)
+            actors = Actors[list[Job], Clock](cluster, make, pieces, size=self.size, requirements=requirements)
+            clock = extraction.clock
+            total = Clock()
+            for done in actors.run():
+                pieces.learn(done, actors.most)
+                for name in ("read", "infer", "write"):
+                    setattr(total, name, getattr(total, name) + getattr(done, name))
+                    setattr(clock, name, getattr(total, name) / actors.most)
+                clock.pictures += done.pictures
+                clock.wall = time.perf_counter() - actors.began
+                yield done.pictures
+
+
+class Pieces(Iterator[list[Job]]):
+    """Cuts work into pieces of one shard each, of some seconds, and smaller ones towards the end."""
+
+    def __init__(self, jobs: Iterable[Job]) -> None:
+        self._jobs = deque(jobs)
+        self._left = sum(len(job.keys) for job in self._jobs)
+        self._size = 0.0
+        self._workers = 1
+
+    def learn(self, done: Clock, workers: int) -> None:
+        """Fit the size of later pieces to the speed of a worker, and to the number of workers."""
+        self._size, self._workers = SECONDS * done.pictures / max(done.wall, 1e-3), workers
+
+    def __next__(self) -> list[Job]:
+        if not self._jobs:
+            raise StopIteration
+        size = max(min(self._size, self._left / (PIECES * self._workers)), GROUP)
+        piece = [self._jobs.popleft()]
+        count = len(piece[0].keys)
+        while self._jobs and self._jobs[0].selection.group.path == piece[0].selection.group.path:
+            count += len(self._jobs[0].keys)
+            if count > size:
+                break
+            piece.append(self._jobs.popleft())
+        self._left -= sum(len(job.keys) for job in piece)
+        return piece
+
+
+class Worker:
+    """A network on a worker, which computes the features of pieces into the store.
+
+    Raises:
+        FeaturesError: the worker would compute another kind of feature.
+        SetupError: the device does not exist.
+        WeightsError: the weights are missing, or differ from the requested weights.
+    """
+
+    def __init__(
+        self, settings: FeaturesSettings, resized: Pathish, store: str, machine: Machine, identity: Identity
+    ) -> None:
+        device = devices.use(machine)
+        self._threads = machine.threads
+        self._extraction = Extraction(settings, read_transform(resized), device=device, store=Store(store))
+        own = self._extraction.identity
+        if own != identity:
+            names = [name for name in vars(own) if getattr(own, name) != getattr(identity, name)]
+            found, expected = (", ".join(f"{name} {getattr(one, name)}" for name in names) for one in (own, identity))
+            what = f"a worker computes another kind of feature ({found})"
+            raise FeaturesError(what, expected=expected, todo="Use nodes with the same kind of processor.")
+        self._extraction.extractor  # noqa: B018  # loads the network
+
+    def __call__(self, jobs: list[Job]) -> Clock:
+        """Compute the features of a piece, and return the times."""
+        clock = self._extraction.clock = Clock()
+        keys = [key for job in jobs for key in job.keys.values()]
+        arrays = threaded_map(read_arrays, [job.selection for job in jobs], threads=self._threads)
+        for _ in self._extraction.compute(keys, lambda _keys: pictures_of(jobs, arrays)):
+            pass
+        return clock
+
+
+@contextlib.contextmanager
+def _probe(store: Store, identity: Identity) -> Iterator[Path | None]:
+    """Check that the store can be written, and yield a file in it that each node must see (object storage: None)."""
+    with store.writer(identity):
+        pass
+    if is_address(str(store.place)):
+        yield None
+        return
+    path = beside(store.place.folder / "features" / identity.name / "probe")
+    path.touch()
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,283 @@
+"""The stages resize and features on Ray, as processes: the bytes of one machine, also when workers and nodes go."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ray_nodes import FEATURES, Nodes, Project, finish, kill, segments, wait_for, workers
+
+from sightword.images.resized import corpus_sources, write_resized
+from sightword.images.settings import ResizeSettings
+from sightword.images.shards import ResizedPicture, find_pictures, list_pictures, shard_path, write_shard
+
+PICTURES = 150
+RAY = {"SIGHTWORD_ENGINE": "ray"}
+SPEED = re.compile(
+    rf"^features: [\d.]+ s for {PICTURES} pictures, [\d.]+ a second "
+    r"\(read [\d.]+ s, infer [\d.]+ s, write [\d.]+ s, side by side\)$",
+    re.MULTILINE,
+)
+
+
+@pytest.fixture(scope="module")
+def project(repository, tmp_path_factory) -> Project:
+    made = Project(tmp_path_factory.mktemp("ray") / "project", repository, PICTURES)
+    made.run("resize", store=made.folder)
+    return made
+
+
+@pytest.fixture(scope="module")
+def expected(project, tmp_path_factory) -> bytes:
+    """What one machine computes."""
+    project.run("features", store=tmp_path_factory.mktemp("stores") / "local")
+    return project.taken()
+
+
+@pytest.fixture(scope="module")
+def nodes(repository) -> Iterator[Nodes]:
+    made = Nodes(repository)
+    try:
+        made.add()
+        made.add()
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture(scope="module")
+def slow(repository, tmp_path_factory) -> tuple[Project, bytes]:
+    """A project with a larger network, and what one machine computes."""
+    made = Project(tmp_path_factory.mktemp("slow") / "project", repository, 240, backbone="resnet18")
+    made.run("resize", store=made.folder)
+    made.run("features", store=tmp_path_factory.mktemp("stores") / "slow")
+    return made, made.taken()
+
+
+def total(said: str) -> str:
+    return said.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_resize_on_a_local_cluster_gives_the_same_bytes(repository, tmp_path, monkeypatch) -> None:
+    project = Project(tmp_path / "project", repository, 40)
+    said = project.run("resize", store=tmp_path, **RAY)
+    assert said == "Ray on this machine, with room for 2 workers\nresize: 40 pictures in 4 shards\n"
+    monkeypatch.chdir(project.folder)
+    sources = corpus_sources("data/corpus/images.parquet")
+    write_resized("here", sources, ResizeSettings(side=64, shards=4, encoding="raw"))
+    here, there = ({path.name: path.read_bytes() for path in Path(name).iterdir()} for name in ("here", "data/resized"))
+    assert there == here
+
+
+@pytest.mark.full
+def test_a_local_cluster_gives_the_same_bytes(project, expected, tmp_path) -> None:
+    said = project.run("features", store=tmp_path / "store", SIGHTWORD_WORKERS="2", **RAY)
+    assert project.taken() == expected
+    assert "features: Ray on this machine, with room for 2 workers\n" in said
+    assert SPEED.search(said)
+    assert total(said) == f"features: {PICTURES} pictures: {PICTURES} computed"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("count", ["1", "5"])
+def test_workers_change_no_byte_on_a_cold_half_warm_and_warm_store(project, expected, tmp_path, count) -> None:
+    cold, half = tmp_path / "cold", tmp_path / "half"
+    project.run("features", store=cold, SIGHTWORD_WORKERS=count, **RAY)
+    assert project.taken() == expected
+    said = project.run("features", store=cold, **RAY)
+    assert "Ray on this machine" not in said  # nothing is to be computed
+    assert total(said) == f"features: {PICTURES} pictures: {PICTURES} from store"
+    assert project.taken() == expected
+    part = total(project.run("features", "--part", "1/2", store=half, **RAY))
+    computed = int(re.search(r"(\d+) computed", part)[1])
+    assert 0 < computed < PICTURES
+    said = project.run("features", store=half, SIGHTWORD_WORKERS=count, **RAY)
+    assert total(said) == f"features: {PICTURES} pictures: {PICTURES - computed} computed, {computed} from store"
+    assert project.taken() == expected
+
+
+@pytest.mark.full
+def test_resize_gives_the_same_bytes_and_rejects(repository, nodes, tmp_path) -> None:
+    project = Project(tmp_path / "project", repository, 60)
+    (project.folder / "pictures/00007.png").write_bytes(b"no picture")
+    folder = project.folder / "data/resized"
+    said = {}
+    found = {}
+    for name, variables in {"local": {}, "ray": RAY, "cluster": {**RAY, **nodes.variables}}.items():
+        said[name] = project.run("resize", store=tmp_path, **variables)
+        found[name] = {path.name: path.read_bytes() for path in folder.iterdir()}
+        shutil.rmtree(folder)
+    assert found["ray"] == found["local"] == found["cluster"]
+    reject = [line for line in said["local"].splitlines() if "00007.png rejected" in line]
+    assert len(reject) == 1
+    assert reject[0] in said["ray"].splitlines()
+    assert reject[0] in said["cluster"].splitlines()
+
+
+@pytest.mark.full
+def test_a_worker_killed_in_the_middle(slow, tmp_path) -> None:
+    project, expected = slow
+    process = project.start("features", store=tmp_path / "store", **RAY)
+    wait_for(lambda: segments(tmp_path / "store"), 400, process)
+    os.kill(workers(process.pid)[0], signal.SIGKILL)
+    said = finish(process)
+    assert "a worker is lost, and its work is done again elsewhere\n" in said
+    assert project.taken() == expected
+
+
+@pytest.mark.full
+def test_a_node_that_leaves_and_one_that_joins(repository, slow, tmp_path) -> None:
+    project, expected = slow
+    nodes = Nodes(repository)
+    try:
+        first = nodes.add()
+        process = project.start("features", store=tmp_path / "store", **RAY, **nodes.variables)
+        wait_for(lambda: workers(first.pid), 400, process)
+        second = nodes.add()
+        wait_for(lambda: workers(second.pid), 400, process)
+        wait_for(lambda: segments(tmp_path / "store"), 400, process)
+        kill(first)
+        said = finish(process)
+    finally:
+        nodes.stop()
+    assert "a worker is lost, and its work is done again elsewhere\n" in said
+    assert project.taken() == expected
+
+
+@pytest.mark.full
+def test_the_driver_killed_and_run_again(slow, nodes, tmp_path) -> None:
+    project, expected = slow
+    variables = {**RAY, **nodes.variables}
+    process = project.start("features", store=tmp_path / "store", **variables)
+    wait_for(lambda: segments(tmp_path / "store"), 400, process)
+    process.kill()
+    process.communicate()
+    said = project.run("features", store=tmp_path / "store", **variables)
+    assert re.search(r"\d+ computed, \d+ from store$", total(said))
+    assert project.taken() == expected
+
+
+@pytest.mark.full
+def test_ctrl_c_ends_all_processes_and_keeps_the_store(slow, tmp_path) -> None:
+    project, expected = slow
+    process = project.start("features", store=tmp_path / "store", **RAY)
+    wait_for(lambda: segments(tmp_path / "store"), 400, process)
+    os.killpg(process.pid, signal.SIGINT)
+    assert finish(process, 130).splitlines()[-1] == "features: interrupted"
+    assert not (project.folder / FEATURES).exists()
+    said = project.run("features", store=tmp_path / "store")
+    assert re.search(r"\d+ computed, \d+ from store$", total(said))
+    assert project.taken() == expected
+
+
+@pytest.mark.full
+def test_a_picture_that_a_worker_cannot_decode(project, nodes, tmp_path) -> None:
+    damaged = tmp_path / "project"
+    shutil.copytree(project.folder, damaged)
+    path = shard_path(damaged / "data/resized", 2)
+    rows = find_pictures(damaged / "data/resized", [one.image_id for one in list_pictures(damaged / "data/resized")])
+    in_shard = [rows[one.image_id] for one in list_pictures(damaged / "data/resized") if one.group.path == str(path)]
+    broken = ResizedPicture(**{**vars(in_shard[5]), "pixels": in_shard[5].pixels[:-100]})
+    write_shard(path, [*in_shard[:5], broken, *in_shard[6:]], {"resize": 64, "interpolation": "lanczos", "exif": False})
+    other = Project.__new__(Project)
+    other.folder, other.repository = damaged, project.repository
+    said = {
+        name: total(other.run("features", store=tmp_path / name, code=1, **variables))
+        for name, variables in {"local": {}, "cluster": {**RAY, **nodes.variables}}.items()
+    }
+    assert f"picture {broken.image_id}: " in said["local"]
+    assert said["cluster"] == said["local"]
+
+
+@pytest.mark.full
+def test_another_sightword_on_a_node(repository, project, tmp_path) -> None:
+    copy = tmp_path / "other"
+    shutil.copytree(repository / "sightword", copy / "sightword")
+    with (copy / "sightword/errors.py").open("a") as file:
+        file.write("# changed\n")
+    nodes = Nodes(repository)
+    try:
+        nodes.add(PYTHONPATH=str(copy))
+        last = total(project.run("features", store=tmp_path / "store", code=1, **RAY, **nodes.variables))
+    finally:
+        nodes.stop()
+    assert re.fullmatch(
+        r"features: node \S+: has Sightword \S+ \(code \w{12}\); expected \S+ \(code \w{12}\), as where the run was "
+        r"started\. Install the same versions on all nodes, and start Ray there again\.",
+        last,
+    )
+
+
+@pytest.mark.full
+@pytest.mark.system
+def test_a_store_that_a_node_does_not_see(repository, project, tmp_path) -> None:
+    store = tmp_path / "store"
+    store.mkdir()
+    apart = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs tmpfs "$0" && exec "$@"', str(store)]
+    if subprocess.run([*apart, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no mounts of its own for a process (unshare -m as root)")
+    nodes = Nodes(repository)
+    try:
+        nodes.add(*apart)
+        last = total(project.run("features", store=store, code=1, **RAY, **nodes.variables))
+    finally:
+        nodes.stop()
+    assert "does not see the store" in last
+    assert not segments(store)
+    assert not list(store.rglob("*.tmp"))
+
+
+@pytest.mark.full
+def test_another_ray_where_the_run_starts(project, nodes, tmp_path) -> None:
+    script = "import ray, runpy; ray.__version__ = '2.1.0'; runpy.run_module('stages', run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-c", script, "features"],
+        cwd=project.folder, capture_output=True, text=True, check=False,
+        env={**os.environ, **RAY, **nodes.variables, "SIGHTWORD_STORE": str(tmp_path),
+             "PYTHONPATH": str(project.repository)},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "the cluster has another version of Ray or Python (Ray: " in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.full
+def test_an_address_that_does_not_answer(project, tmp_path) -> None:
+    """Nothing, something that is silent, and no address at all."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        for address in ("127.0.0.1:1", f"127.0.0.1:{silent.getsockname()[1]}", "ray://head:10001", "head"):
+            last = total(project.run("features", store=tmp_path / "store", code=1, RAY_ADDRESS=address, **RAY))
+            assert last.startswith(f"features: RAY_ADDRESS={address}: ")
+
+
+@pytest.mark.full
+def test_no_node_is_large_enough(project, nodes, tmp_path) -> None:
+    variables = {**RAY, **nodes.variables, "SIGHTWORD_RAY_GPUS": "0.5"}
+    last = total(project.run("features", store=tmp_path / "store", code=1, **variables))
+    assert last == (
+        f"features: Ray at {nodes.address}: no node has 1 CPU and 0.5 GPUs for a worker. "
+        "Add such a node, or set SIGHTWORD_RAY_CPUS and SIGHTWORD_RAY_GPUS."
+    )
+
+
+@pytest.mark.slow
+def test_without_the_extra(repository, tmp_path) -> None:
+    project = Project(tmp_path / "project", repository, 1)
+    script = "import sys, runpy; sys.modules['ray'] = None; runpy.run_module('stages', run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-c", script, "resize"],
+        cwd=project.folder, capture_output=True, text=True, check=False,
+        env={**os.environ, **RAY, "PYTHONPATH": str(project.repository)},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr == (
+        "resize: SIGHTWORD_ENGINE=ray: Ray is not installed. Install the extra: pip install 'sightword[ray]'.\n"
+    )
