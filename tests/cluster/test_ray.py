@@ -15,6 +15,9 @@ from pathlib import Path
 import pytest
 from ray_nodes import FEATURES, Nodes, Project, finish, kill, segments, wait_for, workers
 
+from sightword import machine
+from sightword.cluster.opening import opened
+from sightword.errors import SetupError
 from sightword.images.resized import corpus_sources, write_resized
 from sightword.images.settings import ResizeSettings
 from sightword.images.shards import ResizedPicture, find_pictures, list_pictures, shard_path, write_shard
@@ -66,6 +69,19 @@ def total(said: str) -> str:
     return said.splitlines()[-1]
 
 
+def run_changed(
+    script: str, project: Project, store: Path, variables: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run the stage features after lines of Python; the run fails."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"{script}runpy.run_module('stages', run_name='__main__')", "features"],
+        cwd=project.folder, capture_output=True, text=True, check=False,
+        env={**os.environ, **RAY, **variables, "SIGHTWORD_STORE": str(store), "PYTHONPATH": str(project.repository)},
+    )  # fmt: skip
+    assert done.returncode == 1
+    return done
+
+
 @pytest.mark.slow
 def test_resize_on_a_local_cluster_gives_the_same_bytes(repository, tmp_path, monkeypatch) -> None:
     project = Project(tmp_path / "project", repository, 40)
@@ -88,19 +104,21 @@ def test_a_local_cluster_gives_the_same_bytes(project, expected, tmp_path) -> No
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("count", ["1", "5"])
-def test_workers_change_no_byte_on_a_cold_half_warm_and_warm_store(project, expected, tmp_path, count) -> None:
-    cold, half = tmp_path / "cold", tmp_path / "half"
-    project.run("features", store=cold, SIGHTWORD_WORKERS=count, **RAY)
+def test_one_worker_changes_no_byte_and_a_warm_store_needs_none(project, expected, tmp_path) -> None:
+    project.run("features", store=tmp_path / "cold", SIGHTWORD_WORKERS="1", **RAY)
     assert project.taken() == expected
-    said = project.run("features", store=cold, **RAY)
+    said = project.run("features", store=tmp_path / "cold", **RAY)
     assert "Ray on this machine" not in said  # nothing is to be computed
     assert total(said) == f"features: {PICTURES} pictures: {PICTURES} from store"
     assert project.taken() == expected
-    part = total(project.run("features", "--part", "1/2", store=half, **RAY))
+
+
+@pytest.mark.full
+def test_five_workers_change_no_byte_on_a_half_warm_store(project, expected, tmp_path) -> None:
+    part = total(project.run("features", "--part", "1/2", store=tmp_path / "half"))
     computed = int(re.search(r"(\d+) computed", part)[1])
     assert 0 < computed < PICTURES
-    said = project.run("features", store=half, SIGHTWORD_WORKERS=count, **RAY)
+    said = project.run("features", store=tmp_path / "half", SIGHTWORD_WORKERS="5", **RAY)
     assert total(said) == f"features: {PICTURES} pictures: {PICTURES - computed} computed, {computed} from store"
     assert project.taken() == expected
 
@@ -238,31 +256,30 @@ def test_a_store_that_a_node_does_not_see(repository, project, tmp_path) -> None
 
 @pytest.mark.full
 def test_another_ray_where_the_run_starts(project, nodes, tmp_path) -> None:
-    script = "import ray, runpy; ray.__version__ = '2.1.0'; runpy.run_module('stages', run_name='__main__')"
-    done = subprocess.run(
-        [sys.executable, "-c", script, "features"],
-        cwd=project.folder, capture_output=True, text=True, check=False,
-        env={**os.environ, **RAY, **nodes.variables, "SIGHTWORD_STORE": str(tmp_path),
-             "PYTHONPATH": str(project.repository)},
-    )  # fmt: skip
-    assert done.returncode == 1
-    assert "the cluster has another version of Ray or Python (Ray: " in done.stderr.splitlines()[-1]
+    done = run_changed("import ray, runpy; ray.__version__ = '2.1.0'; ", project, tmp_path, nodes.variables)
+    assert "the cluster has another version of Ray or Python (Ray: " in total(done.stderr)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://head:10001", "head"])
+def test_an_address_that_is_none(address, monkeypatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(SetupError, match=f"RAY_ADDRESS={address}: "), opened(machine.current()):
+        pass
 
 
 @pytest.mark.full
-def test_an_address_that_does_not_answer(project, tmp_path) -> None:
-    """Nothing, something that is silent, and no address at all."""
+def test_an_address_that_is_silent(project, tmp_path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        for address in ("127.0.0.1:1", f"127.0.0.1:{silent.getsockname()[1]}", "ray://head:10001", "head"):
-            last = total(project.run("features", store=tmp_path / "store", code=1, RAY_ADDRESS=address, **RAY))
-            assert last.startswith(f"features: RAY_ADDRESS={address}: ")
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        last = total(project.run("features", store=tmp_path / "store", code=1, RAY_ADDRESS=address, **RAY))
+    assert last.startswith(f"features: RAY_ADDRESS={address}: ")
 
 
 @pytest.mark.full
 def test_no_node_is_large_enough(project, nodes, tmp_path) -> None:
-    variables = {**RAY, **nodes.variables, "SIGHTWORD_RAY_GPUS": "0.5"}
-    last = total(project.run("features", store=tmp_path / "store", code=1, **variables))
-    assert last == (
+    script = "import runpy; from sightword.cluster import workers; workers.JOINING = 1; "
+    done = run_changed(script, project, tmp_path / "store", {**nodes.variables, "SIGHTWORD_RAY_GPUS": "0.5"})
+    assert total(done.stderr) == (
         f"features: Ray at {nodes.address}: no node has 1 CPU and 0.5 GPUs for a worker. "
         "Add such a node, or set SIGHTWORD_RAY_CPUS and SIGHTWORD_RAY_GPUS."
     )
