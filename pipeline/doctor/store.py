@@ -11,12 +11,13 @@ from sightword.errors import SetupError, StoreError
 
 
 def check_store(_context: Context) -> Iterator[Finding]:
-    """Check a store at an address; the check of disks knows a store in a folder."""
+    """Try out a store at an address; the check of disks is that of a store in a folder."""
     try:
         store = machine.current().store
     except SetupError:
         return  # the check of settings reports the error
     if not machine.is_address(store):
+        yield good(f"the store is the folder {store}")
         return
     from sightword.storage.objects import ObjectPlace
 

@@ -86,8 +86,9 @@ def test_a_worker_writes_the_features_of_one_machine_into_the_store(resized, tmp
     for picture in list_pictures(resized):
         groups.setdefault(picture.group, {})[picture.image_id] = here.identity.key(picture.sha256)
     jobs = [Job(Selection(group, frozenset(keys)), keys) for group, keys in groups.items()]
-    machine = Machine("cpu", workers=0, threads=1, store=tmp_path / "store", scratch=tmp_path)
-    worker = Worker(settings, resized, tmp_path / "store", machine, here.identity)
+    store = str(tmp_path / "store")
+    machine = Machine("cpu", workers=0, threads=1, store=store, cache=tmp_path, scratch=tmp_path)
+    worker = Worker(settings, resized, store, machine, here.identity)
     assert [worker([job]).pictures for job in jobs] == [32, 8]
     keys = [key for job in jobs for key in job.keys.values()]
     arrays = [read_arrays(job.selection) for job in jobs]
@@ -98,7 +99,7 @@ def test_a_worker_writes_the_features_of_one_machine_into_the_store(resized, tmp
     }
     stored = {
         key: value.tobytes()
-        for found, values in Store(tmp_path / "store").read(here.identity, here.dimension, keys)
+        for found, values in Store(store).read(here.identity, here.dimension, keys)
         for key, value in zip(found, values, strict=True)
     }
     assert stored == expected
@@ -108,4 +109,4 @@ def test_a_worker_writes_the_features_of_one_machine_into_the_store(resized, tmp
     with pytest.raises(
         FeaturesError, match=r"another kind of feature \(kernel cpu-1\S*\); expected kernel cpu-1-other"
     ):
-        Worker(settings, resized, tmp_path / "store", machine, other)
+        Worker(settings, resized, store, machine, other)
