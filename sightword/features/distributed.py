@@ -155,7 +155,7 @@ class Worker:
             found, expected = (", ".join(f"{name} {getattr(one, name)}" for name in names) for one in (own, identity))
             what = f"a worker computes another kind of feature ({found})"
             raise FeaturesError(what, expected=expected, todo="Use nodes with the same kind of processor.")
-        self._extraction.extractor  # noqa: B018  # loads the network
+        self._extraction.load()
 
     def __call__(self, jobs: list[Job]) -> Clock:
         """Compute the features of a piece, and return the times."""

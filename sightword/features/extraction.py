@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -76,6 +75,7 @@ class Extraction:
         self._flops = flops_a_picture(network, self._transform)
         self.clock = Clock()
         """The speed of the last run."""
+        self._extractor: Extractor | None = None
         sha256, seed, folder = settings.weights_sha256, settings.weights_seed, settings.inputs
         self._weights = Weights(backbone, settings.weights, sha256=sha256, seed=seed, folder=folder)
         plain = device.type == "cpu" and not fuses(settings.precision)
@@ -160,16 +160,17 @@ class Extraction:
         what = f"{len(missing)} features that workers wrote are not there"
         raise StoreError(what, where=where, todo="Run the stage again: it computes what the store lacks.")
 
-    @cached_property
-    def extractor(self) -> Extractor:
-        """The network, which is loaded at the first use."""
-        return Extractor(
-            cut(self._weights.load(), self._weights.backbone),
-            self._transform,
-            precision=self._settings.precision,
-            device=self._device,
-            threads=torch.get_num_threads(),
-        )
+    def load(self) -> Extractor:
+        """Return the network, which the first call loads; WeightsError as in :meth:`run`."""
+        if self._extractor is None:
+            self._extractor = Extractor(
+                cut(self._weights.load(), self._weights.backbone),
+                self._transform,
+                precision=self._settings.precision,
+                device=self._device,
+                threads=torch.get_num_threads(),
+            )
+        return self._extractor
 
     def _computed(
         self, missing: Collection[bytes], read: Read, writer: Writer | None, bar: tqdm[NoReturn] | None
@@ -182,8 +183,9 @@ class Extraction:
                 order.append(key)
                 yield pixels
 
-        self.extractor.clock = self.clock
-        for row, feature in enumerate(self.extractor.run(pictures())):
+        extractor = self.load()
+        extractor.clock = self.clock
+        for row, feature in enumerate(extractor.run(pictures())):
             if writer:
                 writer.put(order[row], feature)
             if bar is not None:

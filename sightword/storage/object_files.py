@@ -52,8 +52,9 @@ class ObjectFile:
         """Return what can be done if the features cannot be used."""
         return "`sightword store prune` removes them"
 
-    def owns(self, *, others: bool) -> bool:  # noqa: ARG002 - a bucket has no users of its own
-        """Return True: who may remove objects is a matter of the bucket."""
+    def owns(self, *, others: bool) -> bool:
+        """Return True: a bucket has no users of its own, and says itself who may remove objects."""
+        del others
         return True
 
     def remove(self) -> None:

@@ -107,7 +107,11 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._reply(status, headers, answer)
 
-    do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = _any  # noqa: N815 - the names are http.server's
+    def __getattr__(self, name: str) -> Callable[[], None]:
+        """Answer GET, PUT and all other methods alike: http.server looks for ``do_GET`` and the like."""
+        if not name.startswith("do_"):
+            raise AttributeError(name)
+        return self._any
 
     def _ask(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
         connection = http.client.HTTPConnection(self.owner.target, timeout=30)

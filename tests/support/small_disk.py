@@ -24,18 +24,27 @@ def _apart() -> list[str] | None:
     return None
 
 
-def run_on_a_disk(repository: Path, disk: Path, size: int, script: str, *arguments: str) -> None:
-    """Run a Python file with the disk as its first argument; it prints ``done`` when all was as expected.
+def on_a_disk(disk: Path, size: int) -> list[str]:
+    """Return the beginning of a command that runs the rest with a new file system, of some bytes, in a folder.
 
     The test is skipped where no file system can be mounted.
     """
     command = _apart()
     if command is None:
         pytest.skip("a small file system of its own is not permitted here (unshare -m as root, or unshare -rm)")
-    disk.mkdir()
     mount = f'mount -t tmpfs -o size={size} tmpfs "$1" && shift && exec "$@"'
+    return [*command, "sh", "-c", mount, "sh", str(disk)]
+
+
+def run_on_a_disk(repository: Path, disk: Path, size: int, script: str, *arguments: str) -> None:
+    """Run a Python file with the disk as its first argument; it prints ``done`` when all was as expected.
+
+    The test is skipped where no file system can be mounted.
+    """
+    beginning = on_a_disk(disk, size)
+    disk.mkdir()
     done = subprocess.run(
-        [*command, "sh", "-c", mount, "sh", str(disk), sys.executable, script, str(disk), *arguments],
+        [*beginning, sys.executable, script, str(disk), *arguments],
         env={**os.environ, "PYTHONPATH": f"{repository}:{repository}/tests/support"},
         check=False, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
