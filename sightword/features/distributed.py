@@ -156,13 +156,15 @@ class Worker:
             what = f"a worker computes another kind of feature ({found})"
             raise FeaturesError(what, expected=expected, todo="Use nodes with the same kind of processor.")
         self._extraction.load()
+        # One for all pieces: after some minutes a piece is one segment, and many segments share a manifest.
+        self._writer = Store(store).writer(identity)
 
     def __call__(self, jobs: list[Job]) -> Clock:
         """Compute the features of a piece, and return the times."""
         clock = self._extraction.clock = Clock()
         keys = [key for job in jobs for key in job.keys.values()]
         arrays = threaded_map(read_arrays, [job.selection for job in jobs], threads=self._threads)
-        for _ in self._extraction.compute(keys, lambda _keys: pictures_of(jobs, arrays)):
+        for _ in self._extraction.compute(keys, lambda _keys: pictures_of(jobs, arrays), writer=self._writer):
             pass
         return clock
 

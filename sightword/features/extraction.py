@@ -134,17 +134,22 @@ class Extraction:
             yield from self.compute(missing, read, bar)
 
     def compute(
-        self, missing: Collection[bytes], read: Read, bar: tqdm[NoReturn] | None = None
+        self, missing: Collection[bytes], read: Read, bar: tqdm[NoReturn] | None = None, writer: Writer | None = None
     ) -> Generator[tuple[list[bytes], Array], None, None]:
-        """Yield keys and features as :meth:`run` does, all of them computed; at the end they are in the store."""
-        writer = self._store.writer(self.identity) if self._store else None
-        computed = self._computed(missing, read, writer, bar)
-        try:
-            with writer or contextlib.nullcontext(), contextlib.closing(computed):
-                while block := dict(itertools.islice(computed, BLOCK)):
-                    yield list(block), np.stack(list(block.values()))
-        finally:
-            self.clock.write += writer.seconds if writer else 0.0
+        """Yield keys and features as :meth:`run` does, all of them computed; at the end they are in the store.
+
+        A writer of the store that is given stays open, so that many calls leave few files.
+        """
+        with contextlib.ExitStack() as stack:
+            if writer:
+                stack.callback(writer.flush)
+            elif self._store:
+                writer = stack.enter_context(self._store.writer(self.identity))
+            before = writer.seconds if writer else 0.0
+            computed = stack.enter_context(contextlib.closing(self._computed(missing, read, writer, bar)))
+            while block := dict(itertools.islice(computed, BLOCK)):
+                yield list(block), np.stack(list(block.values()))
+        self.clock.write += writer.seconds - before if writer else 0.0
 
     def _written(self, missing: dict[bytes, None]) -> Generator[tuple[list[bytes], Array], None, None]:
         """Yield features that other processes wrote into the store."""

@@ -97,13 +97,18 @@ class Writer:
             self._flush()
             self._written = now
 
+    def flush(self) -> None:
+        """Write what was put, and wait until it is in the store; StoreError if it could not be written."""
+        self._flush()
+        self._wait()
+        self._written = time.monotonic()
+
     def __enter__(self) -> Writer:
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         try:
-            self._flush()
-            self._wait()
+            self.flush()
             self._kind.finish()
         except StoreError as problem:
             if error is None:

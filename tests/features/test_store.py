@@ -263,8 +263,11 @@ class Clock:
         return self.now
 
 
-def simulate(monkeypatch, *, pictures: int, seconds: float, dimension: int = DIMENSION):
-    """A run that computes a picture every so many seconds: per segment, when it was written and its numbers."""
+def simulate(monkeypatch, *, pictures: int, seconds: float, dimension: int = DIMENSION, piece: int = 1 << 30):
+    """A run that computes a picture every so many seconds: per segment, when it was written and its numbers.
+
+    After each ``piece`` pictures all of them must be in the store.
+    """
     clock = Clock()
     written: list[tuple[float, list[int]]] = []
     monkeypatch.setattr(module, "time", clock)
@@ -281,6 +284,9 @@ def simulate(monkeypatch, *, pictures: int, seconds: float, dimension: int = DIM
             clock.now += seconds
             writer.put(number.to_bytes(32, "big"), feature)
             writer._wait()  # so that the simulated clock does not run ahead of the thread
+            if (number + 1) % piece == 0:
+                writer.flush()
+                assert sum(len(numbers) for _, numbers in written) == number + 1
     assert [number for _, numbers in written for number in numbers] == list(range(pictures))
     return written
 
@@ -298,6 +304,11 @@ def test_a_long_run_makes_few_segments_and_a_killed_one_loses_little(monkeypatch
     # 20 in the first 20 s, then each 1.05 times as late as the one before, from 2400 s on one each two minutes
     assert len(written) <= 20 + 100 + pictures * seconds / 120.0 + 1
     assert len(written) >= pictures * seconds / max(120.0, 2 * seconds)
+
+
+def test_a_piece_is_one_segment_as_soon_as_the_run_is_long(monkeypatch) -> None:
+    written = simulate(monkeypatch, pictures=10_000, seconds=1.0, piece=10)
+    assert [len(numbers) for when, numbers in written if when - 1000.0 > 300] == [10] * 970
 
 
 def test_large_features_are_not_gathered_for_long(monkeypatch) -> None:

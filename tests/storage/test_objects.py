@@ -87,6 +87,19 @@ def test_features_in_two_segments_are_fetched_once(s3_store, front, elsewhere) -
     assert front.requests["GET parquet"] == 1
 
 
+def test_pieces_of_a_worker_that_is_killed_share_manifests(s3_store, front, elsewhere) -> None:
+    features = some(range(40))
+    writer = s3_store.writer(KIND)
+    for piece in features.items():
+        writer.put(*piece)
+        writer.flush()
+    assert front.requests == {"PUT json": 1, "PUT parquet": 40, "PUT manifest": 2}
+    other = elsewhere()
+    front.clear()
+    assert read(other, features) == as_bytes(features)
+    assert front.requests == {"LIST": 1, "GET manifest": 2, "GET parquet": 40, "PUT manifest": 1}
+
+
 def test_lost_manifests_are_made_again(s3_store, s3_server, front, elsewhere, names, caplog) -> None:
     features = some(range(20))
     write(s3_store, features)
