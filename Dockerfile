@@ -4,7 +4,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends git make && rm 
 
 # The last commit with the packages that constraints.txt pins, ready for `make repro`.
 FROM tools
-ARG PIP_EXTRA_INDEX_URL
+ARG PIP_EXTRA_INDEX_URL EXTRAS
 WORKDIR /sightword
 COPY .git .git
 RUN git reset -q --hard && make install
