@@ -42,6 +42,12 @@ KIND = Identity(
     "cpu-1",
 )
 
+VARIABLES = {
+    "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull, "NO_PROXY": "127.0.0.1",
+}  # fmt: skip
+"""For a server on this machine."""
+
 
 def key(number: int) -> bytes:
     return hashlib.sha256(number.to_bytes(8, "big")).digest()
@@ -109,11 +115,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="features of 128 numbers, in smaller segments")
     quick = parser.parse_args().quick
     count, dimension = 100_000, 128 if quick else 2_048
-    for name, value in {
-        "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull, "NO_PROXY": "127.0.0.1",
-    }.items():  # fmt: skip
-        os.environ[name] = value
+    os.environ.update(VARIABLES)
     with (
         tempfile.TemporaryDirectory() as folder,
         servers.s3(Path(folder)) as server,

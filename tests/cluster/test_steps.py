@@ -154,8 +154,7 @@ class Shell:
 
     def start(self, text: str, **variables: str) -> subprocess.Popen[bytes]:
         """Type commands in a session of their own; names and ports are those of this machine."""
-        for word, here in (("sightword-head:", "127.0.0.1:"), ("head:", "127.0.0.1:"), ("6379", self.port)):
-            text = text.replace(word, here)
+        text = re.sub(r"(?<!\$)\b(?:sightword-)?head:", "127.0.0.1:", text).replace("6379", self.port)
         with (self.store.parent / "said").open("ab") as said:
             begun = subprocess.Popen(
                 ["bash", "-e", "-c", text], cwd=self.project.folder, env=self.environment | variables,
@@ -207,7 +206,7 @@ def test_by_hand(repository, project, expected, shell) -> None:
 @pytest.mark.full
 def test_slurm_with_ray(repository, project, expected, shell) -> None:
     (script, *_) = typed(repository, "### With Ray")
-    for there, here in (("20000 + SLURM_JOB_ID % 10000", shell.port), ("GPUS=1", "GPUS=0"), ("16", "1")):
+    for there, here in (("GPUS=1", "GPUS=0"), ("16", "1"), ("20000 + SLURM_JOB_ID % 10000", shell.port)):
         assert there in script
         script = script.replace(there, here)
     script = script.replace(" --num-gpus 1", "")
