@@ -12,26 +12,33 @@ from pathlib import Path
 
 import psutil
 import pytest
+import safetensors.torch
+import torch
 from training_project import finish, outputs, start, wait_for, write_project
 
 pytestmark = pytest.mark.full
 PYTHON = [sys.executable]
+TORCHRUN = [*PYTHON, "-m", "torch.distributed.run", "--standalone"]
+SETTINGS = {"hidden": 48, "dropout_states": 0.0, "epochs": 4, "cycle": 1, "batch": 15}
 KEPT = "The checkpoint is kept: the same command goes on from there."
 
 
 @pytest.fixture
 def project(repository, tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    write_project(repository, hidden=48, epochs=4, cycle=1, batch=15)
+    write_project(repository, **SETTINGS)
     return tmp_path
 
 
 @pytest.fixture
 def begin(project, repository, tmp_path_factory) -> Callable[..., subprocess.Popen[str]]:
-    """Start the stage with a number of ranks, with one scratch folder for all."""
+    """Start the stage with a number of ranks, by itself or by torchrun, with one scratch folder for all."""
     scratch = tmp_path_factory.mktemp("scratch")
 
-    def starting(ranks: int | str, **more: str) -> subprocess.Popen[str]:
+    def starting(ranks: int, *, torchrun: bool = False, **more: str) -> subprocess.Popen[str]:
+        if torchrun:
+            program = [*TORCHRUN, f"--nproc-per-node={ranks}"]
+            return start(project, repository, scratch, program=program, GLOO_SOCKET_IFNAME="lo", **more)
         return start(project, repository, scratch, program=PYTHON, SIGHTWORD_RANKS=str(ranks), **more)
 
     return starting
@@ -55,7 +62,8 @@ def clear(project: Path) -> None:
         shutil.rmtree(project / folder, ignore_errors=True)
 
 
-def test_killed_it_goes_on_with_the_same_bytes_and_with_another_number_too(project, begin) -> None:
+def test_killed_it_goes_on_with_the_same_bytes_and_with_another_number_too(project, repository, begin) -> None:
+    write_project(repository, **SETTINGS, average="ema", average_decay=0.9, precision="bf16")
     finish(begin(2))
     wanted = outputs(project)
     assert sum(name.endswith(".safetensors") for name in wanted) == 4
@@ -77,7 +85,7 @@ def test_killed_it_goes_on_with_the_same_bytes_and_with_another_number_too(proje
     wait_for(1, process, project)
     ranks_of(process)[0].kill()
     assert "process 1 of 2 was ended by SIGKILL" in refused(process)
-    assert "goes on after epoch" in finish(begin(1))
+    assert "goes on after epoch" in finish(begin(4, torchrun=True))  # more than there may be cores
     assert outputs(project).keys() == wanted.keys()
 
 
@@ -91,6 +99,20 @@ def test_one_that_hangs_ends_all(project, begin, rank) -> None:
     assert refused(process) == what
     assert not any(one.is_running() for one in ranks.values())
     assert "goes on after epoch" in finish(begin(1))
+
+
+def test_two_average_the_weights_of_one(project, repository, begin) -> None:
+    def snapshot(ranks: int, **settings: object) -> dict[str, torch.Tensor]:
+        clear(project)
+        write_project(repository, **SETTINGS | {"epochs": 2} | settings)
+        finish(begin(ranks))
+        return safetensors.torch.load_file(min((project / "models/snapshots").rglob("*.safetensors")))
+
+    average: dict[str, object] = {"average": "ema", "average_decay": 0.9}
+    current, one, two = snapshot(1), snapshot(1, **average), snapshot(2, **average)
+    one.pop("captions.pooling.out.bias")  # adds the same to all positions: its gradient is rounding
+    assert all(torch.allclose(two[name], value, rtol=1e-4, atol=1e-5) for name, value in one.items())
+    assert not all(torch.allclose(current[name], value, rtol=1e-2, atol=1e-3) for name, value in one.items())
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -128,12 +150,10 @@ def test_an_error_of_a_rank_is_said_once(project, begin) -> None:
     assert said.startswith("train: data/features/features.h5: is damaged or was changed")
 
 
-def test_torchrun_starts_the_ranks_too(project, repository, begin, tmp_path_factory) -> None:
+def test_torchrun_starts_the_ranks_too(project, begin, tmp_path_factory) -> None:
     finish(begin(2))
     wanted = outputs(project)
     clear(project)
-    torchrun = [*PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    scratch = tmp_path_factory.mktemp("other")
-    said = finish(start(project, repository, scratch, program=torchrun, GLOO_SOCKET_IFNAME="lo"))
+    said = finish(begin(2, torchrun=True, SIGHTWORD_SCRATCH=str(tmp_path_factory.mktemp("other"))))
     assert said.count("train: 4 epochs, 4 snapshots") == 1
     assert outputs(project) == wanted
