@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import runpy
 import subprocess
 import sys
 
@@ -57,6 +58,11 @@ def test_a_parameter_is_explained_by_its_name_or_the_end_of_it():
     }
     with pytest.raises(ParamsError, match=r"Did you mean train\.margin"):
         reference.explain("train.margn")
+
+
+def test_the_tables_of_scale_are_those_of_the_figures(repository):
+    tables = runpy.run_path(str(repository / "benchmarks/scale_plan.py"))["tables"]()
+    assert tables in (repository / "docs/scale.md").read_text(), "run `python benchmarks/scale.py --table`"
 
 
 @pytest.mark.full

@@ -130,9 +130,9 @@ class Shell:
         head = f"--temp-dir={self._temporary} --include-dashboard=false"
         programs = {
             "dvc": f'[ "$1" = repro ] && exec {shlex.quote(sys.executable)} -m stages "$2"',
-            "ray": f'case "$*" in *--head*) set -- "$@" {head};; esac\n'
-            f'case "$1" in start) set -- "$@" {little};; esac\n'
-            f'exec {shlex.quote(RAY)} "$@"',
+            "ray": f'[ "$1" = start ] || exec {shlex.quote(RAY)} "$@"\n'
+            f'case "$*" in *--head*) set -- "$@" {head};; esac\n'
+            f'for each in 1 2 3 4 5; do {shlex.quote(RAY)} "$@" {little} && exit; done; exit 1',
             "scontrol": "echo 127.0.0.1; echo other",
             "srun": 'while [ "$1" != ray ] && [ "$1" != dvc ]; do shift; done; exec "$@"',
         }
