@@ -74,7 +74,7 @@ TIME = [
 MEMORY = [
     Figure("corpus", growth(0.26e9, 1.09e9), "bytes", COCO),
     Figure("resize", growth(0.35e9, 0.84e9), "bytes", COCO),
-    Figure("features: ids, list, keys, pieces", 156 + 413 + 270, "bytes", "scale, Features on Ray"),
+    Figure("features", growth(0.75e9, 0.92e9), "bytes", COCO),
     Figure("captions, five a picture", growth(0.29e9, 1.16e9), "bytes", COCO),
     Figure("train, 1,024 numbers, five captions", growth(0.90e9, 2.85e9), "bytes", COCO),
     Figure("`features.h5`, 2,048 numbers, where it is read", 8_562, "bytes", "scale"),
