@@ -25,7 +25,6 @@ import hashlib
 import heapq
 import itertools
 import json
-import multiprocessing
 import os
 import pickle
 import resource
@@ -34,16 +33,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import scale_plan
-import torch
 from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/support"))
@@ -60,14 +57,10 @@ from sightword.cluster.opening import opened
 from sightword.cluster.workers import Cluster, Size
 from sightword.features import maintenance
 from sightword.features import store as store_module
-from sightword.features.compute import ResizedCorpus
 from sightword.features.distributed import Job, Pieces
 from sightword.features.extractor import Clock
-from sightword.features.settings import FeaturesSettings
 from sightword.features.store import Store
-from sightword.features.table import Origin, read_features, write_features
-from sightword.files import read_table, write_table
-from sightword.images.shards import GROUP, Group, ResizedPicture, Selection, shard_of, shard_path, write_shard
+from sightword.images.shards import GROUP, Group, Selection
 
 Figures = Iterator[tuple[str, dict[str, Any]]]
 """Names and what was measured."""
@@ -80,7 +73,6 @@ PROCESSES = 64
 CPUS_A_NODE = 16
 WRITERS, NUMBERS, FASTER = 16, 256, 20
 """Threads that write features of so many numbers into the store, in so much shorter time than workers would."""
-REJECTS = ("image_id", "reason", "detail")
 
 
 def jobs_of(count: int) -> list[Job]:
@@ -128,7 +120,7 @@ class Timers:
     def nodes(self) -> list[dict[str, Any]]:
         return [{"Alive": True, "Resources": {"CPU": float(CPUS_A_NODE)}} for _ in range(self.workers // CPUS_A_NODE)]
 
-    def remote(self, _function: object) -> Timers:
+    def remote(self, _function: object) -> SimpleNamespace:
         return SimpleNamespace(options=lambda **_: SimpleNamespace(remote=lambda: Timer(self)))
 
     def put(self, value: object) -> object:
@@ -212,7 +204,7 @@ def rays(quick: bool) -> Figures:
             seconds = SECONDS * processes / workers
             make = functools.partial(Sleeper, seconds)
             name = f"as {workers} workers ({processes} processes, {2 * workers} references, {seconds:g} s a piece)"
-            yield name, drive(cluster, make, 12 * workers, seconds)
+            yield name, drive(cluster, make, (3 if quick else 12) * workers, seconds)
         make, pieces = functools.partial(Sleeper, 0.0), 500 if quick else 10_000
         yield f"{processes} processes, no work", drive(cluster, make, pieces, 0.0)
     actors_module.QUEUED = 2
@@ -266,119 +258,24 @@ def write_and_find(front: s3_front.Front, place: object, pieces: int, pictures: 
     return found
 
 
-def dvc(count: int) -> dict[str, float]:
-    """DVC on a folder of small files: adding it, and looking at it again."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        command = [str(Path(sys.executable).with_name("dvc"))]
-        subprocess.run([*command, "init", "-q", "--no-scm"], cwd=folder, check=True)
-        (folder / "pictures").mkdir()
-        for number in range(count):
-            (folder / f"pictures/{number:08d}.jpg").write_bytes(b"%d" % number)
-        found: dict[str, float] = {}
-        for what in ("add", "status"):
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            subprocess.run([*command, what, "-q", f"pictures{'' if what == 'add' else '.dvc'}"], cwd=folder, check=True)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            found[f"{what}_seconds"] = round(sum(after[:2]) - sum(before[:2]), 1)
-        (listed,) = folder.glob(".dvc/cache/**/*.dir")
-        return found | {
-            "memory_mb": round(after.ru_maxrss * 1024 / 1e6),
-            "list_mb": round(listed.stat().st_size / 1e6, 2),
-        }
-
-
-def images(count: int) -> dict[str, float]:
-    """images.parquet: the ids, as the stages read them."""
-    with tempfile.TemporaryDirectory() as name:
-        path = Path(name) / "images.parquet"
-        elsewhere(write_images, path, count)
-        return timed(lambda: read_table(path, ["image_id"])["image_id"].to_pylist()) | {
-            "file_mb": round(path.stat().st_size / 1e6)
-        }
-
-
-def write_images(path: Path, count: int) -> None:
-    ids = pa.array(f"train2014/COCO_train2014_{number:012d}.jpg" for number in range(count))
-    write_table(path, pa.table({"image_id": ids, "path": ids, "split": pa.array(["train"] * count)}))
-
-
-def listing(count: int) -> dict[str, float]:
-    """The list of resized pictures with their keys, as the stage features makes it; pictures of one pixel."""
-    settings, device = FeaturesSettings(backbone="shufflenet_v2_x0_5", weights="random"), torch.device("cpu")
-    ids = [f"COCO_train2014_{number:012d}.jpg" for number in range(count)]
-    with tempfile.TemporaryDirectory() as name:
-        store = Store(Path(name) / "store")
-        for some, folder in ((ids[:1], Path(name) / "one"), (ids, Path(name) / "all")):
-            elsewhere(write_shards, folder, some)
-            found = timed(lambda: ResizedCorpus(some, folder, settings, store=store, device=device))  # noqa: B023
-    return found
-
-
-def write_shards(folder: Path, ids: Sequence[str]) -> None:
-    shards: list[list[ResizedPicture]] = [[] for _ in range(64)]
-    for image_id in ids:
-        sha256 = hashlib.sha256(image_id.encode()).hexdigest()
-        shards[shard_of(image_id, 64)].append(ResizedPicture(image_id, sha256, 1, 1, "raw", bytes(3)))
-    for number, pictures in enumerate(shards):
-        write_shard(shard_path(folder, number), pictures, {"resize": 256, "interpolation": "lanczos", "exif": False})
-    write_table(folder / "rejects.parquet", pa.table({name: pa.array([], pa.string()) for name in REJECTS}))
-
-
-def hdf5(count: int) -> dict[str, float]:
-    """features.h5 of 2,048 numbers: writing and reading the whole."""
-    with tempfile.TemporaryDirectory() as name:
-        path = Path(name) / "features.h5"
-        ids = [f"COCO_train2014_{number:012d}.jpg" for number in range(count)]
-        hashes = [hashlib.sha256(image_id.encode()).hexdigest() for image_id in ids]
-        block = np.ones((64, 2048), np.float32)
-        origin = Origin(*("resnet152", "avgpool", "random", "0" * 64, "{}", "fp32", "extracted"))
-
-        def blocks() -> Iterator[tuple[Any, Any]]:
-            for start in range(0, count, 64):
-                rows = np.arange(start, min(start + 64, count))
-                yield rows, block[: len(rows)]
-
-        started = time.process_time()
-        write_features(path, ids, hashes, 2048, blocks(), origin)
-        written = time.process_time() - started
-        return {"write_seconds": round(written, 1)} | timed(lambda: read_features(path))
-
-
-def timed(work: Callable[[], object]) -> dict[str, float]:
-    """Processor seconds of a call, and the memory that its result takes."""
-    gc.collect()
-    before, started = resident(), time.process_time()
-    result = work()
-    seconds, after = time.process_time() - started, resident()
-    del result
-    return {"seconds": round(seconds, 2), "memory_mb": round(after - before, 1)}
-
-
-def elsewhere(function: Callable[..., None], *arguments: object) -> None:
-    """Call a function in a process of its own, whose memory is not this one's."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        pool.submit(function, *arguments).result()
-
-
 def resident() -> float:
     """The resident size of this process, in megabytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
 
 
-GROWING: dict[str, tuple[Callable[[int], dict[str, float]], tuple[int, ...]]] = {
-    "dvc": (dvc, (2_000, 20_000)),
-    "images": (images, (1_000_000, 10_000_000)),
-    "listing": (listing, (30_000, 300_000)),
-    "hdf5": (hdf5, (10_000, 100_000)),
+GROWING = {
+    "dvc": (2_000, 20_000),
+    "images": (1_000_000, 10_000_000),
+    "listing": (30_000, 300_000),
+    "hdf5": (10_000, 100_000),
 }
+"""Parts of scale_growth.py, and sizes."""
 
 
 def growth(quick: bool) -> Figures:
-    """Each of the above in a process of its own, at two sizes."""
-    for name, (_, counts) in GROWING.items():
+    for name, counts in GROWING.items():
         for count in counts[: 1 if quick else None]:
-            command = [sys.executable, __file__, "--grow", name, str(count)]
+            command = [sys.executable, str(Path(__file__).with_name("scale_growth.py")), name, str(count)]
             answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             yield f"{name}, {count}", json.loads(answer.splitlines()[-1])
 
@@ -396,14 +293,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer pieces, shorter work, four processes of Ray")
     parser.add_argument("--table", action="store_true", help="print the tables of docs/scale.md")
     parser.add_argument("--only", choices=PARTS, action="append", help="these parts alone")
-    parser.add_argument("--grow", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.table:
         print(scale_plan.tables())
-        return
-    if options.grow:
-        name, count = options.grow
-        print(json.dumps(GROWING[name][0](int(count))))
         return
     found: dict[str, dict[str, Any]] = {}
     for part in options.only or PARTS:
