@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.cli.command import Commands, add_command, add_layout, laid_out
 from pipeline.cli.project import print_groups
-from sightword.messages import and_more
+from sightword.messages import and_more, plural
 
 if TYPE_CHECKING:
     from pipeline.experiments.runner import Event
@@ -70,7 +70,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
     here = baseline.find_baseline(project, sweep.pipeline_of(wanted, project).folder)
     folder = project / ".dvc" / "tmp" / "sweeps" / wanted.name
     done, taken = here.done(runs)
-    many = f"{len(runs):,} experiment{'' if len(runs) == 1 else 's'}"
+    many = plural(f"{len(runs):,}", "experiment")
     if arguments.status or arguments.dry_run:  # the list appears even if the inputs are not there yet
         states = sweep.states(folder, runs, done, taken)
         print(laid_out(arguments, sweep.run_table(runs, states)))
