@@ -72,7 +72,7 @@ def on_nodes(wanted: int | None, experiments: int) -> list[Slot]:
     """
     machine = current()
     for kind, has in {"CPU": machine.ray_cpus, "GPU": machine.ray_gpus or machine.ranks}.items():
-        if has < machine.ranks:
+        if machine.ranks > max(has, 1):
             what = f"SIGHTWORD_RANKS={machine.ranks}: an experiment has {has:g} {kind}{'s' * (has != 1)}"
             raise SetupError(what, todo=f"Set SIGHTWORD_RAY_{kind}S={machine.ranks}.")
     environment = {
