@@ -116,7 +116,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
                     f"{len(done)} done already, {len(todo)} to run, {where}, threads each: "
                     f"{places[0].environment['SIGHTWORD_THREADS']}; logs in {os.path.relpath(folder / 'logs')}"
                 )
-                progress = _Progress(len(todo), min(len(places), engine.room()))
+                progress = _Progress(len(todo), max(1, min(len(places), engine.room())))
                 with contextlib.closing(progress.bar):
                     work = runner.Sweep(folder, here, base, places, engine, progress.report, replace=arguments.replace)
                     failures = work.run(order, cache)

@@ -119,7 +119,7 @@ def test_a_job_whose_worker_is_killed_is_taken_up_again(project, cluster):
 @pytest.mark.full
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_sweep_leaves_nothing_on_the_nodes(project, cluster, number):
-    process = start(project, "0.81, 0.8")
+    process = start(project, "0.45, 0.46")
     begun(project, 3, process)
     process.send_signal(number)
     said = finish(process, 130)
