@@ -94,8 +94,11 @@ class Nodes:
         return f"{self._cluster} (room for {self.room()} with {self._size} each)"
 
     @contextlib.contextmanager
-    def guarded(self, lock: int) -> Iterator[None]:  # noqa: ARG002 - each task has a lock of its own
-        """End all commands at the end of the block; each node ends its own if this process is killed."""
+    def guarded(self, _lock: int, /) -> Iterator[None]:
+        """End all commands at the end of the block.
+
+        If this process is killed, each node ends its commands, and until then holds the lock of each.
+        """
         try:
             yield
         finally:

@@ -52,7 +52,7 @@ class Running(Protocol):
 class Engine(Protocol):
     """Runs commands."""
 
-    def guarded(self, lock: int) -> AbstractContextManager[None]:
+    def guarded(self, lock: int, /) -> AbstractContextManager[None]:
         """Start commands in this block only: none runs after the block, nor after the end of this process.
 
         The lock of an open file is held until the commands have ended, if they run on this machine.

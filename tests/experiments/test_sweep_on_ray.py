@@ -69,7 +69,8 @@ def worker(call: dict) -> int:
 def left(project: Project) -> list[str]:
     """What runs of all calls, and what the sweep has left in its folder."""
     running = [title for call in project.calls("begun") for title in members(call["process"]).values()]
-    return running + [path.name for path in (project.folder / ".dvc/tmp/sweeps/g").glob("[!ls]*")]
+    files = {path.name for path in (project.folder / ".dvc/tmp/sweeps/g").iterdir()}
+    return running + sorted(files - {"lock", "logs", "state.json"})
 
 
 @pytest.mark.full
