@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from ray_nodes import Nodes, kill, members, wait_for
+from small_disk import on_a_disk
 from swept_project import Project
 
 GRID = "name: {}\nblocks:\n  - train.margin: [{}]\n"
@@ -187,3 +188,24 @@ def test_no_cluster_and_no_ray(project, monkeypatch):
     assert silent.startswith("sightword: RAY_ADDRESS=127.0.0.1:1: no cluster of Ray answers (Connection refused)")
     assert without.endswith("the engine ray: Ray is not installed. Install the extra: pip install 'sightword[ray]'.")
     assert not project.calls("begun")
+
+
+@pytest.mark.full
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("name", "said"), [("STORE", "does not see the store"), ("SCRATCH", "does not see the same file")]
+)
+def test_a_folder_that_a_node_does_not_see(repository, project, monkeypatch, tmp_path, name, said):
+    place = tmp_path / "place"
+    place.mkdir()
+    monkeypatch.setenv(f"SIGHTWORD_{name}", str(place))
+    nodes = Nodes(repository)
+    use(nodes, monkeypatch)
+    try:
+        nodes.add(*on_a_disk(place, 1 << 24))
+        last = finish(start(project, "0.1"), 1).splitlines()[-1]
+    finally:
+        nodes.stop()
+    assert f"{said} {place}" in last
+    assert not project.calls("begun")
+    assert not list(place.iterdir())
