@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from sightword.errors import RanksError, SetupError, SightwordError, TrainingError
 from sightword.machine import ROLE, Machine, cores
+from sightword.messages import plural
 
 if TYPE_CHECKING:
     from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
@@ -84,7 +85,7 @@ def check(here: Machine) -> None:
     if here.device != "cpu" and torch.cuda.is_available():
         if here.ranks > (count := torch.cuda.device_count()):
             todo = "Each process needs a GPU of its own; SIGHTWORD_DEVICE=cpu works on cores."
-            raise SetupError(f"{what} {count} GPU{'' if count == 1 else 's'}", expected=f"at most {count}", todo=todo)
+            raise SetupError(f"{what} {plural(count, 'GPU')}", expected=f"at most {count}", todo=todo)
     elif here.ranks > cores():
         todo = "More processes than cores wait for each other."
         raise SetupError(f"{what} {cores()} cores for this process", expected=f"at most {cores()}", todo=todo)

@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from sightword.errors import SetupError
 from sightword.machine import Machine, place
+from sightword.messages import plural
 
 # MKL's vector functions (tanh, exp, log, ..) detect the kind of CPU at their first call in a process, by two writes
 # without a lock. A second thread that calls one between the two writes gets kernels of few digits. The first call is
@@ -80,8 +81,7 @@ def describe(device: torch.device) -> str:
     """Return a device in words for the log: ``CPU, 2 threads``, or the name of the GPU."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    threads = torch.get_num_threads()
-    return f"CPU, {threads} thread{'' if threads == 1 else 's'}"
+    return f"CPU, {plural(torch.get_num_threads(), 'thread')}"
 
 
 def pool(count: int) -> ThreadPoolExecutor:

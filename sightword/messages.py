@@ -94,6 +94,11 @@ def counts(numbers: Mapping[str, int], *, before: str = "") -> str:
     return f"{before}{found}" if found else ""
 
 
+def plural(count: object, noun: str) -> str:
+    """Return a number, or its text, with a noun: ``1 thread``, ``0.25 GPUs``, ``2,000 pictures``."""
+    return f"{count} {noun}{'' if str(count) == '1' else 's'}"
+
+
 def size(count: float) -> str:
     """Return a number of bytes as text, in powers of ten as disks are sold."""
     value = float(count)

@@ -17,6 +17,7 @@ def work(settings: EpochsSettings) -> None:
     """Tabulate recall on dev and sentence similarity of every kept epoch."""
     from sightword import devices, machine
     from sightword.files import atomic_folder, write_tsv
+    from sightword.messages import plural
     from sightword.selection.epochs import measure_epochs, rows
     from sightword.training.snapshots import read_snapshots
 
@@ -25,5 +26,5 @@ def work(settings: EpochsSettings) -> None:
     header, lines = rows(measured, settings.tasks)
     with atomic_folder("plots/epochs") as folder:
         write_tsv(folder / "epochs.tsv", header, lines)
-    number, tasks = f"{len(measured)} snapshot{'' if len(measured) == 1 else 's'}", ", ".join(settings.tasks)
-    log.info("epochs: evaluated %s%s", number, f" on {tasks}" if tasks else "")
+    tasks = ", ".join(settings.tasks)
+    log.info("epochs: evaluated %s%s", plural(len(measured), "snapshot"), f" on {tasks}" if tasks else "")

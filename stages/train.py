@@ -39,6 +39,7 @@ def work(settings: TrainSettings) -> Callable[[], object] | None:
     from sightword import devices, machine
     from sightword.features.origin import describe
     from sightword.files import atomic_folder, write_json
+    from sightword.messages import plural
     from sightword.training.checkpoint import open_checkpoint
     from sightword.training.curves import events_folder, open_events, write_curves
     from sightword.training.loop import History, check_sizes, train
@@ -108,8 +109,8 @@ def work(settings: TrainSettings) -> Callable[[], object] | None:
                 "dev_r10_image_to_caption": last["image_to_caption"]["r10"],
             },
         )
-        number = f"{len(epochs)} snapshot{'' if len(epochs) == 1 else 's'}"
-        log.info("train: %d epochs, %s in models/snapshots", settings.epochs, number)
+        done = plural(settings.epochs, "epoch"), plural(len(epochs), "snapshot")
+        log.info("train: %s, %s in models/snapshots", *done)
         stack.callback(checkpoint.done)
         return stack.pop_all().close  # until it is called, no other process takes the checkpoint
 

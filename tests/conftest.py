@@ -38,7 +38,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 LONGEST = (
     *("test_pages.py", "test_end_to_end.py", "test_lab.py", "test_remotes.py", "test_real_sweep.py", "test_sweep.py"),
-    *("test_features_killed.py", "test_train_killed.py"),
+    *("test_sweep_on_ray.py", "test_features_killed.py", "test_train_killed.py"),
 )
 """Files that take long. They begin first, so that no process is left alone with one of them at the end."""
 

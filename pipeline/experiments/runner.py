@@ -6,14 +6,12 @@ import contextlib
 import os
 import re
 import shutil
-import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO
 
 from filelock import lock_descriptor
 
@@ -22,6 +20,7 @@ from pipeline.experiments.baseline import Baseline
 from pipeline.experiments.clones import Clone
 from pipeline.experiments.jobs import Job
 from pipeline.experiments.plan import written
+from pipeline.experiments.processes import LOCK, Command, End, Engine, Running, is_free
 from pipeline.experiments.slots import Slot
 from pipeline.lineage import repository
 from sightword.errors import LineageError, SightwordError, SweepError
@@ -58,7 +57,7 @@ class _Worker:
     clone: Clone
     ready: bool = False
     job: Job | None = None
-    process: subprocess.Popen[bytes] | None = None
+    running: Running | None = None
     began: float = 0.0
 
 
@@ -72,11 +71,11 @@ class Sweep:
     base: str
     """The text of the parameter file that all runs start from."""
     slots: Sequence[Slot]
+    engine: Engine
     report: Callable[[Event], None]
     """Called with each event."""
     replace: bool = False
     """Replace experiments of the same names and other parameters."""
-    _pipe: IO[str] | None = None
     _state: dict[str, dict[str, str]] = field(default_factory=dict)
     _tries: Counter[str] = field(default_factory=Counter)
     _later: dict[str, float] = field(default_factory=dict)
@@ -93,13 +92,14 @@ class Sweep:
 
         Raises:
             SweepError: another process runs this sweep.
+            SetupError: the engine cannot go on; nothing is left running.
             KeyboardInterrupt: interrupted; nothing is left running.
         """
-        with self._hold_lock():
+        with self._hold_lock() as lock:
             try:
-                return self._work(list(jobs), cache)
+                with self.engine.guarded(lock):
+                    return self._work(list(jobs), cache)
             finally:
-                self._stop()
                 for worker in self._workers:
                     shutil.rmtree(worker.clone.folder, ignore_errors=True)
 
@@ -107,20 +107,8 @@ class Sweep:
         failures: list[Event] = []
         waiting = {makes for job in jobs for makes in job.makes}  # shared stages that have not ended
         broken: dict[str, Event] = {}  # shared stages that failed
-        while jobs or any(worker.process for worker in self._workers):
-            for worker in self._workers:
-                event: Event | None = None
-                if worker.process:
-                    event = self._finish(worker)
-                elif job := next((job for job in jobs if self._may_start(job, waiting)), None):
-                    jobs.remove(job)
-                    if cause := next((broken[need] for need in sorted(job.needs) if need in broken), None):
-                        lines = ["the stages it shares with others failed", *cause.tail]
-                        event = Event("failed", job, log=cause.log, tail=lines)
-                    else:
-                        event = self._start(worker, job, cache)
-                if event is None:
-                    continue
+        while jobs or self._busy():
+            for event in self._step(jobs, waiting, broken, cache):
                 self._state[event.job.name] = {"state": event.kind}
                 with contextlib.suppress(OSError):  # on a full disk --status shows an older state
                     write_json(self.folder / STATE, self._state)
@@ -134,6 +122,26 @@ class Sweep:
                     broken |= dict.fromkeys(event.job.makes, event)
             time.sleep(POLL)
         return failures
+
+    def _step(self, jobs: list[Job], waiting: set[str], broken: dict[str, Event], cache: str) -> Iterator[Event]:
+        """Look at all slots, and start jobs in free ones; the event that is yielded is taken in before the next."""
+        for worker in self._workers:
+            if event := self._finish(worker):
+                yield event
+        room = self.engine.room()
+        for worker in sorted(self._workers, key=lambda one: not one.ready):  # few clones, where slots are many
+            if worker.running or self._busy() >= room:
+                continue
+            if job := next((job for job in jobs if self._may_start(job, waiting)), None):
+                jobs.remove(job)
+                if cause := next((broken[need] for need in sorted(job.needs) if need in broken), None):
+                    lines = ["the stages it shares with others failed", *cause.tail]
+                    yield Event("failed", job, log=cause.log, tail=lines)
+                else:
+                    yield self._start(worker, job, cache)
+
+    def _busy(self) -> int:
+        return sum(worker.running is not None for worker in self._workers)
 
     def _may_start(self, job: Job, waiting: set[str]) -> bool:
         return not job.needs & waiting and time.monotonic() >= self._later.get(job.name, 0.0)
@@ -151,14 +159,11 @@ class Sweep:
             log.write_text(f"{error}\n", encoding="utf-8")
             worker.ready = False
             return Event("failed", job, worker.slot, log=log, tail=[str(error)])
-        with log.open("wb" if self._tries[job.name] == 1 else "ab") as stream:
-            worker.process = subprocess.Popen(  # noqa: S603 - DVC; the name is made of plain letters
-                [*clones.DVC, "exp", "run", "--name", job.name, *self.baseline.targets(job.stages)],
-                cwd=worker.clone.project, env=worker.clone.environment,
-                stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT,
-                start_new_session=True,  # a group that can be ended as a whole, and that Ctrl-C does not reach
-            )  # fmt: skip
-        self._guard(f"+{worker.process.pid}")
+        arguments = [*clones.DVC, "exp", "run", "--name", job.name, *self.baseline.targets(job.stages)]
+        again = self._tries[job.name] > 1
+        worker.running = self.engine.start(
+            Command(arguments, worker.clone.project, worker.clone.environment, log, append=again)
+        )
         worker.job, worker.began = job, time.monotonic()
         return Event("started", job, worker.slot, log=log)
 
@@ -167,44 +172,38 @@ class Sweep:
 
     def _finish(self, worker: _Worker) -> Event | None:
         """Return the result of the job in a slot; None while it runs."""
-        process, job = worker.process, worker.job
-        if process is None or job is None or process.poll() is None:
+        running, job = worker.running, worker.job
+        if running is None or job is None or (end := running.poll()) is None:
             return None
         log = self._log(job)
-        worker.process = None
-        reaper.end({process.pid}, grace=1.0)  # also processes that the job left behind
-        self._guard(f"-{process.pid}")
+        worker.running = None
         event = Event("done", job, worker.slot, time.monotonic() - worker.began, log)
         with contextlib.suppress(OSError):  # missing facts must not cost the experiment
             worker.clone.fetch_facts()
-        if process.returncode == 0:
+        why = end.lost
+        worker.ready = not why  # what was killed may have left locks in the clone
+        if end == End():
             try:
                 if job.stages or worker.clone.fetch(job.name, replace=self.replace):
                     return event
                 why = "dvc exp run ended well, and left no experiment"
             except LineageError as error:
                 why = str(error)
+        if why:
             with log.open("a", encoding="utf-8") as stream:
                 stream.write(f"{why}\n")
         lines, tries = tail(log), self._tries[job.name]
-        if tries < TRIES and any(LOCKED.search(line) for line in lines):
+        locked = any(LOCKED.search(line) for line in lines)
+        if tries < TRIES and (end.lost or locked):
             self._later[job.name] = time.monotonic() + WAIT * 4 ** (tries - 1)
-            return replace(event, kind="again")
+            return replace(event, kind="again", tail=[end.lost or "another process holds a lock"])
         return replace(event, kind="failed", tail=lines)
 
-    def _stop(self) -> None:
-        """End all running jobs."""
-        processes = [worker.process for worker in self._workers if worker.process]
-        reaper.end({one.pid for one in processes}, reap=lambda: [one.poll() for one in processes])
-        for process in processes:
-            process.wait()
-            self._guard(f"-{process.pid}")
-
     @contextlib.contextmanager
-    def _hold_lock(self) -> Iterator[None]:
-        """Hold the sweep's lock, together with a guard that ends the jobs if this process is killed.
+    def _hold_lock(self) -> Iterator[int]:
+        """Hold the sweep's lock, and yield its descriptor.
 
-        The lock of a killed sweep is free as soon as its guard has ended the jobs.
+        The lock of a killed sweep is free as soon as the guards have ended the jobs.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         limit = time.monotonic() + reaper.GRACE + 5
@@ -216,28 +215,22 @@ class Sweep:
                     what = f"this sweep is at work already (process {owner or 'unknown'})"
                     raise SweepError(what, where=self.folder.name, todo="See its progress with --status.")
                 time.sleep(0.2)
+            for left in self.folder.glob(f"*{LOCK}"):  # commands of a killed sweep
+                while not is_free(left):
+                    if time.monotonic() > limit + reaper.GRACE:
+                        what = "experiments of this sweep, which was killed, still run on nodes of a cluster"
+                        raise SweepError(what, where=self.folder.name, todo=f"End them, or remove {left}.")
+                    time.sleep(0.2)
+                left.unlink()
             for left in self.folder.glob("slot-*"):  # clones of a killed sweep
                 shutil.rmtree(left)
             lock.truncate(0)
             lock.write(str(os.getpid()))
             lock.flush()
-            process = subprocess.Popen(  # noqa: S603 - this Python, with a module of this package
-                [sys.executable, "-I", reaper.__file__], stdin=subprocess.PIPE, text=True,
-                start_new_session=True, pass_fds=[lock.fileno()],
-            )  # fmt: skip
-            self._pipe = process.stdin
             try:
-                yield
+                yield lock.fileno()
             finally:
-                self._pipe = None
-                process.communicate()
                 lock.truncate(0)
-
-    def _guard(self, line: str) -> None:
-        if self._pipe is not None:
-            with contextlib.suppress(BrokenPipeError):  # somebody ended the guard; this process cleans up itself
-                self._pipe.write(f"{line}\n")
-                self._pipe.flush()
 
 
 def find_process(folder: Path) -> int | None:

@@ -15,7 +15,7 @@ from pipeline.lineage.locks import Snapshot, snapshot
 from pipeline.lineage.repository import Repository
 from pipeline.lineage.target import resolve
 from sightword.errors import LineageError
-from sightword.messages import flat
+from sightword.messages import flat, plural
 
 _MACHINE = ("host", "platform", "processor", "device", "threads", "ranks", "python")
 
@@ -47,11 +47,10 @@ class StageDifference:
     @property
     def reasons(self) -> list[str]:
         """Its own differences in words, without those of its inputs."""
-        files = f"{len(self.code)} file{'' if len(self.code) == 1 else 's'}"
         texts = {
             "its command": self.command,
             f"parameters ({', '.join(self.params)})": self.params,
-            f"code ({files})": self.code,
+            f"code ({plural(len(self.code), 'file')})": self.code,
             f"raw data ({', '.join(self.data)})": self.data,
         }
         return [text for text, found in texts.items() if found]

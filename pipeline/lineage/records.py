@@ -13,7 +13,7 @@ from pipeline.lineage.facts import started
 from pipeline.lineage.history import History
 from pipeline.lineage.repository import Commit
 from pipeline.lineage.verification import Verification
-from sightword.messages import and_more
+from sightword.messages import and_more, plural
 
 PACKAGES = ("torch", "torchvision", "numpy", "scipy", "scikit-learn", "pyarrow", "h5py", "pillow", "dvc")
 """The packages whose versions a line about a run names; the values have all."""
@@ -66,7 +66,7 @@ def sheet(stage: Mapping[str, Any]) -> Iterator[Line]:
 
 def _part_lines(title: str, part: Mapping[str, Any]) -> Iterator[Line]:
     size = "" if part["size"] is None else f"{part['size']:,} B"
-    files = f"{part['nfiles']} file{'' if part['nfiles'] == 1 else 's'}" if "nfiles" in part else ""
+    files = plural(part["nfiles"], "file") if "nfiles" in part else ""
     maker = part["stage"] if title == "reads" else ""
     cells = (part["path"], part["md5"], size, files, f"from {maker}" if maker else "")
     yield Line(title, cells, part["state"], maker)
@@ -82,7 +82,7 @@ def run_line(run: Mapping[str, Any], *, brief: bool = False) -> str:
     if brief:
         return when
     packages, loose = run["packages"], run.get("uncommitted") or []
-    threads = f"{run['threads']} thread{'' if run['threads'] == 1 else 's'}"
+    threads = plural(run["threads"], "thread")
     if (ranks := run.get("ranks", 1)) > 1:
         threads += f" in each of {ranks} processes"
     versions = ", ".join(f"{name} {packages[name]}" for name in PACKAGES if name in packages)

@@ -12,6 +12,7 @@ from sightword.cluster.opening import opened
 from sightword.cluster.workers import Size
 from sightword.images.workers import OrderedMap
 from sightword.machine import Machine
+from sightword.messages import plural
 
 log = logging.getLogger(__name__)
 
@@ -33,5 +34,5 @@ def mapping(machine: Machine, paths: Sequence[str | None]) -> Iterator[OrderedMa
     with opened(machine) as cluster:
         requirements = Requirements.here(there[:: max(len(there) // LOOKED_AT, 1)])
         cluster.check(requirements, Size())
-        log.info("%s, with room for %d workers", cluster, cluster.slots(Size()))
+        log.info("%s, with room for %s", cluster, plural(cluster.slots(Size()), "worker"))
         yield functools.partial(cluster.ordered_map, requirements=requirements)

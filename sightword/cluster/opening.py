@@ -67,7 +67,7 @@ def _imported() -> Any:
         if error.name != "ray":
             raise
         todo = "Install the extra: pip install 'sightword[ray]'."
-        raise SetupError("SIGHTWORD_ENGINE=ray: Ray is not installed", todo=todo) from None
+        raise SetupError("the engine ray: Ray is not installed", todo=todo) from None
     logging.getLogger("ray").setLevel(logging.ERROR)
     return ray
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from sightword.cluster.nodes import Requirements
 from sightword.errors import SetupError
 from sightword.images.workers import AHEAD, apply, in_order
-from sightword.messages import first_line
+from sightword.messages import first_line, plural
 
 log = logging.getLogger(__name__)
 
@@ -37,8 +37,8 @@ class Size:
     gpus: float = 0.0
 
     def __str__(self) -> str:
-        words = f"{self.cpus} CPU{'' if self.cpus == 1 else 's'}"
-        return f"{words} and {self.gpus:g} GPU{'' if self.gpus == 1 else 's'}" if self.gpus else words
+        words = plural(self.cpus, "CPU")
+        return f"{words} and {plural(f'{self.gpus:g}', 'GPU')}" if self.gpus else words
 
     def fit(self, node: dict[str, Any]) -> int:
         """Return how many such workers a node takes."""

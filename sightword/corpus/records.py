@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 
 from sightword.corpus.listing import PICTURE_SUFFIXES, Listing
 from sightword.errors import CorpusError
+from sightword.messages import plural
 
 SPLITS = ("train", "dev", "test")
 """The names of the splits in all tables."""
@@ -115,7 +116,7 @@ def clean(
     for image_id in sorted(named):
         image = named[image_id]
         count = len(texts.get(image_id, ()))
-        with_captions = f"{count} caption{'' if count == 1 else 's'}"
+        with_captions = plural(count, "caption")
         if image.split is None:
             dropped.append(Dropped("picture", image_id, "in no split", with_captions))
         elif require_pictures and image.path not in files:

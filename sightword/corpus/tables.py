@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sightword.corpus.records import Corpus
 from sightword.files import Pathish, write_table
-from sightword.messages import and_more
+from sightword.messages import and_more, plural
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ def report(name: str, corpus: Corpus) -> None:
     rows = Counter((row.kind, row.reason) for row in corpus.dropped)
     for (kind, reason), count in sorted(rows.items()):
         items = and_more(row.item for row in corpus.dropped if (row.kind, row.reason) == (kind, reason))
-        log.info("%s: dropped %d %s%s: %s: %s", name, count, kind, "" if count == 1 else "s", reason, items)
+        log.info("%s: dropped %s: %s: %s", name, plural(count, kind), reason, items)
     counts = corpus.counts()
     if empty := [split for split, count in counts.items() if count == 0]:
         log.warning("%s: no pictures in the split %s", name, ", ".join(empty))

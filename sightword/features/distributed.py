@@ -29,6 +29,7 @@ from sightword.images.encoding import Pixels
 from sightword.images.shards import GROUP, Selection, read_arrays, read_transform
 from sightword.images.workers import threaded_map
 from sightword.machine import Machine, is_address
+from sightword.messages import plural
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +92,7 @@ class Distribution:
             paths = sorted({job.selection.group.path for job in jobs})
             requirements = Requirements.here(paths, probe)
             cluster.check(requirements, self.size)
-            log.info("features: %s, with room for %d workers", cluster, cluster.slots(self.size))
+            log.info("features: %s, with room for %s", cluster, plural(cluster.slots(self.size), "worker"))
             pieces = Pieces(jobs)
             actors = Actors[list[Job], Clock](cluster, make, pieces, size=self.size, requirements=requirements)
             clock = extraction.clock

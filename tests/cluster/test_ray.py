@@ -295,5 +295,5 @@ def test_without_the_extra(repository, tmp_path) -> None:
     )  # fmt: skip
     assert done.returncode == 1
     assert done.stderr == (
-        "resize: SIGHTWORD_ENGINE=ray: Ray is not installed. Install the extra: pip install 'sightword[ray]'.\n"
+        "resize: the engine ray: Ray is not installed. Install the extra: pip install 'sightword[ray]'.\n"
     )

@@ -30,7 +30,7 @@ def build(tmp_path, repository, monkeypatch):
 
     def made(below: str = ".") -> Project:
         found = Project(tmp_path / "project", repository, below)
-        monkeypatch.setenv("FAKE_DVC", str(found.calls_folder))
+        monkeypatch.setenv("DVC_FAKE", str(found.calls_folder))
         monkeypatch.setattr(clones, "DVC", [sys.executable, fake_dvc.__file__])
         monkeypatch.chdir(found.folder)
         subprocess.run(["git", "init", "-q", str(found.root)], check=True)

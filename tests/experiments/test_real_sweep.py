@@ -47,12 +47,15 @@ def copy(repository, tmp_path):
 
 @pytest.mark.full
 def test_a_killed_sweep_on_the_sample_goes_on_and_keeps_what_dvc_would_have(copy, tmp_path):
+    """The killed sweep is on a cluster of Ray, and goes on without."""
     command = [sys.executable, "-m", "pipeline.cli", "sweep", "../g.yaml", "--slots", "2", "--metric", "dev_r10.*"]
     machine = {"SIGHTWORD_DEVICE": "cpu", "SIGHTWORD_THREADS": "1"}
     environment = {**copy.environment, **machine}
     logs = copy.folder / ".dvc/tmp/sweeps/g/logs"
     with (tmp_path / "said").open("w") as said:
-        process = subprocess.Popen(command, cwd=copy.folder, env=environment, stdout=said, stderr=said)
+        process = subprocess.Popen(
+            [*command, "--engine", "ray"], cwd=copy.folder, env=environment, stdout=said, stderr=said
+        )
         limit = time.monotonic() + 300
         log = logs / "g-lstm-batch8.log"
         while not log.exists() or "epoch 3:" not in log.read_text():

@@ -244,7 +244,7 @@ def test_a_dry_run_lists_also_what_could_not_be_run_yet(project, capsys):
 
 
 def test_facts_that_cannot_be_kept_cost_no_experiment(project, monkeypatch):
-    monkeypatch.setenv("FAKE_DVC_FACTS", "1")
+    monkeypatch.setenv("DVC_FAKE_FACTS", "1")
     project.write("runs", "a file where the folder should be")
     assert sweep(project, "0.1, 0.3", "--slots", "1", "--committed") == 0
     assert set(project.experiments()) == {"g-margin0.1", "g-margin0.3"}
@@ -275,7 +275,7 @@ def test_a_project_in_a_folder_of_its_repository(build):
 
 def test_local_settings_of_dvc_and_facts_of_runs_are_carried_over(project, monkeypatch):
     project.write(".dvc/config.local", "[core]\n    remote = mine\n")
-    monkeypatch.setenv("FAKE_DVC_FACTS", "1")
+    monkeypatch.setenv("DVC_FAKE_FACTS", "1")
     assert sweep(project, "0.1") == 0
     assert [path.name for path in (project.folder / "runs").iterdir()] == ["g-margin0.1.json"]
     assert "remote = mine" in (project.folder / "runs/g-margin0.1.json").read_text()

@@ -1,8 +1,9 @@
 """Stands in for ``dvc`` in tests of sweeps: the same commands, git references and exit codes, and no pipeline.
 
 What an experiment does is told by its ``train.margin``: 0.9 fails, 0.8 takes a minute, 0.7 finds a lock held twice, 0.6
-leaves nothing, between 0.5 and 0.6 waits for another to begin, others take a moment. ``corpus.text: tokens`` fails in
-the stage ``corpus``. Each call is noted in the folder ``FAKE_DVC``.
+leaves nothing, between 0.5 and 0.6 waits for another to begin, between 0.4 and 0.5 for a file ``go`` in the folder
+``DVC_FAKE``, others take a moment. ``corpus.text: tokens`` fails in the stage ``corpus``. Each call is noted in that
+folder.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ def say(what: object) -> None:
 
 
 def note(**what: object) -> None:
-    with (Path(os.environ["FAKE_DVC"]) / "calls.jsonl").open("a") as stream:
+    with (Path(os.environ["DVC_FAKE"]) / "calls.jsonl").open("a") as stream:
         stream.write(json.dumps(what) + "\n")
 
 
 def _begun() -> int:
-    lines = (Path(os.environ["FAKE_DVC"]) / "calls.jsonl").read_text().splitlines()
+    lines = (Path(os.environ["DVC_FAKE"]) / "calls.jsonl").read_text().splitlines()
     return sum(json.loads(line).get("begun", ".shared").find(".shared") < 0 for line in lines if line.endswith("}"))
 
 
@@ -40,7 +41,7 @@ def experiment(name: str, stages: list[str]) -> int:
     params = yaml.load(Path("params.yaml").read_text(), yaml.CSafeLoader)
     began = time.time()
     environment = {
-        key: os.environ.get(key) for key in ("CUDA_VISIBLE_DEVICES", "SIGHTWORD_DEVICE", "SIGHTWORD_THREADS")
+        name: value for name, value in os.environ.items() if name.startswith(("CUDA_VISIBLE", "SIGHTWORD_", "RAY_"))
     }
     sleeper = subprocess.Popen(["sleep", "60" if params["train"]["margin"] == 0.8 and not stages else "0.2"])
     note(begun=name, process=os.getpid(), child=sleeper.pid, folder=os.getcwd(), **environment)
@@ -49,8 +50,10 @@ def experiment(name: str, stages: list[str]) -> int:
     limit = time.monotonic() + 60
     while 0.5 < params["train"]["margin"] < 0.6 and not stages and time.monotonic() < limit and _begun() < 2:
         time.sleep(0.05)
+    while 0.4 < params["train"]["margin"] < 0.5 and not stages and not (Path(os.environ["DVC_FAKE"]) / "go").exists():
+        time.sleep(0.05)
     if params["train"]["margin"] == 0.7:
-        held = Path(os.environ["FAKE_DVC"]) / "held"
+        held = Path(os.environ["DVC_FAKE"]) / "held"
         times = int(held.read_text()) if held.exists() else 0
         held.write_text(str(times + 1))
         if times < 2:
@@ -59,7 +62,7 @@ def experiment(name: str, stages: list[str]) -> int:
     if (params["train"]["margin"] == 0.9 and not stages) or params["corpus"]["text"] == "tokens":
         say("train: the loss explodes\nERROR: failed to reproduce 'train'")
         return 255
-    if os.environ.get("FAKE_DVC_FACTS"):
+    if os.environ.get("DVC_FAKE_FACTS"):
         Path("runs").mkdir(exist_ok=True)
         Path(f"runs/{name}.json").write_text(Path(".dvc/config.local").read_text())
     Path("metrics.json").write_text(json.dumps({"margin": params["train"]["margin"]}))
