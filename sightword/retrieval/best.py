@@ -49,12 +49,19 @@ class Top:
 
 
 class Best:
-    """The ``top`` best candidates so far of each query; tied scores are rounded to equal ones, and the first leads."""
+    """The ``top`` best candidates so far of each query; tied scores are rounded to equal ones, and the first leads.
 
-    def __init__(self, queries: int, candidates: int, top: int, alike: Similarity) -> None:
+    ``least`` (queries,) are scores below which candidates may be left out, and mostly are.
+    """
+
+    def __init__(
+        self, queries: int, candidates: int, top: int, alike: Similarity, least: NDArray[np.float64] | None = None
+    ) -> None:
         kept = (queries, min(top, candidates))
         self._alike = alike
         self._score = torch.full(kept, -torch.inf, dtype=torch.float64, device=alike.device)
+        if least is not None:  # places that no candidate has taken stand right below
+            self._score[:] = torch.from_numpy(np.nextafter(least, -np.inf)[:, None]).to(alike.device)
         self._candidate = torch.full(kept, -1, dtype=torch.int64, device=alike.device)
 
     def offer(self, scores: torch.Tensor, *, rows: slice, candidates_from: int) -> None:
@@ -74,5 +81,6 @@ class Best:
         self._candidate[rows.start + better] = which.gather(1, order)
 
     def done(self) -> Top:
-        """Return the best of each query, with scores in the unit of the similarity."""
+        """Return the best of each query, with scores in the unit of the similarity; a place left empty has -1."""
+        self._score[self._candidate < 0] = -torch.inf
         return Top(self._candidate.cpu().numpy(), self._score.cpu().numpy())

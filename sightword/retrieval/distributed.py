@@ -7,6 +7,7 @@ import functools
 import logging
 import os
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from sightword.cluster.nodes import Requirements
 from sightword.cluster.opening import opened
 from sightword.cluster.workers import Size
 from sightword.machine import Machine
+from sightword.retrieval.best import Top
 from sightword.retrieval.inputs import Embeddings
 from sightword.retrieval.parts import Parts, cut
 from sightword.retrieval.ranks import Part, Ranks, Scoring, prepare, rank, rank_part, tile_side
@@ -85,6 +87,8 @@ def rank_on_cluster(
             for part in actors.run():
                 parts.add(part)
                 bar.update(across * -(-len(part.caption_to_image) // side))
+        took = time.perf_counter() - actors.began
+    log.info("retrieval: %.1f s for %d parts, at most %d at a time", took, len(pieces), actors.most)
     return parts.ranks()
 
 
@@ -115,11 +119,21 @@ def read_scoring(folder: Path, similarity: str, device: torch.device) -> Scoring
 
 
 class Worker:
-    """Ranks parts on a worker; SetupError if the device does not exist."""
+    """Ranks parts on a worker; SetupError if the device does not exist.
+
+    A worker leaves captions out of a picture's list that are worse than a full list of those that it had before:
+    otherwise each part would begin with long lists of poor candidates, which is slow.
+    """
 
     def __init__(self, folder: Path, similarity: str, top: int, machine: Machine) -> None:
-        self._scoring, self._top = read_scoring(folder, similarity, devices.use(machine)), top
+        self._scoring = read_scoring(folder, similarity, devices.use(machine))
+        captions, pictures = len(self._scoring.captions), len(self._scoring.images)
+        self._top, self._best = top, Top.none(pictures, min(top, captions)) if top else None
 
     def __call__(self, part: slice) -> Part:
-        """Return what the captions of a part give."""
-        return rank_part(self._scoring, part, top=self._top)
+        """Return what the captions of a part give; no caption comes twice."""
+        least = self._best.score[:, -1] if self._best else None
+        found = rank_part(self._scoring, part, top=self._top, least=least)
+        if self._best and found.top_captions:
+            self._best.merge(found.top_captions)
+        return found

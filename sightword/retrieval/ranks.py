@@ -72,7 +72,7 @@ class Part:
     top_images: Top | None
     """The best pictures for each of these captions, with scores in the unit of the similarity."""
     top_captions: Top | None
-    """The best of these captions for each picture, by their rows among all captions."""
+    """The best of these captions for each picture, by their rows among all captions; -1 where one is left out."""
 
 
 def rank(
@@ -136,13 +136,22 @@ def prepare(
     return Scoring(images, captions, owner, alike, alike.bar(own), alike.bar(best))
 
 
-def rank_part(scoring: Scoring, part: slice, *, top: int, progress: bool = False) -> Part:
+def rank_part(
+    scoring: Scoring,
+    part: slice,
+    *,
+    top: int,
+    least: NDArray[np.float64] | None = None,
+    progress: bool = False,
+) -> Part:
     """Rank every picture for some captions, and these captions for every picture.
 
     Args:
         scoring: from :func:`prepare`.
         part: the captions. Parts that begin at multiples of :func:`tile_side` have the tiles of the whole.
         top: the number of best candidates to keep for each query.
+        least: (N,) scores below which captions may be missing among the best for a picture, in the unit of the
+            similarity.
         progress: show a progress bar on a terminal.
     """
     alike, pictures, count = scoring.alike, len(scoring.images), part.stop - part.start
@@ -153,7 +162,7 @@ def rank_part(scoring: Scoring, part: slice, *, top: int, progress: bool = False
     to_image = torch.ones(count, dtype=torch.int64, device=alike.device)
     to_caption = torch.zeros(pictures, dtype=torch.int64, device=alike.device)
     top_images = Best(count, pictures, top, alike) if top else None
-    top_captions = Best(pictures, count, top, alike) if top else None
+    top_captions = Best(pictures, count, top, alike, least) if top else None
     with torch.inference_mode():
         for captions, columns, scores in _tiles(alike, part, progress=progress):
             rows = slice(captions.start - part.start, captions.stop - part.start)

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import errno
 import resource
+import tempfile
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sightword import machine
 from sightword.retrieval import ranks
-from sightword.retrieval.distributed import read_scoring, write_scoring
+from sightword.retrieval.distributed import Worker, write_scoring
 from sightword.retrieval.parts import Parts, cut
-from sightword.retrieval.ranks import prepare, rank, rank_part
+from sightword.retrieval.ranks import prepare, rank
 from sightword.retrieval.similarity import NAMES
 
-CPU = torch.device("cpu")
+MACHINE = replace(machine.current(), device="cpu", threads=1)
 
 
 def same(found, expected):
@@ -44,35 +47,38 @@ def corpora(draw):
 
 @pytest.mark.parametrize("similarity", NAMES)
 @given(corpus=corpora(), tile=st.sampled_from([1, 2, 64]), top=st.sampled_from([0, 1, 3, 50]), data=st.data())
-@settings(deadline=None)
-def test_parts_in_any_order_give_the_ranks_and_lists_of_the_whole(similarity, corpus, tile, top, data):
+@settings(deadline=None, max_examples=50)
+def test_parts_in_any_order_from_any_worker_give_the_ranks_and_lists_of_the_whole(similarity, corpus, tile, top, data):
     captions = len(corpus[2])
     inner = data.draw(st.sets(st.integers(1, (captions - 1) // tile), max_size=6)) if captions > tile else set()
     ends = [0, *sorted(tile * one for one in inner), captions]
     parts = data.draw(st.permutations([slice(*ends[at : at + 2]) for at in range(len(ends) - 1)]))
-    with pytest.MonkeyPatch.context() as patch:
+    scoring = prepare(*corpus, similarity)
+    found = Parts(scoring, top)
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         patch.setattr(ranks, "_TILE", tile)
         patch.setattr(ranks, "_BLOCK_BYTES", 8 * 3 * corpus[0].shape[1])
-        scoring = prepare(*corpus, similarity)
-        found = Parts(scoring, top)
+        write_scoring(Path(folder), scoring)
+        workers = [Worker(Path(folder), similarity, top, MACHINE) for _ in range(2)]
         for part in parts:
-            found.add(rank_part(scoring, part, top=top))
+            found.add(data.draw(st.sampled_from(workers))(part))
         same(found.ranks(), rank(*corpus, similarity, top=top))
 
 
 @pytest.mark.parametrize("similarity", NAMES)
-def test_files_give_a_worker_what_the_whole_has(similarity, tmp_path, monkeypatch):
+def test_a_part_is_compared_as_the_whole_side_asks(similarity, tmp_path, monkeypatch):
     monkeypatch.setattr(ranks, "_TILE", 100)
     random = np.random.default_rng(4)
     images = random.standard_normal((150, 24)).astype(np.float32)
     images[3], images[4] = 0, 1e-30 * images[5]
     owner = random.permutation(np.concatenate([np.arange(150), random.integers(0, 150, 300)]))
-    captions = 1e5 * images[owner] + random.standard_normal((450, 24))  # only a whole side knows its longest row
+    captions = images[owner] + random.standard_normal((450, 24))
+    captions[430] *= 1e9  # the longest row is in one part
     scoring = prepare(images, captions, owner, similarity)
     write_scoring(tmp_path, scoring)
-    found = Parts(scoring, 5)
+    worker, found = Worker(tmp_path, similarity, 5, MACHINE), Parts(scoring, 5)
     for part in (slice(400, 450), slice(0, 100), slice(100, 400)):
-        found.add(rank_part(read_scoring(tmp_path, similarity, CPU), part, top=5))
+        found.add(worker(part))
     same(found.ranks(), rank(images, captions, owner, similarity, top=5))
 
 
