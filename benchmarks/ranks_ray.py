@@ -5,6 +5,8 @@ with one thread each. Each run is a process of its own, and all must find the sa
 cluster are those that the stage logs: from the first worker that has started to the last rank. What comes before, such
 as the start of Ray and of its workers, is given apart.
 
+On a busy machine, seconds depend on what else runs. The CPU seconds of a run, starts included, are therefore given too.
+
 Memory is the most that a process held besides mapped files and Ray's shared memory: of one process and of the driver
 beyond what each had before it began, and the whole of a worker.
 
@@ -51,14 +53,23 @@ def held(process: int | str) -> float:
     return int(found[1]) / 1000 if found else 0.0
 
 
+def cpu_seconds(process: str) -> float:
+    """The time that a process has computed; 0 if there is no such process."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def workers() -> Iterator[str]:
-    """The workers of all local clusters."""
+    """The workers of this session."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            title = path.read_bytes()
+            ours = os.getsid(int(path.parent.name)) == os.getsid(0) and path.read_bytes().startswith(b"ray::_Actor")
         except OSError:
             continue
-        if title.startswith(b"ray::_Actor"):
+        if ours:
             yield path.parent.name
 
 
@@ -69,15 +80,24 @@ class Watch(threading.Thread):
         super().__init__(daemon=True)
         self._before = self._most = held("self")
         self._worker = 0.0
+        self._took: dict[str, float] = {}
 
     def run(self) -> None:
         while True:
             self._most = max(self._most, held("self"))
-            self._worker = max([self._worker, *map(held, workers())])
+            for worker in workers():
+                self._worker = max(self._worker, held(worker))
+                self._took[worker] = max(self._took.get(worker, 0.0), cpu_seconds(worker))
             time.sleep(0.2)
 
-    def found(self) -> dict[str, int]:
-        return {"own_mb": round(self._most - self._before), "worker_mb": round(self._worker)}
+    def found(self) -> dict[str, float]:
+        """Megabytes, and CPU seconds."""
+        return {
+            "own_mb": round(self._most - self._before),
+            "worker_mb": round(self._worker),
+            "own_cpu": round(time.process_time(), 1),
+            "worker_cpu": round(sum(self._took.values()), 1),
+        }
 
 
 def digest(ranks: Ranks) -> str:
@@ -99,7 +119,7 @@ def run_side(folder: Path, similarity: str, top: int, threads: int, cluster: int
     started = time.perf_counter()
     if cluster:
         logging.basicConfig(level=logging.INFO, format="%(message)s")
-        distributed.FEWEST = 1
+        distributed.WORTH_IT = 0.0
         here = replace(machine.current(), workers=cluster, ray_cpus=1, ray_gpus=0.0)
         found = distributed.rank_on_cluster(images, captions, owner, similarity, top=top, machine=here, folder=folder)
     else:
@@ -112,7 +132,7 @@ def apart(*arguments: object, threads: int) -> dict[str, object]:
     variables = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
     environment = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"} | variables
     command = [sys.executable, __file__, "--side", *map(str, (*arguments, threads))]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, start_new_session=True)
     if done.returncode:
         sys.exit(done.stderr)
     found = json.loads(done.stdout.splitlines()[-1])
@@ -165,6 +185,9 @@ def main() -> None:
         **{f"{side.replace(' ', '_')}_seconds": round(statistics.median(each), 1) for side, each in seconds.items()},
         "before_seconds": round(statistics.median(float(run["before"]) for run in last), 1),
         "parts": last[0]["parts"],
+        "one_thread_cpu": min(run["own_cpu"] for run in runs["one thread"]),
+        "driver_cpu": min(run["own_cpu"] for run in last),
+        "worker_cpu": min(run["worker_cpu"] for run in last),
         "one_process_mb": max(run["own_mb"] for run in runs["one thread"]),
         "driver_mb": max(run["own_mb"] for run in last),
         "worker_mb": max(run["worker_mb"] for run in last),

@@ -25,14 +25,14 @@ from sightword.cluster.workers import Size
 from sightword.machine import Machine
 from sightword.retrieval.best import Top
 from sightword.retrieval.inputs import Embeddings
-from sightword.retrieval.parts import Parts, cut
+from sightword.retrieval.parts import Parts, cut, seconds
 from sightword.retrieval.ranks import Part, Ranks, Scoring, prepare, rank, rank_part, tile_side
 from sightword.retrieval.similarity import similarity as similarity_named
 
 log = logging.getLogger(__name__)
 
-FEWEST = 3
-"""Parts from which a cluster pays: fewer are ranked here sooner than workers start."""
+WORTH_IT = 40.0
+"""Seconds of one core from which a cluster pays: less is ranked here while workers would start."""
 _MAPPED = ("images", "captions")
 _READ = ("image_squares", "caption_squares", "owner", "caption_bars", "image_bars")
 
@@ -68,10 +68,10 @@ def rank_on_cluster(
     there = torch.device("cuda" if machine.ray_gpus else "cpu")
     size = Size(machine.ray_cpus, machine.ray_gpus)
     side, (pictures, dimensions) = tile_side(there), image_embeddings.shape
-    pieces = cut(len(caption_embeddings), pictures, dimensions, side)
-    if len(pieces) < FEWEST:
+    if seconds(len(caption_embeddings), pictures, dimensions) < WORTH_IT:
         given = image_embeddings, caption_embeddings, image_of_caption, similarity
         return rank(*given, top=top, device=device, progress=True)
+    pieces = cut(len(caption_embeddings), pictures, dimensions, side)
     scoring = prepare(image_embeddings, caption_embeddings, image_of_caption, similarity)
     parts = Parts(scoring, top)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".scoring-", suffix=".tmp") as name, opened(machine) as cluster:

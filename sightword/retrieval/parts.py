@@ -7,16 +7,23 @@ import numpy as np
 from sightword.retrieval.best import Top
 from sightword.retrieval.ranks import Part, Ranks, Scoring
 
-SECONDS = 20.0
-"""The work of a part by cosines, on one core."""
-_PAIR, _PRODUCT = 2e-9, 4e-11
+SECONDS = 5.0
+"""The most work of a part by cosines, on one core, unless a tile has more."""
+FEWEST = 32
+"""The least number of parts, as far as there are tiles: workers then end at about the same time."""
+_PAIR, _PRODUCT = 5e-9, 4.5e-11
 """Seconds of a core for a pair, and for each of its dimensions."""
+
+
+def seconds(captions: int, pictures: int, dimensions: int) -> float:
+    """Return about how long one core takes, by cosines."""
+    return captions * pictures * (_PAIR + _PRODUCT * dimensions)
 
 
 def cut(captions: int, pictures: int, dimensions: int, side: int) -> list[slice]:
     """Return parts of the captions, whole tiles of ``side`` captions each; the number of workers does not matter."""
-    tile = side * pictures * (_PAIR + _PRODUCT * dimensions)
-    step = side * max(1, round(SECONDS / tile))
+    share = min(1 / FEWEST, SECONDS / seconds(captions, pictures, dimensions))
+    step = side * max(1, int(captions * share / side))
     return [slice(start, min(start + step, captions)) for start in range(0, captions, step)]
 
 

@@ -15,8 +15,7 @@ import pytest
 from ray_nodes import finish, members, wait_for
 
 from sightword import machine
-from sightword.retrieval import parts
-from sightword.retrieval.distributed import rank_on_cluster
+from sightword.retrieval import distributed
 from sightword.retrieval.ranks import rank
 
 NAMES = ("images", "captions", "owner")
@@ -26,10 +25,10 @@ TOP = 5
 def main(folder: Path) -> None:
     """Rank the embeddings in a folder with two workers."""
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    parts.SECONDS = 0.2  # 1,024 captions
+    distributed.WORTH_IT = 0.0
     images, captions, owner = (np.load(folder / f"{name}.npy") for name in NAMES)
     here = replace(machine.current(), workers=2)
-    found = rank_on_cluster(images, captions, owner, top=TOP, machine=here, folder=folder)
+    found = distributed.rank_on_cluster(images, captions, owner, top=TOP, machine=here, folder=folder)
     tops = {f"{name}_{of}": getattr(getattr(found, name), of) for name, of in LISTS}
     np.savez(folder / "found.npz", to_image=found.caption_to_image, to_caption=found.image_to_caption, **tops)
 
