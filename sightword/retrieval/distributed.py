@@ -23,7 +23,6 @@ from sightword.cluster.nodes import Requirements
 from sightword.cluster.opening import opened
 from sightword.cluster.workers import Size
 from sightword.machine import Machine
-from sightword.retrieval.best import Top
 from sightword.retrieval.inputs import Embeddings
 from sightword.retrieval.parts import Parts, cut, seconds
 from sightword.retrieval.ranks import Part, Ranks, Scoring, prepare, rank, rank_part, tile_side
@@ -33,6 +32,9 @@ log = logging.getLogger(__name__)
 
 WORTH_IT = 40.0
 """Seconds of one core from which a cluster pays: less is ranked here while workers would start."""
+Piece = tuple[slice, NDArray[np.float64] | None]
+"""A part, and the scores below which its captions are in no picture's list."""
+
 _MAPPED = ("images", "captions")
 _READ = ("image_squares", "caption_squares", "owner", "caption_bars", "image_bars")
 
@@ -71,7 +73,7 @@ def rank_on_cluster(
     if seconds(len(caption_embeddings), pictures, dimensions) < WORTH_IT:
         given = image_embeddings, caption_embeddings, image_of_caption, similarity
         return rank(*given, top=top, device=device, progress=True)
-    pieces = cut(len(caption_embeddings), pictures, dimensions, side)
+    cuts = cut(len(caption_embeddings), pictures, dimensions, side)
     scoring = prepare(image_embeddings, caption_embeddings, image_of_caption, similarity)
     parts = Parts(scoring, top)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".scoring-", suffix=".tmp") as name, opened(machine) as cluster:
@@ -80,7 +82,8 @@ def rank_on_cluster(
         log.info("retrieval: %s, with room for %d workers", cluster, cluster.slots(size))
         here = replace(machine, device=there.type, threads=machine.ray_cpus)
         make = functools.partial(Worker, Path(name), similarity, top, here)
-        actors = Actors[slice, Part](cluster, make, iter(pieces), size=size, requirements=requirements)
+        pieces = ((rows, parts.least()) for rows in cuts)  # each is made when a worker has room
+        actors = Actors[Piece, Part](cluster, make, pieces, size=size, requirements=requirements)
         across = -(-pictures // side)
         total = across * -(-len(caption_embeddings) // side)
         with tqdm(total=total, desc="scoring", unit="tile", disable=None) as bar:
@@ -88,7 +91,7 @@ def rank_on_cluster(
                 parts.add(part)
                 bar.update(across * -(-len(part.caption_to_image) // side))
         took = time.perf_counter() - actors.began
-    log.info("retrieval: %.1f s for %d parts, at most %d at a time", took, len(pieces), actors.most)
+    log.info("retrieval: %.1f s for %d parts, at most %d at a time", took, len(cuts), actors.most)
     return parts.ranks()
 
 
@@ -119,21 +122,12 @@ def read_scoring(folder: Path, similarity: str, device: torch.device) -> Scoring
 
 
 class Worker:
-    """Ranks parts on a worker; SetupError if the device does not exist.
-
-    A worker leaves captions out of a picture's list that are worse than a full list of those that it had before:
-    otherwise each part would begin with long lists of poor candidates, which is slow.
-    """
+    """Ranks parts on a worker; SetupError if the device does not exist."""
 
     def __init__(self, folder: Path, similarity: str, top: int, machine: Machine) -> None:
-        self._scoring = read_scoring(folder, similarity, devices.use(machine))
-        captions, pictures = len(self._scoring.captions), len(self._scoring.images)
-        self._top, self._best = top, Top.none(pictures, min(top, captions)) if top else None
+        self._scoring, self._top = read_scoring(folder, similarity, devices.use(machine)), top
 
-    def __call__(self, part: slice) -> Part:
-        """Return what the captions of a part give; no caption comes twice."""
-        least = self._best.score[:, -1] if self._best else None
-        found = rank_part(self._scoring, part, top=self._top, least=least)
-        if self._best and found.top_captions:
-            self._best.merge(found.top_captions)
-        return found
+    def __call__(self, piece: Piece) -> Part:
+        """Return what the captions of a part give."""
+        part, least = piece
+        return rank_part(self._scoring, part, top=self._top, least=least)

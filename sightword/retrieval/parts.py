@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sightword.retrieval.best import Top
 from sightword.retrieval.ranks import Part, Ranks, Scoring
@@ -46,6 +47,10 @@ class Parts:
             self._top_images.score[part.rows] = part.top_images.score
         if self._top_captions and part.top_captions:
             self._top_captions.merge(part.top_captions)
+
+    def least(self) -> NDArray[np.float64] | None:
+        """Return a score (N,) for each picture, in the unit of the similarity: captions below are not in its list."""
+        return None if self._top_captions is None else self._top_captions.score[:, -1].copy()
 
     def ranks(self) -> Ranks:
         """Return the ranks when all parts were added, as :func:`~sightword.retrieval.ranks.rank` does."""
