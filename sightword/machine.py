@@ -43,9 +43,10 @@ class Machine:
     ranks: int = 1
     """``SIGHTWORD_RANKS``: processes in which the stage train runs."""
     engine: str = "local"
-    """``SIGHTWORD_ENGINE``: where pictures are resized and features computed: ``local`` (this machine) or ``ray``."""
+    """``SIGHTWORD_ENGINE``: where pictures are resized, features computed and many captions ranked: ``local`` (this
+    machine) or ``ray``."""
     ray_cpus: int = 1
-    """``SIGHTWORD_RAY_CPUS``: the CPUs, and the threads, of a Ray worker that computes features."""
+    """``SIGHTWORD_RAY_CPUS``: the CPUs, and the threads, of a Ray worker that computes features or ranks."""
     ray_gpus: float = 0.0
     """``SIGHTWORD_RAY_GPUS``: the GPUs of such a worker, such as 1 or 0.25; 0 computes on CPUs."""
 

@@ -7,6 +7,7 @@ candidates of each query to ``data/retrieval/top.parquet``, and the pairs of a s
 from __future__ import annotations
 
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ def work(settings: RetrievalSettings) -> None:
     from sightword.files import atomic_folder, read_table, write_json, write_table, write_tsv
     from sightword.pairs import pair
     from sightword.retrieval.composition import composition_entry
+    from sightword.retrieval.distributed import rank_on_cluster
     from sightword.retrieval.folds import PICTURES, corpus_order, fold_rows
     from sightword.retrieval.lengths import NO_PAIRS, lengths_entry, lengths_table
     from sightword.retrieval.protocols import entry, rank_folds
@@ -43,7 +45,8 @@ def work(settings: RetrievalSettings) -> None:
     from sightword.retrieval.tables import rank_rows, recall_rows, top_table
     from sightword.statistics import rounded
 
-    device = devices.use(machine.current())
+    here = machine.current()
+    device = devices.use(here)
     split = pair(read_features(FEATURES), read_captions(CAPTIONS), settings.split)
     owners = split.image_of_caption
     folds, skipped = None, {}
@@ -62,7 +65,9 @@ def work(settings: RetrievalSettings) -> None:
     sentences = encoder.encode(split.texts, batch_size=settings.batch_size, show_progress_bar=True, max_length=LONGEST)
     similarity = encoder.similarity_name
 
-    ranks = rank(images, sentences, owners, similarity, top=settings.top, device=device, progress=True)
+    on_cluster = partial(rank_on_cluster, machine=here, folder=LISTS.parent)
+    ranked = on_cluster if here.engine == "ray" else partial(rank, progress=True)
+    ranks = ranked(images, sentences, owners, similarity, top=settings.top, device=device)
     found: dict[str, Any] = {}
     for protocol in settings.protocols:
         if protocol == "full":

@@ -90,7 +90,7 @@ class Actors(Generic[Piece, Result]):
         if slots:
             self._seen = time.monotonic()
         elif time.monotonic() > self._seen + NO_NODE:
-            todo = "What was computed is in the store: start nodes, and run again."
+            todo = "Start nodes, and run again: the store keeps what was written."
             raise SetupError(f"no node is left after {NO_NODE:.0f} s", where=self._cluster, todo=todo)
         for _ in range(slots - len(self._loads) - len(self._starting)):
             worker = self._actor.remote()

@@ -36,7 +36,7 @@ _LOCAL = {"RAY_AUTH_MODE": "token", "RAY_worker_niceness": "0"}
 def opened(machine: Machine) -> Iterator[Cluster]:
     """Yield the cluster; leave or end it at exit.
 
-    A local cluster has as many CPUs as ``machine`` has workers, at least enough for one worker that computes features.
+    A local cluster has as many CPUs as ``machine`` has workers, at least enough for one worker of ``ray_cpus``.
 
     Raises:
         SetupError: Ray is not installed, or there is no cluster of this version at the address.

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from sightword.retrieval.similarity import Similarity
 
+_QUERIES = 1 << 14
+"""Lists that are merged at a time."""
+
 
 @dataclass(frozen=True)
 class Top:
@@ -21,14 +24,44 @@ class Top:
     """(Q, K) the scores: cosines to within 2.3e-10, dot products to within 2.3e-10 times the longest rows, order
     similarities to within a share of 6e-8."""
 
+    @classmethod
+    def none(cls, queries: int, width: int) -> Top:
+        """Return lists of ``width`` places that no candidate has taken."""
+        return cls(np.full((queries, width), -1), np.full((queries, width), -np.inf))
+
+    def merge(self, other: Top) -> None:
+        """Take over what is better in the lists of other candidates, whose rows may come before or after."""
+        width = self.score.shape[1]
+        for start in range(0, len(self.score), _QUERIES):
+            block = slice(start, start + _QUERIES)
+            better = start + np.flatnonzero(other.score[block, 0] >= self.score[block, -1])
+            score, candidate = (
+                np.concatenate([own[better], new[better]], axis=1)
+                for own, new in ((self.score, other.score), (self.candidate, other.candidate))
+            )
+            order = np.lexsort((candidate, -score))[:, :width]
+            self.score[better] = np.take_along_axis(score, order, axis=1)
+            self.candidate[better] = np.take_along_axis(candidate, order, axis=1)
+
+    def times(self, unit: float) -> Top:
+        """Return the lists with scores in another unit."""
+        return Top(self.candidate, self.score * unit)
+
 
 class Best:
-    """The ``top`` best candidates so far of each query; tied scores are rounded to equal ones, and the first leads."""
+    """The ``top`` best candidates so far of each query; tied scores are rounded to equal ones, and the first leads.
 
-    def __init__(self, queries: int, candidates: int, top: int, alike: Similarity) -> None:
+    ``least`` (queries,) are scores below which candidates may be left out, and mostly are.
+    """
+
+    def __init__(
+        self, queries: int, candidates: int, top: int, alike: Similarity, least: NDArray[np.float64] | None = None
+    ) -> None:
         kept = (queries, min(top, candidates))
         self._alike = alike
         self._score = torch.full(kept, -torch.inf, dtype=torch.float64, device=alike.device)
+        if least is not None:  # places that no candidate has taken stand right below
+            self._score[:] = torch.from_numpy(np.nextafter(least, -np.inf)[:, None]).to(alike.device)
         self._candidate = torch.full(kept, -1, dtype=torch.int64, device=alike.device)
 
     def offer(self, scores: torch.Tensor, *, rows: slice, candidates_from: int) -> None:
@@ -48,5 +81,6 @@ class Best:
         self._candidate[rows.start + better] = which.gather(1, order)
 
     def done(self) -> Top:
-        """Return the best of each query."""
-        return Top(self._candidate.cpu().numpy(), self._score.cpu().numpy() * self._alike.unit)
+        """Return the best of each query, with scores in the unit of the similarity; a place left empty has -1."""
+        self._score[self._candidate < 0] = -torch.inf
+        return Top(self._candidate.cpu().numpy(), self._score.cpu().numpy())

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
 from sightword.retrieval.best import Best, Top
-from sightword.retrieval.inputs import embeddings, owners
+from sightword.retrieval.inputs import Embeddings, embeddings, owners
 from sightword.retrieval.similarity import Similarity
 from sightword.retrieval.similarity import similarity as similarity_named
 
@@ -42,6 +42,37 @@ class Ranks:
     """The best pictures for each caption."""
     top_captions: Top | None = None
     """The best captions for each picture, including its own."""
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """What is ranked, checked and prepared."""
+
+    images: Embeddings
+    captions: Embeddings
+    owner: NDArray[np.int64]
+    """(M,) the row of each caption's picture."""
+    alike: Similarity
+    caption_bars: NDArray[np.float64]
+    """(M,) the lowest score that is at least as high as that of the caption with its picture, ties included."""
+    image_bars: NDArray[np.float64]
+    """(N,) the same for the best of a picture's own captions."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What some of the captions give."""
+
+    rows: slice
+    """The captions."""
+    caption_to_image: NDArray[np.int64]
+    """(m,) the ranks of their pictures."""
+    image_to_caption: NDArray[np.int64]
+    """(N,) the number of captions of other pictures, among these, that reach the bar of a picture."""
+    top_images: Top | None
+    """The best pictures for each of these captions, with scores in the unit of the similarity."""
+    top_captions: Top | None
+    """The best of these captions for each picture, by their rows among all captions; -1 where one is left out."""
 
 
 def rank(
@@ -74,36 +105,82 @@ def rank(
         ScoringError: shapes that do not fit, values that are not finite, a caption without its picture, a picture
             without a caption, or an unknown similarity.
     """
+    scoring = prepare(image_embeddings, caption_embeddings, image_of_caption, similarity, device=device)
+    part = rank_part(scoring, slice(0, len(scoring.captions)), top=top, progress=progress)
+    unit = scoring.alike.unit
+    return Ranks(
+        caption_to_image=part.caption_to_image,
+        image_to_caption=part.image_to_caption + 1,
+        image_of_caption=scoring.owner,
+        top_images=part.top_images and part.top_images.times(unit),
+        top_captions=part.top_captions and part.top_captions.times(unit),
+    )
+
+
+def prepare(
+    image_embeddings: ArrayLike,
+    caption_embeddings: ArrayLike,
+    image_of_caption: ArrayLike,
+    similarity: str,
+    *,
+    device: torch.device | None = None,
+) -> Scoring:
+    """Check what is to be ranked, and score each caption with its own picture; arguments and errors of :func:`rank`."""
     images = embeddings(image_embeddings, "image_embeddings")
     captions = embeddings(caption_embeddings, "caption_embeddings")
     owner = owners(image_of_caption, images, captions)
     alike = similarity_named(similarity, images, captions, device or torch.device("cpu"))
-
     own = alike.own(owner)
     best = np.full(len(images), -np.inf)
     np.maximum.at(best, owner, own)
-    bar_of_caption, bar_of_image = (torch.from_numpy(alike.bar(score)).to(alike.device) for score in (own, best))
-    to_image, to_caption = (torch.ones(len(bar), dtype=torch.int64, device=alike.device) for bar in (own, best))
-    top_images = Best(len(captions), len(images), top, alike) if top else None
-    top_captions = Best(len(images), len(captions), top, alike) if top else None
-    owner_rows = torch.from_numpy(owner).to(alike.device)
+    return Scoring(images, captions, owner, alike, alike.bar(own), alike.bar(best))
+
+
+def rank_part(
+    scoring: Scoring,
+    part: slice,
+    *,
+    top: int,
+    least: NDArray[np.float64] | None = None,
+    progress: bool = False,
+) -> Part:
+    """Rank every picture for some captions, and these captions for every picture.
+
+    Args:
+        scoring: from :func:`prepare`.
+        part: the captions. Parts that begin at multiples of :func:`tile_side` have the tiles of the whole.
+        top: the number of best candidates to keep for each query.
+        least: (N,) scores below which captions may be missing among the best for a picture, in the unit of the
+            similarity.
+        progress: show a progress bar on a terminal.
+    """
+    alike, pictures, count = scoring.alike, len(scoring.images), part.stop - part.start
+    owner_rows, bar_of_caption, bar_of_image = (
+        torch.from_numpy(values).to(alike.device)
+        for values in (scoring.owner[part], scoring.caption_bars[part], scoring.image_bars)
+    )
+    to_image = torch.ones(count, dtype=torch.int64, device=alike.device)
+    to_caption = torch.zeros(pictures, dtype=torch.int64, device=alike.device)
+    top_images = Best(count, pictures, top, alike) if top else None
+    top_captions = Best(pictures, count, top, alike, least) if top else None
     with torch.inference_mode():
-        for rows, columns, scores in _tiles(alike, progress=progress):
+        for captions, columns, scores in _tiles(alike, part, progress=progress):
+            rows = slice(captions.start - part.start, captions.stop - part.start)
             if top_images and top_captions:
                 top_images.offer(scores, rows=rows, candidates_from=columns.start)
-                top_captions.offer(scores.T, rows=columns, candidates_from=rows.start)
+                top_captions.offer(scores.T, rows=columns, candidates_from=captions.start)
             # The correct answer does not compete with itself, in either direction.
             here = owner_rows[rows] - columns.start
             mine = torch.nonzero((here >= 0) & (here < scores.shape[1])).squeeze(1)
             scores[mine, here[mine]] = -torch.inf
             to_image[rows] += (scores >= bar_of_caption[rows, None]).sum(dim=1)
             to_caption[columns] += (scores >= bar_of_image[columns]).sum(dim=0)
-    return Ranks(
-        caption_to_image=to_image.cpu().numpy(),
-        image_to_caption=to_caption.cpu().numpy(),
-        image_of_caption=owner,
-        top_images=top_images.done() if top_images else None,
-        top_captions=top_captions.done() if top_captions else None,
+    return Part(
+        part,
+        to_image.cpu().numpy(),
+        to_caption.cpu().numpy(),
+        top_images.done() if top_images else None,
+        top_captions.done() if top_captions else None,
     )
 
 
@@ -139,29 +216,34 @@ def rank_best(
     no_rivals = [np.concatenate(each) for each in zip(right, left_out, strict=True)] if left_out else [*right]
     asked, given = (torch.from_numpy(rows).to(alike.device) for rows in no_rivals)
     with torch.inference_mode():
-        for rows, columns, scores in _tiles(alike, progress=False):
+        for rows, columns, scores in _tiles(alike, slice(0, len(queries)), progress=False):
             here = (rows.start <= asked) & (asked < rows.stop) & (columns.start <= given) & (given < columns.stop)
             scores[asked[here] - rows.start, given[here] - columns.start] = -torch.inf
             found[rows] += (scores >= bar[rows, None]).sum(dim=1)
     return found.cpu().numpy()
 
 
-def _tiles(alike: Similarity, *, progress: bool) -> Iterator[tuple[slice, slice, torch.Tensor]]:
-    """Yield the rows of captions and pictures of each tile with their scores, which the next tile overwrites.
+def tile_side(device: torch.device) -> int:
+    """Return the number of captions, and of pictures, of a tile."""
+    return _TILE if device.type == "cpu" else _TILE_ELSEWHERE
+
+
+def _tiles(alike: Similarity, part: slice, *, progress: bool) -> Iterator[tuple[slice, slice, torch.Tensor]]:
+    """Yield the rows of captions and pictures of each tile of a part with their scores, which the next tile overwrites.
 
     The tiles of a caption come in the order of the pictures, and the tiles of a picture in the order of the captions.
     """
-    side = _TILE if alike.device.type == "cpu" else _TILE_ELSEWHERE
+    side = tile_side(alike.device)
     block = max(side, _BLOCK_BYTES // (8 * alike.dimensions) // side * side)
-    n, m = alike.counts
+    n, m = part.stop - part.start, alike.counts[1]
     kept = torch.empty(min(side, n) * min(side, m), dtype=torch.float64, device=alike.device)
     total = -(-m // side) * -(-n // side)
     with tqdm(total=total, desc="scoring", unit="tile", disable=None if progress else True) as bar:
         for block_start in range(0, m, block):
             block_stop = min(block_start + block, m)
             images = alike.images(slice(block_start, block_stop))
-            for first in range(0, n, side):
-                rows = slice(first, min(first + side, n))
+            for first in range(part.start, part.stop, side):
+                rows = slice(first, min(first + side, part.stop))
                 captions = alike.captions(rows)
                 for left in range(block_start, block_stop, side):
                     columns = slice(left, min(left + side, block_stop))

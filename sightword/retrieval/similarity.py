@@ -10,13 +10,14 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from sightword.errors import ScoringError
-from sightword.model.penalty import compiled, errors
+from sightword.model.penalty import Kernel, compiled, errors
 from sightword.model.similarity import tie_width
 from sightword.retrieval.inputs import Embeddings, Which, rows_at_once
 
@@ -137,9 +138,10 @@ class _Order(Similarity):
     The error of a sum of squares is a share of the sum, so the width of a tie is a share of the score.
     """
 
-    def __init__(self, images: Side, captions: Side, device: torch.device, unit: float = 1.0) -> None:
-        super().__init__(images, captions, device, unit)
-        self._fused = compiled(float(len(images.factors)) * len(captions.factors) * self.dimensions, device)
+    @cached_property
+    def _fused(self) -> Kernel | None:
+        captions, images = self.counts
+        return compiled(float(images) * captions * self.dimensions, self.device)
 
     def pairs(self, captions: NDArray[np.float64], images: NDArray[np.float64]) -> NDArray[np.float64]:
         excess = np.maximum(captions - images, 0.0)

@@ -64,7 +64,8 @@ def test_large_work_takes_the_compiled_kernel(monkeypatch):
     asked = []
     monkeypatch.setattr(penalty, "_compiled", lambda device: asked.append(device))
     monkeypatch.setattr(penalty, "_WORTH_COMPILING", 24)
-    made("order", np.eye(3), np.eye(2, 3))
-    assert asked == []
-    made("order", np.eye(3), np.eye(3))
-    assert asked == [CPU]
+    for captions, expected in ((2, []), (3, [CPU])):
+        alike = made("order", np.eye(3), np.eye(captions, 3))
+        found = torch.empty(captions, 3, dtype=torch.float64)
+        alike.scores(alike.captions(slice(0, captions)), alike.images(slice(0, 3)), found)
+        assert asked == expected
