@@ -37,8 +37,9 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 
 LONGEST = (
-    *("test_pages.py", "test_end_to_end.py", "test_lab.py", "test_remotes.py", "test_real_sweep.py", "test_sweep.py"),
-    *("test_sweep_on_ray.py", "test_features_killed.py", "test_train_killed.py"),
+    *("test_ray.py", "test_ranks_killed.py", "test_ray_lost.py", "test_pages.py", "test_end_to_end.py", "test_lab.py"),
+    *("test_steps.py", "test_sweep_on_ray.py", "test_remotes.py", "test_real_sweep.py", "test_sweep.py"),
+    *("test_hypernyms_in_dvc.py", "test_installation.py", "test_features_killed.py", "test_train_killed.py"),
 )
 """Files that take long. They begin first, so that no process is left alone with one of them at the end."""
 

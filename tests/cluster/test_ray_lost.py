@@ -1,0 +1,74 @@
+"""The stage features on Ray, when workers, nodes and the run itself go: nothing is lost, and no byte changes."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+
+import pytest
+from ray_nodes import FEATURES, Nodes, Project, finish, kill, segments, wait_for, workers
+
+pytestmark = pytest.mark.full
+RAY = {"SIGHTWORD_ENGINE": "ray"}
+
+
+@pytest.fixture(scope="module")
+def slow(repository, tmp_path_factory) -> tuple[Project, bytes]:
+    """A project with a larger network, and what one machine computes."""
+    made = Project(tmp_path_factory.mktemp("slow") / "project", repository, 240, backbone="resnet18")
+    made.run("resize", store=made.folder)
+    made.run("features", store=tmp_path_factory.mktemp("stores") / "slow")
+    return made, made.taken()
+
+
+def test_a_worker_killed_in_the_middle(slow, tmp_path) -> None:
+    project, expected = slow
+    process = project.start("features", store=tmp_path / "store", **RAY)
+    wait_for(lambda: segments(tmp_path / "store"), 400, process)
+    os.kill(workers(process.pid)[0], signal.SIGKILL)
+    said = finish(process)
+    assert "a worker is lost, and its work is done again elsewhere\n" in said
+    assert project.taken() == expected
+
+
+def test_a_node_that_leaves_and_one_that_joins(repository, slow, tmp_path) -> None:
+    project, expected = slow
+    nodes = Nodes(repository)
+    try:
+        first = nodes.add()
+        process = project.start("features", store=tmp_path / "store", **RAY, **nodes.variables)
+        wait_for(lambda: workers(first.pid), 400, process)
+        second = nodes.add()
+        wait_for(lambda: workers(second.pid), 400, process)
+        wait_for(lambda: segments(tmp_path / "store"), 400, process)
+        kill(first)
+        said = finish(process)
+    finally:
+        nodes.stop()
+    assert "a worker is lost, and its work is done again elsewhere\n" in said
+    assert project.taken() == expected
+
+
+def test_the_driver_killed_and_run_again(slow, nodes, tmp_path) -> None:
+    project, expected = slow
+    variables = RAY | nodes.variables
+    process = project.start("features", store=tmp_path / "store", **variables)
+    wait_for(lambda: segments(tmp_path / "store"), 400, process)
+    process.kill()
+    process.communicate()
+    said = project.run("features", store=tmp_path / "store", **variables)
+    assert re.search(r"\d+ computed, \d+ from store$", said.splitlines()[-1])
+    assert project.taken() == expected
+
+
+def test_ctrl_c_ends_all_processes_and_keeps_the_store(slow, tmp_path) -> None:
+    project, expected = slow
+    process = project.start("features", store=tmp_path / "store", **RAY)
+    wait_for(lambda: segments(tmp_path / "store"), 400, process)
+    os.killpg(process.pid, signal.SIGINT)
+    assert finish(process, 130).splitlines()[-1] == "features: interrupted"
+    assert not (project.folder / FEATURES).exists()
+    said = project.run("features", store=tmp_path / "store")
+    assert re.search(r"\d+ computed, \d+ from store$", said.splitlines()[-1])
+    assert project.taken() == expected
