@@ -9,6 +9,7 @@ features.h5. The last line is JSON.
 from __future__ import annotations
 
 import argparse
+import functools
 import gc
 import hashlib
 import json
@@ -82,7 +83,7 @@ def listing(count: int) -> dict[str, float]:
         store = Store(Path(name) / "store")
         for some, folder in ((ids[:1], Path(name) / "one"), (ids, Path(name) / "all")):
             elsewhere(write_shards, folder, some)
-            found = timed(lambda: ResizedCorpus(some, folder, settings, store=store, device=device))  # noqa: B023
+            found = timed(functools.partial(ResizedCorpus, some, folder, settings, store=store, device=device))
     return found
 
 
