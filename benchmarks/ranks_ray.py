@@ -120,8 +120,10 @@ def run_side(folder: Path, similarity: str, top: int, threads: int, cluster: int
     if cluster:
         logging.basicConfig(level=logging.INFO, format="%(message)s")
         distributed.WORTH_IT = 0.0
-        here = replace(machine.current(), workers=cluster, ray_cpus=1, ray_gpus=0.0)
-        found = distributed.rank_on_cluster(images, captions, owner, similarity, top=top, machine=here, folder=folder)
+        here = replace(machine.current(), engine="ray", workers=cluster, ray_cpus=1, ray_gpus=0.0)
+        counts = {"captions": len(captions), "pictures": len(images), "dimensions": images.shape[1]}
+        with distributed.ranker(here, **counts, folder=folder) as ranker:
+            found = ranker(images, captions, owner, similarity, top=top)
     else:
         found = rank(images, captions, owner, similarity, top=top)
     return {"seconds": time.perf_counter() - started, "digest": digest(found), **watch.found()}

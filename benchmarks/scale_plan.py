@@ -56,7 +56,7 @@ DISK = [
     Figure("resized pictures", 158e3, "bytes", "Flickr8k, without loss"),
     Figure("`features.h5`, 2,048 numbers", 8_192 + 64 + 27, "bytes", "numbers, sha256, id", measured=False),
     Figure("the same in the store", 8_266, "bytes", "a store in object storage"),
-    Figure("DVC's list of picture files", 0.14e6 / 2_000, "bytes", "scale"),
+    Figure("DVC's list of picture files", 1.44e6 / 20_000, "bytes", "scale"),
 ]
 TIME = [
     Figure("corpus", growth(5.40, 60.32), "seconds", COCO),
@@ -66,7 +66,7 @@ TIME = [
     Figure("the same, hours of a GPU", 230e9 / (0.4 * 312e12), "seconds", "230 GFLOP at 125 TFLOP/s", measured=False),
     Figure("captions, five a picture", growth(2.29, 12.23), "seconds", COCO),
     Figure("train: an epoch of 1,024 states", 2 * 5 * 17.0e-3, "seconds", "Training, 17 ms a caption, two threads"),
-    Figure("`dvc add` of the picture files", (10.6 - 1.8) / 18_000, "seconds", "scale"),
+    Figure("`dvc add` of as many tiny files", (10.6 - 1.8) / 18_000, "seconds", "scale"),
     Figure("a look by `dvc repro` that runs nothing", growth(1.85, 8.53), "seconds", COCO),
     Figure("list of resized pictures with keys", (9.62 - 0.95) / 270_000, "seconds", "scale"),
     Figure("`features.h5`, one reading with its checksum", 2.91e-5, "seconds", "scale"),

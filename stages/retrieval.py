@@ -7,7 +7,6 @@ candidates of each query to ``data/retrieval/top.parquet``, and the pairs of a s
 from __future__ import annotations
 
 import logging
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +36,10 @@ def work(settings: RetrievalSettings) -> None:
     from sightword.files import atomic_folder, read_table, write_json, write_table, write_tsv
     from sightword.pairs import pair
     from sightword.retrieval.composition import composition_entry
-    from sightword.retrieval.distributed import rank_on_cluster
+    from sightword.retrieval.distributed import ranker
     from sightword.retrieval.folds import PICTURES, corpus_order, fold_rows
     from sightword.retrieval.lengths import NO_PAIRS, lengths_entry, lengths_table
     from sightword.retrieval.protocols import entry, rank_folds
-    from sightword.retrieval.ranks import rank
     from sightword.retrieval.tables import rank_rows, recall_rows, top_table
     from sightword.statistics import rounded
 
@@ -61,13 +59,15 @@ def work(settings: RetrievalSettings) -> None:
             skipped["five_fold_1k"] = few
             log.warning("protocol five_fold_1k left out: %s", few)
     encoder = SentenceEncoder.load(ENCODER, device=device)
-    images = encoder.encode_images(split.features)
-    sentences = encoder.encode(split.texts, batch_size=settings.batch_size, show_progress_bar=True, max_length=LONGEST)
     similarity = encoder.similarity_name
+    counts = {"captions": len(split.texts), "pictures": len(split.image_ids), "dimensions": encoder.width}
+    with ranker(here, **counts, device=device, folder=LISTS.parent) as rank:
+        images = encoder.encode_images(split.features)
+        sentences = encoder.encode(
+            split.texts, batch_size=settings.batch_size, show_progress_bar=True, max_length=LONGEST
+        )
+        ranks = rank(images, sentences, owners, similarity, top=settings.top)
 
-    on_cluster = partial(rank_on_cluster, machine=here, folder=LISTS.parent)
-    ranked = on_cluster if here.engine == "ray" else partial(rank, progress=True)
-    ranks = ranked(images, sentences, owners, similarity, top=settings.top, device=device)
     found: dict[str, Any] = {}
     for protocol in settings.protocols:
         if protocol == "full":

@@ -22,12 +22,11 @@ from sightword.cluster.nodes import Requirements
 from sightword.cluster.opening import opened
 from sightword.cluster.workers import Cluster, Size
 from sightword.errors import SetupError
-from sightword.files import beside
 from sightword.machine import Machine, is_address
 from sightword.messages import first_line
 
 PATIENCE = reaper.GRACE + 20
-"""The longest wait until all has ended that a lost task has started, in seconds."""
+"""The longest wait, in seconds, until everything that a lost task started has ended."""
 POLL = 0.1
 OWN = ("SIGHTWORD_", "DVC_", "GIT_", "OMP_")
 """Beginnings of the variables that a command has from the sweep's process; the others are those of the node."""
@@ -49,8 +48,8 @@ def open_nodes(machine: Machine, folder: Path, cache: Path) -> Iterator[Nodes]:
     """
     size = Size(machine.ray_cpus, machine.ray_gpus)
     with contextlib.ExitStack() as stack:
-        files = [stack.enter_context(_probe(one)) for one in (folder, cache, machine.scratch)]
-        store = None if is_address(machine.store) else stack.enter_context(_probe(Path(machine.store)))
+        files = [stack.enter_context(_probe(one, folder.name)) for one in (folder, cache, machine.scratch)]
+        store = None if is_address(machine.store) else stack.enter_context(_probe(Path(machine.store), folder.name))
         requirements = Requirements.here(map(str, files), store)
         cluster = stack.enter_context(opened(machine))
         cluster.check(requirements, size)
@@ -58,9 +57,9 @@ def open_nodes(machine: Machine, folder: Path, cache: Path) -> Iterator[Nodes]:
 
 
 @contextlib.contextmanager
-def _probe(folder: Path) -> Iterator[Path]:
-    """Yield a file in a folder, which is there during the sweep."""
-    path = beside(folder / "probe")
+def _probe(folder: Path, name: str) -> Iterator[Path]:
+    """Yield a file in a folder, which is there during the sweep of this name."""
+    path = folder / f".sweep-{name}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         path.touch()
@@ -104,10 +103,10 @@ class Nodes:
         finally:
             for task in self._running:
                 self.ray.cancel(task.reference, force=True)
-            while self._running:
+            limit = time.monotonic() + 2 * PATIENCE  # a task that Ray does not reach must not hold up the end
+            while self._running and time.monotonic() < limit:
                 for task in [*self._running]:
-                    with contextlib.suppress(SetupError):  # the first one has been told
-                        task.poll()
+                    task.poll()
                 time.sleep(POLL)
 
     def room(self) -> int:
@@ -144,17 +143,13 @@ class Task:
 
     reference: Any
     lock: Path
-    """A file that the node locks until all has ended that the command has started."""
+    """A file that the node locks until everything that the command started has ended."""
     engine: Nodes
     _lost: str = ""
     _since: float = 0.0
 
     def poll(self) -> End | None:
-        """Return the end of the command, once all that it has started has ended too; None before.
-
-        Raises:
-            SetupError: the node cannot run the command.
-        """
+        """Return the end of the command, once all that it has started has ended too; None before."""
         ray = self.engine.ray
         if not self._lost:
             if not ray.wait([self.reference], timeout=0)[0]:
@@ -163,7 +158,9 @@ class Task:
                 end = End(ray.get(self.reference))
             except ray.exceptions.RayTaskError as error:
                 self.engine.ended(self)
-                raise error.cause from None
+                if not isinstance(error.cause, SetupError):
+                    raise error.cause from None
+                return End(lost=first_line(error.cause))  # this node cannot run the command, others may
             except ray.exceptions.RayError as error:
                 self._lost, self._since = f"its worker is lost ({first_line(error)})", time.monotonic()
                 return None
@@ -189,11 +186,11 @@ def _run(requirements: Requirements, command: Command, lock: Path) -> int:
         with lock.open("w") as held:
             lock_descriptor(held.fileno())
             with processes.guarded(held.fileno()):
-                with command.log.open("ab" if command.append else "wb") as log:
+                with command.log.open("ab") as log:
                     log.write(f"node {node}\n".encode())
                 arguments = [sys.executable, *command.arguments[1:]]  # this node's Python
                 environment = {**here, **command.environment, "PATH": path}
-                running = processes.start(replace(command, arguments=arguments, environment=environment, append=True))
+                running = processes.start(replace(command, arguments=arguments, environment=environment))
                 while (end := running.poll()) is None:
                     time.sleep(POLL)
                 return end.code

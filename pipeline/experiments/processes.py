@@ -27,9 +27,7 @@ class Command:
     folder: Path
     environment: Mapping[str, str]
     log: Path
-    """The file for what the command writes."""
-    append: bool
-    """Keep what the log has."""
+    """The file to which is added what the command writes."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ class Processes:
 
     def start(self, command: Command) -> Process:
         """Start a command."""
-        with command.log.open("ab" if command.append else "wb") as stream:
+        with command.log.open("ab") as stream:
             process = subprocess.Popen(  # noqa: S603 - DVC; the name is made of plain letters
                 command.arguments, cwd=command.folder, env=command.environment,
                 stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT,

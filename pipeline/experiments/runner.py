@@ -150,6 +150,8 @@ class Sweep:
         self._tries[job.name] += 1
         log = self._log(job)
         log.parent.mkdir(parents=True, exist_ok=True)
+        if self._tries[job.name] == 1:
+            log.unlink(missing_ok=True)
         try:
             if not worker.ready:
                 worker.clone.make(cache)
@@ -160,10 +162,7 @@ class Sweep:
             worker.ready = False
             return Event("failed", job, worker.slot, log=log, tail=[str(error)])
         arguments = [*clones.DVC, "exp", "run", "--name", job.name, *self.baseline.targets(job.stages)]
-        again = self._tries[job.name] > 1
-        worker.running = self.engine.start(
-            Command(arguments, worker.clone.project, worker.clone.environment, log, append=again)
-        )
+        worker.running = self.engine.start(Command(arguments, worker.clone.project, worker.clone.environment, log))
         worker.job, worker.began = job, time.monotonic()
         return Event("started", job, worker.slot, log=log)
 

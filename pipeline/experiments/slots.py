@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sightword.errors import SetupError
 from sightword.machine import Machine, cores, current
-from sightword.messages import last_line
+from sightword.messages import last_line, plural
 
 CORES = 2
 """Default number of cores of a slot on a CPU."""
@@ -73,7 +73,7 @@ def on_nodes(wanted: int | None, experiments: int) -> list[Slot]:
     machine = current()
     for kind, has in {"CPU": machine.ray_cpus, "GPU": machine.ray_gpus or machine.ranks}.items():
         if machine.ranks > max(has, 1):
-            what = f"SIGHTWORD_RANKS={machine.ranks}: an experiment has {has:g} {kind}{'s' * (has != 1)}"
+            what = f"SIGHTWORD_RANKS={machine.ranks}: an experiment has {plural(f'{has:g}', kind)}"
             raise SetupError(what, todo=f"Set SIGHTWORD_RAY_{kind}S={machine.ranks}.")
     environment = {
         **_folders(machine),

@@ -90,8 +90,9 @@ class Actors(Generic[Piece, Result]):
         if slots:
             self._seen = time.monotonic()
         elif time.monotonic() > self._seen + NO_NODE:
-            todo = "Start nodes, and run again: the store keeps what was written."
-            raise SetupError(f"no node is left after {NO_NODE:.0f} s", where=self._cluster, todo=todo)
+            raise SetupError(
+                f"no node is left after {NO_NODE:.0f} s", where=self._cluster, todo="Start nodes, and run again."
+            )
         for _ in range(slots - len(self._loads) - len(self._starting)):
             worker = self._actor.remote()
             self._starting[worker.start.remote(self._shared)] = worker

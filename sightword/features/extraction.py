@@ -142,7 +142,7 @@ class Extraction:
         """
         with contextlib.ExitStack() as stack:
             if writer:
-                stack.callback(writer.flush)
+                stack.enter_context(writer.flushed())
             elif self._store:
                 writer = stack.enter_context(self._store.writer(self.identity))
             before = writer.seconds if writer else 0.0

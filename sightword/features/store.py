@@ -97,11 +97,18 @@ class Writer:
             self._flush()
             self._written = now
 
-    def flush(self) -> None:
-        """Write what was put, and wait until it is in the store; StoreError if it could not be written."""
-        self._flush()
-        self._wait()
-        self._written = time.monotonic()
+    @contextlib.contextmanager
+    def flushed(self) -> Iterator[None]:
+        """Flush at the end of the block, also after an error."""
+        try:
+            yield
+        except BaseException:
+            try:
+                self.flush()
+            except StoreError as problem:
+                log.warning("%s", problem)  # the first error is raised
+            raise
+        self.flush()
 
     def __enter__(self) -> Writer:
         return self
@@ -116,6 +123,12 @@ class Writer:
             log.warning("%s", problem)  # the first error is raised
         finally:
             self._thread.shutdown()
+
+    def flush(self) -> None:
+        """Write what was put, and wait until it is in the store; StoreError if it could not be written."""
+        self._flush()
+        self._wait()
+        self._written = time.monotonic()
 
     def _flush(self) -> None:
         try:

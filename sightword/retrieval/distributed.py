@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import logging
 import os
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,8 +23,9 @@ from sightword import devices
 from sightword.cluster.actors import Actors
 from sightword.cluster.nodes import Requirements
 from sightword.cluster.opening import opened
-from sightword.cluster.workers import Size
+from sightword.cluster.workers import Cluster, Size
 from sightword.machine import Machine
+from sightword.messages import plural
 from sightword.retrieval.inputs import Embeddings
 from sightword.retrieval.parts import Parts, cut, seconds
 from sightword.retrieval.ranks import Part, Ranks, Scoring, prepare, rank, rank_part, tile_side
@@ -31,7 +34,7 @@ from sightword.retrieval.similarity import similarity as similarity_named
 log = logging.getLogger(__name__)
 
 WORTH_IT = 40.0
-"""Seconds of one core from which a cluster pays: less is ranked here while workers would start."""
+"""Seconds of this machine from which a cluster pays: less is ranked here while workers would start."""
 Piece = tuple[slice, NDArray[np.float64] | None]
 """A part, and the scores below which its captions are in no picture's list."""
 
@@ -39,47 +42,60 @@ _MAPPED = ("images", "captions")
 _READ = ("image_squares", "caption_squares", "owner", "caption_bars", "image_bars")
 
 
-def rank_on_cluster(
+@contextlib.contextmanager
+def ranker(
+    machine: Machine,
+    *,
+    captions: int,
+    pictures: int,
+    dimensions: int,
+    device: torch.device | None = None,
+    folder: Path,
+) -> Iterator[Callable[..., Ranks]]:
+    """Yield a function such as :func:`sightword.retrieval.ranks.rank`: by a cluster, open in the block, where that pays.
+
+    Args:
+        machine: the engine, and the size of a worker and of a local cluster.
+        captions: M, the number of captions.
+        pictures: N, the number of pictures.
+        dimensions: D, of the embeddings.
+        device: the device of this process, for little work; the CPU by default.
+        folder: a folder that all nodes see, for a temporary copy of the embeddings.
+
+    Raises:
+        SetupError: there is no cluster, or it cannot do this work.
+    """
+    if machine.engine != "ray" or seconds(captions, pictures, dimensions) / machine.threads < WORTH_IT:
+        yield functools.partial(rank, device=device, progress=True)
+        return
+    size = Size(machine.ray_cpus, machine.ray_gpus)
+    with opened(machine) as cluster:
+        cluster.check(Requirements.here([]), size)
+        log.info("retrieval: %s, with room for %s", cluster, plural(cluster.slots(size), "worker"))
+        yield functools.partial(_rank_on_cluster, cluster, machine, folder)
+
+
+def _rank_on_cluster(
+    cluster: Cluster,
+    machine: Machine,
+    folder: Path,
     image_embeddings: NDArray[np.generic],
     caption_embeddings: NDArray[np.generic],
     image_of_caption: NDArray[np.int64],
     similarity: str = "cosine",
     *,
     top: int = 0,
-    machine: Machine,
-    device: torch.device | None = None,
-    folder: Path,
 ) -> Ranks:
-    """Return what :func:`sightword.retrieval.ranks.rank` returns, computed by a cluster where that pays.
-
-    Args:
-        image_embeddings: (N, D) finite numbers.
-        caption_embeddings: (M, D) finite numbers.
-        image_of_caption: (M,) the row of each caption's picture.
-        similarity: as in :func:`~sightword.retrieval.ranks.rank`.
-        top: the number of best candidates to keep for each query.
-        machine: the size of a worker, and of a local cluster.
-        device: the device of this process, for little work; the CPU by default.
-        folder: a folder that all nodes see, for a temporary copy of the embeddings.
-
-    Raises:
-        ScoringError: as :func:`~sightword.retrieval.ranks.rank`.
-        SetupError: there is no cluster, or it cannot do this work.
-        OSError: the copy cannot be written.
-    """
+    """Return what :func:`sightword.retrieval.ranks.rank` returns; OSError if the copy cannot be written."""
     there = torch.device("cuda" if machine.ray_gpus else "cpu")
     size = Size(machine.ray_cpus, machine.ray_gpus)
     side, (pictures, dimensions) = tile_side(there), image_embeddings.shape
-    if seconds(len(caption_embeddings), pictures, dimensions) < WORTH_IT:
-        given = image_embeddings, caption_embeddings, image_of_caption, similarity
-        return rank(*given, top=top, device=device, progress=True)
     cuts = cut(len(caption_embeddings), pictures, dimensions, side)
     scoring = prepare(image_embeddings, caption_embeddings, image_of_caption, similarity)
     parts = Parts(scoring, top)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".scoring-", suffix=".tmp") as name, opened(machine) as cluster:
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".scoring-", suffix=".tmp") as name:
         requirements = Requirements.here(write_scoring(Path(name), scoring))
         cluster.check(requirements, size)
-        log.info("retrieval: %s, with room for %d workers", cluster, cluster.slots(size))
         here = replace(machine, device=there.type, threads=machine.ray_cpus)
         make = functools.partial(Worker, Path(name), similarity, top, here)
         pieces = ((rows, parts.least()) for rows in cuts)  # each is made when a worker has room

@@ -27,8 +27,10 @@ def main(folder: Path) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     distributed.WORTH_IT = 0.0
     images, captions, owner = (np.load(folder / f"{name}.npy") for name in NAMES)
-    here = replace(machine.current(), workers=2)
-    found = distributed.rank_on_cluster(images, captions, owner, top=TOP, machine=here, folder=folder)
+    here = replace(machine.current(), engine="ray", workers=2)
+    counts = {"captions": len(captions), "pictures": len(images), "dimensions": images.shape[1]}
+    with distributed.ranker(here, **counts, folder=folder) as ranker:
+        found = ranker(images, captions, owner, top=TOP)
     tops = {f"{name}_{of}": getattr(getattr(found, name), of) for name, of in LISTS}
     np.savez(folder / "found.npz", to_image=found.caption_to_image, to_caption=found.image_to_caption, **tops)
 

@@ -97,7 +97,7 @@ def test_parts_have_whole_tiles_and_each_caption_once(captions, pictures, side):
     assert all(part.start % side == 0 < part.stop - part.start for part in parts)
 
 
-def test_a_usual_test_split_needs_no_cluster_and_a_million_captions_are_many_parts():
+def test_a_usual_test_split_is_little_work_and_a_million_captions_are_many_parts():
     assert seconds(25_000, 5_000, 1024) < WORTH_IT < seconds(1_000_000, 200_000, 64)
     small, wide, large = ((60_000, 12_000, 64), (60_000, 12_000, 4096), (1_000_000, 200_000, 64))
     assert 29 < len(cut(*small, 1024)) <= len(cut(*wide, 1024)) < len(cut(*large, 1024)) < 1000

@@ -32,6 +32,7 @@ class StandIn:
     """Encodes captions as the picture they name, with some noise."""
 
     similarity_name = "cosine"
+    width = PICTURES
 
     @classmethod
     def load(cls, folder, *, device):
