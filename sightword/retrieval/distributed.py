@@ -52,7 +52,7 @@ def ranker(
     device: torch.device | None = None,
     folder: Path,
 ) -> Iterator[Callable[..., Ranks]]:
-    """Yield a function such as :func:`sightword.retrieval.ranks.rank`: by a cluster, open in the block, where that pays.
+    """Yield a function that ranks as :func:`sightword.retrieval.ranks.rank` does: on a cluster where that pays.
 
     Args:
         machine: the engine, and the size of a worker and of a local cluster.
