@@ -106,7 +106,8 @@ class Nodes:
             limit = time.monotonic() + 2 * PATIENCE  # a task that Ray does not reach must not hold up the end
             while self._running and time.monotonic() < limit:
                 for task in [*self._running]:
-                    task.poll()
+                    with contextlib.suppress(SetupError):  # the first one has been told
+                        task.poll()
                 time.sleep(POLL)
 
     def room(self) -> int:
@@ -149,7 +150,11 @@ class Task:
     _since: float = 0.0
 
     def poll(self) -> End | None:
-        """Return the end of the command, once all that it has started has ended too; None before."""
+        """Return the end of the command, once all that it has started has ended too; None before.
+
+        Raises:
+            SetupError: the node cannot run the command.
+        """
         ray = self.engine.ray
         if not self._lost:
             if not ray.wait([self.reference], timeout=0)[0]:
@@ -158,9 +163,7 @@ class Task:
                 end = End(ray.get(self.reference))
             except ray.exceptions.RayTaskError as error:
                 self.engine.ended(self)
-                if not isinstance(error.cause, SetupError):
-                    raise error.cause from None
-                return End(lost=first_line(error.cause))  # this node cannot run the command, others may
+                raise error.cause from None
             except ray.exceptions.RayError as error:
                 self._lost, self._since = f"its worker is lost ({first_line(error)})", time.monotonic()
                 return None

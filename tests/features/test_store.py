@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import logging
@@ -221,9 +222,12 @@ def test_after_a_failed_write_the_rest_is_still_written(store, monkeypatch) -> N
     assert read(store, features) == as_bytes({key: features[key] for key in rest})
 
 
-def test_the_first_error_is_the_one_told(store, monkeypatch, caplog) -> None:
+@pytest.mark.parametrize("stays_open", [False, True])
+def test_the_first_error_is_the_one_told(store, monkeypatch, caplog, stays_open) -> None:
     failing(monkeypatch, 9)
-    with pytest.raises(ValueError, match="the work"), store.writer(KIND) as writer:
+    with pytest.raises(ValueError, match="the work"), contextlib.ExitStack() as stack:
+        writer = stack.enter_context(store.writer(KIND))
+        stack.enter_context(writer.flushed() if stays_open else contextlib.nullcontext())
         writer.put(*next(iter(some([1]).items())))
         raise ValueError("the work")
     assert "the store cannot be written" in caplog.text
