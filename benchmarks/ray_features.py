@@ -28,6 +28,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pyarrow as pa
 from PIL import Image
 from ruamel.yaml import YAML
@@ -133,7 +134,7 @@ def drive(keys: int) -> dict[str, float]:
     with opened(replace(machine.current(), workers=2)) as cluster:
         pieces = Pieces(jobs)
         actors = Actors[list[Job], Clock](cluster, Idle, pieces, size=Size(), requirements=Requirements.here([]))
-        before, started, done, count = resident(), time.perf_counter(), 0, 0
+        before, started, done, count = psutil.Process().memory_info().rss / 1e6, time.perf_counter(), 0, 0
         for clock in actors.run():
             pieces.learn(clock, actors.most)
             done, count = done + clock.pictures, count + 1
@@ -141,11 +142,6 @@ def drive(keys: int) -> dict[str, float]:
     largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
     seconds = round(time.perf_counter() - started, 1)
     return {"before_mb": round(before), "largest_mb": round(largest), "pieces": count, "seconds": seconds}
-
-
-def resident() -> float:
-    """The resident size of this process, in megabytes."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
 
 
 def main() -> None:

@@ -27,7 +27,6 @@ import itertools
 import json
 import os
 import pickle
-import resource
 import subprocess
 import sys
 import tempfile
@@ -40,6 +39,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import psutil
 import scale_plan
 from tqdm import tqdm
 
@@ -103,7 +103,7 @@ def drive(cluster: Cluster, make: Callable[[], Any], pieces: int, seconds: float
         "pieces": count,
         "pieces_a_second": round((count - pieces // 2) / (time.perf_counter() - half), 1),
         "driver_ms_a_piece": round(1e3 * (time.process_time() - processor) / count, 3),
-        "driver_memory_mb": round(resident()),
+        "driver_memory_mb": round(psutil.Process().memory_info().rss / 1e6),
     }
 
 
@@ -256,11 +256,6 @@ def write_and_find(front: s3_front.Front, place: object, pieces: int, pictures: 
             found["segments"] = len(Store(place).place.kind(object_store.KIND.name).segments())
             found["objects"] = measured["by kind"]
     return found
-
-
-def resident() -> float:
-    """The resident size of this process, in megabytes."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
 
 
 GROWING = {

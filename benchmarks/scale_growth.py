@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import torch
 
@@ -120,9 +121,9 @@ def hdf5(count: int) -> dict[str, float]:
 def timed(work: Callable[[], object]) -> dict[str, float]:
     """Processor seconds of a call, and the memory that its result takes."""
     gc.collect()
-    before, started = resident(), time.process_time()
+    before, started = psutil.Process().memory_info().rss / 1e6, time.process_time()
     result = work()
-    seconds, after = time.process_time() - started, resident()
+    seconds, after = time.process_time() - started, psutil.Process().memory_info().rss / 1e6
     del result
     return {"seconds": round(seconds, 2), "memory_mb": round(after - before, 1)}
 
@@ -131,11 +132,6 @@ def elsewhere(function: Callable[..., None], *arguments: object) -> None:
     """Call a function in a process of its own, whose memory is not this one's."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         pool.submit(function, *arguments).result()
-
-
-def resident() -> float:
-    """The resident size of this process, in megabytes."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
 
 
 def main() -> None:

@@ -94,9 +94,9 @@ def counts(numbers: Mapping[str, int], *, before: str = "") -> str:
     return f"{before}{found}" if found else ""
 
 
-def plural(count: object, noun: str) -> str:
-    """Return a number, or its text, with a noun: ``1 thread``, ``0.25 GPUs``, ``2,000 pictures``."""
-    return f"{count} {noun}{'' if str(count) == '1' else 's'}"
+def plural(count: object, one: str, many: str = "") -> str:
+    """Return a number, or its text, with a noun: ``1 thread``, ``0.25 GPUs``, ``2 queries`` (``many``)."""
+    return f"{count} {one if str(count) == '1' else many or f'{one}s'}"
 
 
 def size(count: float) -> str:

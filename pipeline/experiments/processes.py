@@ -100,7 +100,7 @@ class Processes:
     def start(self, command: Command) -> Process:
         """Start a command."""
         with command.log.open("ab") as stream:
-            process = subprocess.Popen(  # noqa: S603 - DVC; the name is made of plain letters
+            process = subprocess.Popen(  # noqa: S603 - a list of words from this package, without a shell
                 command.arguments, cwd=command.folder, env=command.environment,
                 stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT,
                 start_new_session=True,  # a group that can be ended as a whole, and that Ctrl-C does not reach

@@ -38,7 +38,7 @@ def count(value: object) -> str:
 
 def counted(number: int, one: str, many: str = "") -> str:
     """Format a count with its noun: ``1 picture``, ``2,000 pictures``, ``2 queries`` (``many``)."""
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+    return messages.plural(f"{number:,}", one, many)
 
 
 def signed(value: float, digits: int = 3) -> str:

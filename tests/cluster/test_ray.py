@@ -30,20 +30,6 @@ SPEED = re.compile(
 )
 
 
-@pytest.fixture(scope="module")
-def project(repository, tmp_path_factory) -> Project:
-    made = Project(tmp_path_factory.mktemp("ray") / "project", repository, PICTURES)
-    made.run("resize", store=made.folder)
-    return made
-
-
-@pytest.fixture(scope="module")
-def expected(project, tmp_path_factory) -> bytes:
-    """What one machine computes."""
-    project.run("features", store=tmp_path_factory.mktemp("stores") / "local")
-    return project.taken()
-
-
 def total(said: str) -> str:
     return said.splitlines()[-1]
 
@@ -139,12 +125,9 @@ def test_another_sightword_on_a_node(repository, project, tmp_path) -> None:
     shutil.copytree(repository / "sightword", copy / "sightword")
     with (copy / "sightword/errors.py").open("a") as file:
         file.write("# changed\n")
-    nodes = Nodes(repository)
-    try:
+    with Nodes(repository) as nodes:
         nodes.add(PYTHONPATH=str(copy))
         last = total(project.run("features", store=tmp_path / "store", code=1, **RAY, **nodes.variables))
-    finally:
-        nodes.stop()
     assert re.fullmatch(
         r"features: node \S+: has Sightword \S+ \(code \w{12}\); expected \S+ \(code \w{12}\), as where the run was "
         r"started\. Install the same versions on all nodes, and start Ray there again\.",
@@ -158,12 +141,9 @@ def test_a_store_that_a_node_does_not_see(repository, project, tmp_path) -> None
     store = tmp_path / "store"
     store.mkdir()
     apart = on_a_disk(store, 1 << 24)
-    nodes = Nodes(repository)
-    try:
+    with Nodes(repository) as nodes:
         nodes.add(*apart)
         last = total(project.run("features", store=store, code=1, **RAY, **nodes.variables))
-    finally:
-        nodes.stop()
     assert "does not see the store" in last
     assert not segments(store)
     assert not list(store.rglob("*.tmp"))

@@ -34,8 +34,7 @@ def test_a_worker_killed_in_the_middle(slow, tmp_path) -> None:
 
 def test_a_node_that_leaves_and_one_that_joins(repository, slow, tmp_path) -> None:
     project, expected = slow
-    nodes = Nodes(repository)
-    try:
+    with Nodes(repository) as nodes:
         first = nodes.add()
         process = project.start("features", store=tmp_path / "store", **RAY, **nodes.variables)
         wait_for(lambda: workers(first.pid), 400, process)
@@ -44,8 +43,6 @@ def test_a_node_that_leaves_and_one_that_joins(repository, slow, tmp_path) -> No
         wait_for(lambda: segments(tmp_path / "store"), 400, process)
         kill(first)
         said = finish(process)
-    finally:
-        nodes.stop()
     assert "a worker is lost, and its work is done again elsewhere\n" in said
     assert project.taken() == expected
 

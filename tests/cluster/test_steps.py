@@ -103,20 +103,6 @@ def test_pods_ask_for_what_the_page_makes(repository) -> None:
         assert container["image"] in images
 
 
-@pytest.fixture(scope="module")
-def project(repository, tmp_path_factory) -> Project:
-    made = Project(tmp_path_factory.mktemp("steps") / "project", repository, PICTURES)
-    made.run("resize", store=made.folder)
-    return made
-
-
-@pytest.fixture(scope="module")
-def expected(project, tmp_path_factory) -> bytes:
-    """What one machine computes."""
-    project.run("features", store=tmp_path_factory.mktemp("stores") / "local")
-    return project.taken()
-
-
 class Shell:
     """A reader's shell on one machine: `dvc repro STAGE` runs the stage, and Ray takes little of the machine."""
 

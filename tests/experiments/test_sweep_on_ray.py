@@ -21,13 +21,8 @@ SECONDS = 100
 @pytest.fixture(scope="module")
 def nodes(repository) -> Iterator[Nodes]:
     """Two nodes with a CPU each."""
-    made = Nodes(repository)
-    try:
-        made.add()
-        made.add()
+    with Nodes(repository, 2) as made:
         yield made
-    finally:
-        made.stop()
 
 
 @pytest.fixture
@@ -147,9 +142,8 @@ def test_a_killed_sweep_ends_on_the_nodes_and_the_same_command_resumes(project, 
 
 @pytest.mark.full
 def test_a_node_that_joins_and_one_that_leaves(repository, project, monkeypatch):
-    nodes = Nodes(repository)
-    use(nodes, monkeypatch)
-    try:
+    with Nodes(repository) as nodes:
+        use(nodes, monkeypatch)
         first = nodes.add()
         process = start(project, "0.45, 0.46")
         begun(project, 2, process)
@@ -158,8 +152,6 @@ def test_a_node_that_joins_and_one_that_leaves(repository, project, monkeypatch)
         kill(first)
         go(project)
         said = finish(process)
-    finally:
-        nodes.stop()
     assert said.count("its worker is lost") == 1
     assert set(project.experiments()) == {"g-margin0.45", "g-margin0.46"}
     assert not left(project)
@@ -199,13 +191,10 @@ def test_a_folder_that_a_node_does_not_see(repository, project, monkeypatch, tmp
     place = tmp_path / "place"
     place.mkdir()
     monkeypatch.setenv(f"SIGHTWORD_{name}", str(place))
-    nodes = Nodes(repository)
-    use(nodes, monkeypatch)
-    try:
+    with Nodes(repository) as nodes:
+        use(nodes, monkeypatch)
         nodes.add(*on_a_disk(place, 1 << 24))
         last = finish(start(project, "0.1"), 1).splitlines()[-1]
-    finally:
-        nodes.stop()
     assert f"{said} {place}" in last
     assert not project.calls("begun")
     assert not list(place.iterdir())

@@ -29,9 +29,9 @@ FEATURES = Path("data/features/features.h5")
 
 
 class Nodes:
-    """A head without workers, and nodes that come and go."""
+    """A head without workers, and nodes that come and go; all end with the block."""
 
-    def __init__(self, repository: Path) -> None:
+    def __init__(self, repository: Path, nodes: int = 0) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="ray-"))  # a short name: sockets lie below
         with socket.socket() as one, socket.socket() as other:
             for found in (one, other):
@@ -53,13 +53,17 @@ class Nodes:
             *(f"--temp-dir={self._folder}", f"--ray-client-server-port={other_port}"),
         )
         wait_for(self._answers, 200, head)
+        for _ in range(nodes):
+            self.add()
 
     def add(self, *before: str, cpus: int = 1, **environment: str) -> subprocess.Popen[bytes]:
         """Start a node; ``before`` stands before its command."""
         return self._start(f"--address={self.address}", f"--num-cpus={cpus}", before=before, **environment)
 
-    def stop(self) -> None:
-        """End all nodes."""
+    def __enter__(self) -> Nodes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         for node in self._nodes:
             kill(node)
         shutil.rmtree(self._folder, ignore_errors=True)
