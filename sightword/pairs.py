@@ -32,6 +32,8 @@ class Pairs:
     """(M,) the number of each caption within its picture."""
     image_of_caption: npt.NDArray[np.int64]
     """(M,) the row of each caption's picture."""
+    crops: npt.NDArray[np.float32] | None = None
+    """(N, C, D) the features of each crop, where they were kept apart."""
 
 
 def pair(features: FeatureTable, captions: CaptionTable, split: str) -> Pairs:
@@ -52,13 +54,15 @@ def pair(features: FeatureTable, captions: CaptionTable, split: str) -> Pairs:
         raise CaptionsError(what, todo="See data/resized/rejects.parquet.")
     image_ids = sorted(set(chosen.image_ids))
     row_of = {image_id: row for row, image_id in enumerate(image_ids)}
+    rows = features.rows(image_ids)
     return Pairs(
         image_ids=image_ids,
-        features=features.features[features.rows(image_ids)],
+        features=features.features[rows],
         texts=list(chosen.texts),
         ids=[np.asarray(ids, np.int64) for ids in chosen.ids],
         numbers=np.asarray(chosen.captions, np.int64),
         image_of_caption=np.asarray([row_of[image_id] for image_id in chosen.image_ids], np.int64),
+        crops=None if features.crops is None else features.crops[rows],
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,7 @@ import torch
 from torch import nn
 
 from sightword.model.losses import hardest, hinge, infonce
+from sightword.model.similarity import scores
 from sightword.training.settings import TrainSettings
 
 LARGEST_SCALE = 100.0
@@ -52,19 +54,42 @@ class Objective(nn.Module):
         if self.log_scale is not None:
             self.log_scale.clamp_(max=math.log(LARGEST_SCALE))
 
+    def both(
+        self, captions: Sequence[torch.Tensor], images: torch.Tensor, same: torch.Tensor, *, epoch: int
+    ) -> torch.Tensor:
+        """Return the loss of B pictures with one or two captions of each, a scalar.
+
+        The loss is the mean over the captions of their loss with the pictures. With two of each, the weighted loss of
+        one with the other is added.
+
+        Args:
+            captions: one or two times float (B, D).
+            images: float (B, D).
+            same: bool (B, B), true where pictures are copies of each other.
+            epoch: the epoch.
+        """
+        similarity = self.settings.similarity
+        losses = [self(scores(each, images, similarity), same, epoch=epoch) for each in captions]
+        if len(losses) == 1:
+            return losses[0]
+        beside: torch.Tensor = self(scores(captions[0], captions[1], similarity), same, epoch=epoch)
+        return torch.stack(losses).mean() + self.settings.second_weight * beside
+
     def alike(self, pairs: int, *, epoch: int) -> float:
         """Return the loss of a batch of ``pairs`` by a model that gives all pairs one score, and so knows nothing.
 
         All pairs count as mismatches; the loss is a little smaller where pairs share a picture.
         """
         settings = self.settings
-        each = pairs if settings.reduction == "sum" else 1
+        each: float = pairs if settings.reduction == "sum" else 1
+        if settings.second_caption != "none":
+            each *= 1 + settings.second_weight
         if settings.loss == "infonce":
             return math.log(pairs) * each
         if self._is_hardest(epoch):
             return 2 * settings.margin * each
         mismatches = pairs * (pairs - 1)
-        return 2 * settings.margin * (mismatches if settings.reduction == "sum" else mismatches / pairs**2)
+        return 2 * settings.margin * mismatches * each / (pairs if settings.reduction == "sum" else pairs**2)
 
     def flat(self, losses: npt.NDArray[np.float64], pairs: npt.NDArray[np.int64], *, epoch: int) -> bool:
         """Return whether an epoch has the hardest mismatch, and all its losses are near the loss of equal scores.

@@ -18,6 +18,9 @@ def learning_rate(settings: TrainSettings, step: int, per_epoch: int) -> float:
         step: number of batches before this one, over the whole run.
         per_epoch: number of batches of an epoch.
     """
+    if settings.schedule == "cosine":
+        whole = settings.epochs * per_epoch
+        return cosine_rate(step, whole, settings.rate_warm_up, settings.rate_min, settings.rate_max)
     if settings.schedule == "step":
         return float(settings.rate_max * settings.step_factor ** (step // per_epoch // settings.step_epochs))
     return cyclic_rate(step, settings.cycle * per_epoch, settings.rate_min, settings.rate_max)
@@ -30,3 +33,16 @@ def cyclic_rate(step: int, cycle: int, lowest: float, highest: float) -> float:
     along a cosine. (The formula printed in the paper, section 3.4, has no minimum at a cycle's end.)
     """
     return (highest - lowest) * 0.5 * (1 + math.cos(math.pi * (1 + 2 * step / cycle))) + lowest
+
+
+def cosine_rate(step: int, steps: int, warm_up: float, lowest: float, highest: float) -> float:
+    """Return the learning rate of batch ``step`` of ``steps``, as CLIP's (Radford et al. 2021, section 2.5).
+
+    The rate rises in proportion to ``highest`` in the share ``warm_up`` of the run, and falls to ``lowest`` along half
+    a cosine.
+    """
+    rising = warm_up * steps
+    if step + 1 < rising:
+        return highest * (step + 1) / rising
+    done = (step - rising) / (steps - rising)
+    return lowest + (highest - lowest) * 0.5 * (1 + math.cos(math.pi * max(done, 0.0)))

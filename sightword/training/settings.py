@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from sightword.model.settings import ModelSettings
 from sightword.settings import MAX_SEED
 
+SecondName = Literal["none", "other", "same"]
 InitialisationName = Literal["char_gru", "vsepp", "order_embeddings"]
 
 
@@ -34,6 +35,17 @@ class TrainSettings(ModelSettings):
     """Epochs of ``hinge`` before ``hardest`` begins; unused by the others."""
     temperature: float = Field(0.07, gt=0)
     """Initial temperature of ``infonce`` (CLIP: 0.07), the divisor of scores; it is learned. Unused by the others."""
+    second_caption: SecondName = "none"
+    """A second caption for each one of a batch: an ``other`` one of its picture, drawn anew in each epoch, or the
+    ``same`` one, which dropout and noise change (SimCSE, Gao et al. 2021). Both are paired with the picture, and with
+    each other."""
+    second_weight: float = Field(1.0, ge=0)
+    """Weight of the objective of a caption with its second one, beside the mean objective of both with the picture."""
+    noise: float = Field(0.0, ge=0, lt=1)
+    """Share of a caption's tokens that are left out or change places with the next one, half of it each."""
+    crops: int = Field(0, ge=0)
+    """Crops of a picture that are drawn for each batch, to take their mean in place of the mean of all; 0 draws none.
+    Needs features whose crops were kept apart."""
     dropout_features: float = Field(0.0, ge=0, lt=1)
     """Share of a picture's (standardised) features set to zero in training."""
     dropout_states: float = Field(0.0, ge=0, lt=1)
@@ -55,19 +67,22 @@ class TrainSettings(ModelSettings):
     """Passes through all captions, or through all pictures."""
     captions_per_epoch: Literal["all", "one"] = "all"
     """``one``: an epoch takes one random caption of each picture (order-embeddings)."""
-    schedule: Literal["cyclic", "step"] = "cyclic"
-    """The learning rate goes up and down in cycles, or is ``rate_max`` at first and falls in steps (VSE++)."""
+    schedule: Literal["cyclic", "step", "cosine"] = "cyclic"
+    """The learning rate goes up and down in cycles; is ``rate_max`` at first and falls in steps (VSE++); or rises to
+    ``rate_max`` and falls to ``rate_min`` along one ``cosine`` over the whole run (CLIP)."""
     cycle: int = Field(4, ge=1)
-    """Epochs in a cycle of the learning rate; a snapshot is kept at each cycle's end. With ``schedule: step`` the
-    epochs from one snapshot to the next."""
+    """Epochs in a cycle of the learning rate; a snapshot is kept at each cycle's end. With another
+    schedule the epochs from one snapshot to the next."""
     rate_min: float = Field(1e-6, gt=0)
-    """Learning rate at both ends of a cycle; unused by ``step``."""
+    """Learning rate at both ends of a cycle, or at the end of a ``cosine``; unused by ``step``."""
     rate_max: float = Field(1e-3, gt=0)
     """Learning rate in the middle of a cycle (Flickr8k 1e-3, COCO 1e-4), or before the first step."""
+    rate_warm_up: float = Field(0.1, ge=0, lt=1)
+    """Share of the run in which the learning rate rises in proportion to ``rate_max``; for ``cosine`` only."""
     step_epochs: int = Field(15, ge=1)
-    """Epochs from one step of the learning rate to the next (VSE++: 15); unused by ``cyclic``."""
+    """Epochs from one step of the learning rate to the next (VSE++: 15); for ``step`` only."""
     step_factor: float = Field(0.1, gt=0, le=1)
-    """Factor of the learning rate at each step (VSE++: 0.1); unused by ``cyclic``."""
+    """Factor of the learning rate at each step (VSE++: 0.1); for ``step`` only."""
     clip_images: float | None = Field(0.0025, gt=0)
     """Largest gradient norm of the picture side; null for none (the released code clips on Flickr8k only)."""
     clip_captions: float | None = Field(0.05, gt=0)
@@ -96,10 +111,12 @@ class TrainSettings(ModelSettings):
         late = f"leaves none of the {self.epochs} epochs"
         clips = f"clip_images is {self.clip_images} and clip_captions {self.clip_captions}"
         faults = (
-            (self.schedule == "cyclic" and self.rate_min > self.rate_max,
+            (self.schedule != "step" and self.rate_min > self.rate_max,
              f"rate_min ({self.rate_min}) is above rate_max ({self.rate_max})"),
             (self.loss == "hardest" and self.warm_up >= self.epochs,
              f"warm_up ({self.warm_up}) {late} for the hardest mismatch"),
+            (self.second_caption != "none" and self.similarity != "cosine",
+             f"second_caption {self.second_caption} compares captions, which similarity {self.similarity} does not"),
             (self.shuffle == "epoch" and self.bucket > 1,
              f"shuffle epoch needs bucket 1 (it is {self.bucket}): sorted by length, passes differ"),
             (self.clip_scope == "all" and self.clip_images != self.clip_captions,

@@ -41,6 +41,7 @@ def test_a_section_comes_typed(repository):
         "sample",
         "flickr8k",
         "flickr8k-part",
+        "flickr8k-squashed",
         "flickr8k-precomputed",
         "flickr8k-infonce",
         "coco",

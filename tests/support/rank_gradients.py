@@ -29,6 +29,7 @@ CASES = {
     "order": {"similarity": "order", "margin": 0.05},
     "reversed order, hardest": {"similarity": "reversed_order", "loss": "hardest", "pooling": "mean"},
     "order, infonce": {"similarity": "order", "loss": "infonce"},
+    "second captions": {"loss": "infonce", "second_caption": "other", "noise": 0.2, "crops": 2},
     "clipped sides": {"clip_images": 1e-3, "clip_captions": 1e-2},
     "clipped together": {"clip_scope": "all", "clip_images": 1e-3, "clip_captions": 1e-3},
     "clipped tensors": {"clip_scope": "tensor", "clip_images": 1e-3, "clip_captions": 1e-3},
@@ -40,13 +41,14 @@ TOKENS = 15
 
 
 def pairs() -> Pairs:
-    """Twenty pictures, two of which are the same, with a caption of one to eight tokens each."""
+    """Twenty pictures of three crops, two of which are the same, with two captions of one to eight tokens each."""
     random = np.random.default_rng(0)
-    features = random.normal(size=(20, 7))
-    features[1] = features[0]
-    ids = [random.integers(2, TOKENS, random.integers(1, 9)) for _ in range(20)]
+    crops = random.normal(size=(20, 3, 7))
+    crops[1] = crops[0]
+    ids = [random.integers(2, TOKENS, random.integers(1, 9)) for _ in range(40)]
     names = [f"{place:02d}" for place in range(20)]
-    return Pairs(names, features, [""] * 20, ids, np.zeros(20, np.int64), np.arange(20))
+    numbers, owners = np.repeat([0, 1], 20), np.tile(np.arange(20), 2)
+    return Pairs(names, crops.mean(axis=1), [""] * 40, ids, numbers, owners, crops)
 
 
 def gradients(ranks: Ranks) -> Iterator[tuple[str, torch.Tensor]]:
@@ -58,7 +60,7 @@ def gradients(ranks: Ranks) -> Iterator[tuple[str, torch.Tensor]]:
             run = Run(settings, pairs(), TOKENS, torch.device("cpu"), None, ranks)
             run.encoders.double()
             run.objective.double()
-            loss = run.step(np.arange(size), 1e-3)
+            loss = run.step(np.arange(size), 1e-3, 0)
             norms = run.watch._unread[-1][1]
             named = [*run.encoders.named_parameters(), *run.objective.named_parameters()]
             for name, value in [("loss", loss), ("norms", norms), *((name, one.grad) for name, one in named)]:

@@ -213,11 +213,6 @@ def test_a_collapsed_model_is_said_and_not_trained_on(pairs) -> None:
         run(Pairs(**{**alike.__dict__, "features": features}), None, settings)
 
 
-def test_copies_of_a_picture_are_no_mismatches() -> None:
-    features = np.array([[1, 2], [3, 4], [1, 2], [-0.0, 0]], np.float32)
-    assert loop._distinct(features).tolist() == [0, 1, 0, 2]
-
-
 def test_tensors_survive_as_they_are(tmp_path) -> None:
     checkpoint = Checkpoint(tmp_path)
     state = {"a": torch.randn(3, 4), "b": torch.tensor(7.0), "random": torch.get_rng_state(), "none": torch.empty(0)}

@@ -81,5 +81,5 @@ def test_each_step_of_a_run_ends_with_a_scale_within_the_limit():
     run = alike(temperature=0.07)
     with torch.no_grad():
         run.objective.log_scale.fill_(math.log(150))
-    run.step(np.arange(8), 1e-6)
+    run.step(np.arange(8), 1e-6, 0)
     assert scale(run.objective) == pytest.approx(LARGEST_SCALE)

@@ -102,7 +102,7 @@ def test_a_split_is_mapped_as_it_was_written_and_stays_when_the_files_are_gone(t
     assert len(found.image_ids) == len(split.image_ids)
     assert np.array_equal(found.features, split.features)
     assert [ids.tolist() for ids in found.ids] == [ids.tolist() for ids in split.ids]
-    for name in ("numbers", "image_of_caption"):
+    for name in ("numbers", "image_of_caption", "crops"):
         assert np.array_equal(getattr(found, name), getattr(split, name))
 
 

@@ -1,8 +1,10 @@
 """The learning rate of each batch."""
 
+import math
+
 import pytest
 
-from sightword.training.schedule import cyclic_rate, learning_rate
+from sightword.training.schedule import cosine_rate, cyclic_rate, learning_rate
 from sightword.training.settings import TrainSettings
 
 
@@ -32,6 +34,15 @@ def test_cycles_are_counted_in_batches_over_the_whole_training():
     assert [learning_rate(settings, step, 5) for step in range(25)] == [
         cyclic_rate(step, 10, 1e-6, 1e-3) for step in range(25)
     ]
+
+
+def test_a_cosine_rises_in_proportion_and_falls_to_the_end():
+    settings = TrainSettings(schedule="cosine", rate_min=1e-5, rate_max=1e-3, rate_warm_up=0.25, epochs=4)
+    rates = [learning_rate(settings, step, 25) for step in range(100)]
+    assert rates[:25] == pytest.approx([1e-3 * (step + 1) / 25 for step in range(25)])
+    assert rates[25:] == pytest.approx([1e-5 + 0.99e-3 * 0.5 * (1 + math.cos(math.pi * s / 75)) for s in range(75)])
+    assert rates[25:] == sorted(rates[25:], reverse=True)
+    assert cosine_rate(0, 10, 0.0, 1e-5, 1e-3) == 1e-3
 
 
 def test_the_lower_rate_does_not_matter_where_it_is_not_used():
