@@ -69,7 +69,7 @@ class Objective(nn.Module):
             epoch: the epoch.
         """
         similarity = self.settings.similarity
-        losses = [self(scores(each, images, similarity), same, epoch=epoch) for each in captions]
+        losses: list[torch.Tensor] = [self(scores(each, images, similarity), same, epoch=epoch) for each in captions]
         if len(losses) == 1:
             return losses[0]
         beside: torch.Tensor = self(scores(captions[0], captions[1], similarity), same, epoch=epoch)
