@@ -26,6 +26,13 @@ MOST_BYTES = (1 << 31) - (1 << 20)
 """The largest size of a graph with its weights, which is one protobuf message."""
 _FILES = {CAPTIONS, IMAGES, DESCRIPTION}
 TOLERANCE = 1e-5
+_NO_OPERATOR = {
+    "layer_norm_gru": (
+        "has a GRU with layer normalisation",
+        "Use the encoder in Python, or train it with skipthought.layer_norm: none.",
+    ),
+    "ngrams": ("reads hashed n-grams", "Use the encoder in Python."),
+}
 
 
 def write_export(folder: Pathish, encoder: SentenceEncoder) -> float:
@@ -48,12 +55,9 @@ def write_export(folder: Pathish, encoder: SentenceEncoder) -> float:
             raise SetupError(f"{name} is not installed", todo="Install the extra: pip install 'sightword[export]'.")
     from sightword.encoder.onnx_graph import captions_graph, images_graph
 
-    if encoder.model.cell == "layer_norm_gru":
-        raise EncoderError(
-            "has a GRU with layer normalisation, which ONNX has no operator for",
-            expected="a GRU or an LSTM",
-            todo="Use the encoder in Python, or train it with skipthought.layer_norm: none.",
-        )
+    if encoder.model.cell in _NO_OPERATOR:
+        what, todo = _NO_OPERATOR[encoder.model.cell]
+        raise EncoderError(f"{what}, which ONNX has no operator for", expected="a GRU or an LSTM", todo=todo)
     place = Path(folder)
     if place.exists() and (not place.is_dir() or {path.name for path in place.iterdir()} - _FILES):
         raise EncoderError("exists, and holds more than an export", where=place, todo="Name a new folder.")

@@ -204,8 +204,12 @@ def check_sums(place: Path, names: Sequence[str], sums: Mapping[str, str]) -> No
 
 def _check_size(where: Path, shape: Shape, features_width: int) -> None:
     """Check that the file is large enough for the described network, before memory is allocated."""
-    least = shape.hidden * (shape.hidden + shape.embedding) + features_width * shape.width
-    if shape.pooling == "attention":
+    bag = shape.cell == "ngrams"
+    reader = shape.ngram_buckets if bag else shape.hidden
+    least = reader * shape.embedding + features_width * shape.width
+    if not bag:
+        least += shape.hidden * shape.hidden
+    if not bag and shape.pooling == "attention":
         least += shape.attention * shape.width
     if 2 * least > where.stat().st_size:  # a number has two bytes at least
         what = "is not a whole safetensors file, or too small for the network that encoder.json describes"

@@ -75,7 +75,7 @@ class GroundedEncoder:
 
     def __repr__(self) -> str:
         """Describe the encoder in one line, without the weights."""
-        parts = " + ".join(f"{part.shape.cell.upper()} over {NOUN[part.vocabulary.unit]}s" for part in self.parts)
+        parts = " + ".join(f"{part.shape.reader} over {NOUN[part.vocabulary.unit]}s" for part in self.parts)
         spaces = ", ".join(f"{space} {self.width_of(space)}" for space in self.spaces)
         return f"<GroundedEncoder: {parts}; {spaces}; encodes to {self.default}; {self.device}>"
 

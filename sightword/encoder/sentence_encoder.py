@@ -75,7 +75,7 @@ class SentenceEncoder:
     def __repr__(self) -> str:
         """Describe the encoder in one line, without the weights."""
         return (
-            f"<SentenceEncoder: {len(self.members)} x {self.model.cell.upper()} over {NOUN[self.vocabulary.unit]}s, "
+            f"<SentenceEncoder: {len(self.members)} x {self.model.reader} over {NOUN[self.vocabulary.unit]}s, "
             f"{self.features_width} features, {self.width} numbers an embedding, {self.similarity_name}, {self.device}>"
         )
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from sightword.model.shape import CellName, PoolingName
+from sightword.model.shape import PoolingName, RecurrentName
 from sightword.settings import MAX_SEED, Settings
 
 
@@ -28,7 +28,7 @@ class EntailSettings(Settings):
     training only (the released code takes those of dev too)."""
     embedding: int = Field(300, gt=0)
     """Width of a token's embedding."""
-    cell: CellName = "gru"
+    cell: RecurrentName = "gru"
     """Recurrent cell."""
     hidden: int = Field(1024, gt=0)
     """States of each direction."""

@@ -68,6 +68,8 @@ def shape_of(settings: EntailSettings) -> Shape:
         mask_padding=True,
         standardise="none",
         similarity="order" if settings.energy == "order" else "cosine",
+        longest_ngram=2,
+        ngram_buckets=1,
     )
 
 

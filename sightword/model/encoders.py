@@ -12,6 +12,7 @@ from torch import nn
 from sightword.devices import move
 from sightword.model.attention import Attention
 from sightword.model.inference import gru_states
+from sightword.model.ngrams import NGrams
 from sightword.model.packing import Packing
 from sightword.model.pooling import pooling
 from sightword.model.recurrent import Recurrent
@@ -30,28 +31,35 @@ class CaptionEncoder(nn.Module):
     Args:
         tokens: number of ids, padding and unknown included.
         shape: the shape of the network.
-        dropout: share of the states set to zero in training.
+        dropout: share of the states, or of the mean of the n-grams, set to zero in training.
     """
 
     def __init__(self, tokens: int, shape: Shape, *, dropout: float = 0.0) -> None:
         super().__init__()
+        self.embedding: nn.Embedding | NGrams
+        self.dropout = nn.Dropout(dropout)
+        self.width = shape.width
+        self.similarity = shape.similarity
+        self.scaled = True
+        """Whether vectors have length 1; the released code of order-embeddings for entailment does not scale them."""
+        if shape.cell == "ngrams":
+            self.embedding = NGrams(shape.embedding, longest=shape.longest_ngram, buckets=shape.ngram_buckets)
+            self.pooling: nn.Module = nn.Identity()
+            return
         weights = torch.empty(tokens, shape.embedding)
         self.embedding = nn.Embedding(tokens, shape.embedding, padding_idx=PAD, _weight=weights)
         if not weights.is_meta:  # for numbers without memory torch would load its compiler
             self.embedding.reset_parameters()
         self.recurrent = Recurrent(shape.embedding, shape.hidden, shape.cell, bidirectional=shape.bidirectional)
-        self.dropout = nn.Dropout(dropout)
         self.pooling = pooling(shape)
-        self.width = shape.width
-        self.similarity = shape.similarity
-        self.scaled = True
-        """Whether vectors have length 1; the released code of order-embeddings for entailment does not scale them."""
 
     def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Map ids, int64 (B, T) padded with 0, and lengths, int64 (B,) from 1 to T, to float32 (B, width).
 
         With unmasked padding all padding counts, also beyond the longest row.
         """
+        if isinstance(self.embedding, NGrams):
+            return self._finish(self.dropout(self.embedding(ids, lengths)))
         if ids.device.type != "cpu":
             states = self.dropout(self.recurrent(self.embedding(ids), lengths))
             return self._finish(self.pooling(states, lengths))

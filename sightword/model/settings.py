@@ -17,9 +17,12 @@ class ModelSettings(Settings, Shape):
     """
 
     embedding: int = Field(20, gt=0)
-    """Width of a token's embedding (Merkx & Frank: 20 for a character; order-embeddings and VSE++: 300 for a word)."""
+    """Width of a token's embedding (Merkx & Frank: 20 for a character; order-embeddings and VSE++: 300 for a word), or
+    of an n-gram's and so of a caption's."""
     cell: CellName = "gru"
-    """Recurrent cell; the paper's Figure 2 compares both."""
+    """Recurrent cell (the paper's Figure 2 compares both); or ``ngrams``: the embedding of a caption is the mean of the
+    embeddings of its hashed n-grams of tokens (Wieting et al. 2016), without ``hidden``, ``bidirectional`` and
+    ``pooling``."""
     hidden: int = Field(1024, gt=0)
     """States of each direction (Merkx & Frank: 1024); two directions double the width of the embedding."""
     bidirectional: bool = True
@@ -38,3 +41,7 @@ class ModelSettings(Settings, Shape):
     """The similarity of captions and pictures, in training and later: ``cosine``; ``order``, the penalty of
     order-embeddings for a caption that is not below its picture in every dimension; or ``reversed_order``, the penalty
     the other way round. The last two take the absolute values of the normalised embeddings."""
+    longest_ngram: int = Field(5, ge=2)
+    """Tokens of the longest n-grams; the shortest ones have two."""
+    ngram_buckets: int = Field(65_536, gt=0)
+    """Number of embeddings that all n-grams share by their hashes."""

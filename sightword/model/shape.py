@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-CellName = Literal["gru", "lstm"]
-"""The cells of the parameters ``cell``."""
-SavedCellName = Literal["gru", "lstm", "layer_norm_gru"]
-"""The cells of a saved encoder: ``skipthought.layer_norm`` adds one."""
+RecurrentName = Literal["gru", "lstm"]
+CellName = Literal["gru", "lstm", "ngrams"]
+"""The readers of ``train.cell``: recurrent cells, or a bag of n-grams."""
+SavedCellName = Literal["gru", "lstm", "layer_norm_gru", "ngrams"]
+"""The readers of a saved encoder: ``skipthought.layer_norm`` adds one."""
 PoolingName = Literal["attention", "max", "mean", "last"]
 StandardiseName = Literal["none", "training"]
 SimilarityName = Literal["cosine", "order", "reversed_order"]
@@ -34,10 +35,19 @@ class Shape:
     mask_padding: bool
     standardise: StandardiseName
     similarity: SimilarityName
+    longest_ngram: int
+    ngram_buckets: int
+
+    @property
+    def reader(self) -> str:
+        """The name of what reads captions, for people."""
+        return "n-grams" if self.cell == "ngrams" else self.cell.upper()
 
     @property
     def width(self) -> int:
         """Number of dimensions of an embedding."""
+        if self.cell == "ngrams":
+            return self.embedding
         return self.hidden * (2 if self.bidirectional else 1)
 
     @classmethod

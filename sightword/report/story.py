@@ -45,7 +45,9 @@ def story(run: Run) -> str:
     train, features, training = run.train, run.features, run.training
     found = "A sentence encoder"
     kind, hidden = str(training.get("cell") or "").upper(), training.get("hidden")
-    if kind:
+    if kind == "NGRAMS":
+        found += f" (n-grams, {training.get('embedding'):,} numbers)"
+    elif kind:
         found += f" ({kind}, {hidden:,} units)" if isinstance(hidden, int) else f" ({kind})"
     if parameters := _counted(train, "parameters"):
         found += f" of {parameters}"

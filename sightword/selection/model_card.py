@@ -14,6 +14,8 @@ from typing import Any
 from sightword.captions.table import CaptionTable
 from sightword.features.origin import describe, random_weights
 from sightword.features.table import FeatureTable
+from sightword.model.ngrams import SHORTEST
+from sightword.model.shape import Shape
 from sightword.selection.choice import Choice
 from sightword.selection.settings import SelectSettings
 
@@ -71,9 +73,7 @@ def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> st
 It turns a sentence into {encoder.width} numbers, and the features of a picture into as many, so that a
 caption and its picture lie close together. It was trained only on pictures and their captions.
 
-- Captions: read {reads} by a {"bidirectional " * model.bidirectional}{model.cell.upper()} with {model.hidden} states \
-a direction,
-  {_POOLINGS[model.pooling]}.
+- Captions: {_reader(model, reads)}.
 - Pictures: {encoder.features_width} features of an image network, and a linear map.
 - {members} snapshot{"s" * (members != 1)} of one training with {weights:,} weights each; the
   embedding is their sum{", brought to length 1" * encoder.renormalise}.
@@ -151,6 +151,14 @@ Text before it is read:
 
 {_table(["choice", "value"], _pairs(vocabulary.normalise.to_json()))}
 """
+
+
+def _reader(model: Shape, reads: str) -> str:
+    if model.cell == "ngrams":
+        lengths = f"{SHORTEST} to {model.longest_ngram}"
+        return f"the mean of the embeddings of their n-grams of {lengths} tokens, of {model.ngram_buckets:,} by hashes"
+    direction = f"{'bidirectional ' * model.bidirectional}{model.reader} with {model.hidden} states a direction"
+    return f"read {reads} by a {direction},\n  {_POOLINGS[model.pooling]}"
 
 
 def _head(choice: Choice, settings: SelectSettings) -> str:

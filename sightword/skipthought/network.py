@@ -41,6 +41,8 @@ def shape_of(settings: SkipthoughtSettings) -> Shape:
         mask_padding=True,
         standardise="none",
         similarity="cosine",
+        longest_ngram=2,
+        ngram_buckets=1,
     )
 
 

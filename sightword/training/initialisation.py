@@ -21,7 +21,8 @@ def initialise(encoders: Encoders, name: InitialisationName) -> None:
     keep torch's start, except: in ``char_gru`` (Merkx & Frank 2019) the hidden weights of the attention are orthogonal;
     in ``vsepp`` (Faghri et al. 2018) embeddings are uniform in +-:data:`LIMIT` and the biases of the map 0; in
     ``order_embeddings`` (Vendrov et al. 2016) moreover the input weights of the recurrent layer are uniform in
-    +-:data:`LIMIT`, the recurrent weights of each gate orthogonal, and the biases 0.
+    +-:data:`LIMIT`, the recurrent weights of each gate orthogonal, and the biases 0. The embeddings of n-grams keep
+    their start.
     """
     linear, captions = encoders.images.linear, encoders.captions
     nn.init.xavier_uniform_(linear.weight)
@@ -30,6 +31,8 @@ def initialise(encoders: Encoders, name: InitialisationName) -> None:
             nn.init.orthogonal_(captions.pooling.hidden.weight)
         return
     nn.init.zeros_(linear.bias)
+    if not isinstance(captions.embedding, nn.Embedding):
+        return
     nn.init.uniform_(captions.embedding.weight, -LIMIT, LIMIT)
     captions.embedding.weight[PAD] = 0.0
     if name == "vsepp":

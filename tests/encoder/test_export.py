@@ -168,9 +168,12 @@ def test_what_is_too_large_for_a_graph_is_refused(tmp_path, monkeypatch):
         write_export(tmp_path / "out", made())
 
 
-def test_layer_normalisation_is_refused(tmp_path):
-    with pytest.raises(EncoderError, match=r"a GRU with layer normalisation, .*; expected a GRU or an LSTM\. "):
-        write_export(tmp_path / "out", made(cell="layer_norm_gru"))
+@pytest.mark.parametrize(
+    ("cell", "what"), [("layer_norm_gru", "a GRU with layer normalisation"), ("ngrams", "n-grams")]
+)
+def test_what_has_no_operator_is_refused(tmp_path, cell, what):
+    with pytest.raises(EncoderError, match=rf"{what}, .*; expected a GRU or an LSTM\. "):
+        write_export(tmp_path / "out", made(cell=cell))
     assert not (tmp_path / "out").exists()
 
 

@@ -58,7 +58,7 @@ def counts_of(splits):
 
 def encoder_of(seed, similarity="order", members=1):
     vocabulary = Vocabulary.build(["a red dog", "blue cat near number", "cow sleeps nobody"], unit="word")
-    shape = Shape(6, "gru", 5, False, "last", 4, True, "none", similarity)
+    shape = Shape(6, "gru", 5, False, "last", 4, True, "none", similarity, 2, 1)
     torch.manual_seed(seed)
     return SentenceEncoder([Encoders(len(vocabulary), 3, shape) for _ in range(members)], vocabulary, shape)
 

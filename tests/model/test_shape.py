@@ -18,6 +18,7 @@ def test_entries_and_types_are_those_of_the_parameters():
     assert kinds == {name: setting.annotation for name, setting in ModelSettings.model_fields.items()}
     for settings in (ModelSettings(), ModelSettings(bidirectional=False)):
         assert settings.width == settings.hidden * (1 + settings.bidirectional)
+    assert ModelSettings(cell="ngrams", embedding=7).width == 7
 
 
 def test_a_shape_of_parameters_is_read_back_as_it_was():
@@ -40,7 +41,7 @@ def test_a_missing_entry_is_named():
         ({"hidden": 0}, "model.hidden is 0; expected a whole number above 0"),
         ({"hidden": True}, "model.hidden is True"),
         ({"hidden": 8.0}, r"model.hidden is 8\.0"),
-        ({"cell": "rnn"}, "model.cell is 'rnn'; expected 'gru' or 'lstm' or 'layer_norm_gru'"),
+        ({"cell": "rnn"}, "model.cell is 'rnn'; expected 'gru' or 'lstm' or 'layer_norm_gru' or 'ngrams'"),
         ({"cell": ["gru"]}, r"model.cell is \['gru'\]"),
         ({"mask_padding": 1}, "model.mask_padding is 1; expected true or false"),
         ({"heads": 4}, "model.heads is unknown"),

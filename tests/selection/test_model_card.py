@@ -97,11 +97,14 @@ def test_it_tells_data_parameters_and_what_is_known():
 
 
 @pytest.mark.parametrize(
-    "change", [{"cell": "lstm", "pooling": "last", "bidirectional": False}, {"similarity": "order"}]
+    "change",
+    [{"cell": "lstm", "pooling": "last", "bidirectional": False}, {"similarity": "order"}, {"cell": "ngrams"}],
 )
 def test_other_networks_are_described(change):
     text = card(**change)
-    if "cell" in change:
+    if change.get("cell") == "ngrams":
+        assert "- Captions: the mean of the embeddings of their n-grams of 2 to 5 tokens, of 65,536 by hashes." in text
+    elif "cell" in change:
         assert "by a LSTM with 6 states a direction,\n  of which the last one is taken" in text
     else:
         assert "Compared by the order penalty" in text

@@ -27,7 +27,7 @@ FEATURES = {"backbone": "resnet152", "weights": "random:0", "origin": "extracted
 def encoder(scenario, seed, training=None):
     torch.manual_seed(10 * seed + sum(map(ord, scenario)))
     vocabulary = Vocabulary.build([" ".join(WORDS)], unit="word")
-    shape = Shape(6, "gru", 8, False, "last", 4, True, "none", "cosine")
+    shape = Shape(6, "gru", 8, False, "last", 4, True, "none", "cosine", 2, 1)
     captions = CaptionEncoder(len(vocabulary), shape)
     captions.scaled = False
     chosen = Scenario(**(SCENARIOS[scenario] if training is None else training))
