@@ -153,7 +153,7 @@ class Run:
         self.objective = Objective(settings).to(device)
         self.encoders = encoders.to(device)
         self.pictures = Pictures(training, settings, device)
-        self.texts = Texts(training, seed=settings.seed, second=settings.second_caption, noise=settings.noise)
+        self.texts = Texts(training, seed=settings.seed, second=settings.second_caption)
         self.optimiser = build_optimiser(self.encoders, self.objective, settings)
         self.averaging = Averaging(self.encoders, settings)
         self.watch = Watch(self.encoders, self.objective)

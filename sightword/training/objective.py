@@ -82,7 +82,7 @@ class Objective(nn.Module):
         """
         settings = self.settings
         each: float = pairs if settings.reduction == "sum" else 1
-        if settings.second_caption != "none":
+        if settings.second_caption:
             each *= 1 + settings.second_weight
         if settings.loss == "infonce":
             return math.log(pairs) * each

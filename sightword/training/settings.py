@@ -9,7 +9,6 @@ from pydantic import Field, model_validator
 from sightword.model.settings import ModelSettings
 from sightword.settings import MAX_SEED
 
-SecondName = Literal["none", "other", "same"]
 InitialisationName = Literal["char_gru", "vsepp", "order_embeddings"]
 
 
@@ -35,14 +34,11 @@ class TrainSettings(ModelSettings):
     """Epochs of ``hinge`` before ``hardest`` begins; unused by the others."""
     temperature: float = Field(0.07, gt=0)
     """Initial temperature of ``infonce`` (CLIP: 0.07), the divisor of scores; it is learned. Unused by the others."""
-    second_caption: SecondName = "none"
-    """A second caption for each one of a batch: an ``other`` one of its picture, drawn anew in each epoch, or the
-    ``same`` one, which dropout and noise change (SimCSE, Gao et al. 2021). Both are paired with the picture, and with
-    each other."""
+    second_caption: bool = False
+    """With each caption of a batch comes another one of its picture, drawn anew in each epoch. Both are paired with the
+    picture, and with each other (Parekh et al. 2021)."""
     second_weight: float = Field(1.0, ge=0)
     """Weight of the objective of a caption with its second one, beside the mean objective of both with the picture."""
-    noise: float = Field(0.0, ge=0, lt=1)
-    """Share of a caption's tokens that are left out or change places with the next one, half of it each."""
     crops: int = Field(0, ge=0)
     """Crops of a picture that are drawn for each batch, to take their mean in place of the mean of all; 0 draws none.
     Needs features whose crops were kept apart."""
@@ -115,8 +111,8 @@ class TrainSettings(ModelSettings):
              f"rate_min ({self.rate_min}) is above rate_max ({self.rate_max})"),
             (self.loss == "hardest" and self.warm_up >= self.epochs,
              f"warm_up ({self.warm_up}) {late} for the hardest mismatch"),
-            (self.second_caption != "none" and self.similarity != "cosine",
-             f"second_caption {self.second_caption} compares captions, which similarity {self.similarity} does not"),
+            (self.second_caption and self.similarity != "cosine",
+             f"second_caption compares captions, which similarity {self.similarity} does not"),
             (self.shuffle == "epoch" and self.bucket > 1,
              f"shuffle epoch needs bucket 1 (it is {self.bucket}): sorted by length, passes differ"),
             (self.clip_scope == "all" and self.clip_images != self.clip_captions,

@@ -30,7 +30,7 @@ CASES = {
     "reversed order, hardest": {"similarity": "reversed_order", "loss": "hardest", "pooling": "mean"},
     "order, infonce": {"similarity": "order", "loss": "infonce"},
     "ngrams": {"cell": "ngrams", "ngram_buckets": 31, "loss": "infonce"},
-    "second captions": {"loss": "infonce", "second_caption": "other", "noise": 0.2, "crops": 2},
+    "second captions": {"loss": "infonce", "second_caption": True, "crops": 2},
     "clipped sides": {"clip_images": 1e-3, "clip_captions": 1e-2},
     "clipped together": {"clip_scope": "all", "clip_images": 1e-3, "clip_captions": 1e-3},
     "clipped tensors": {"clip_scope": "tensor", "clip_images": 1e-3, "clip_captions": 1e-3},

@@ -8,7 +8,7 @@ from sightword.errors import TrainingError
 from sightword.model.encoders import Encoders
 from sightword.pairs import Pairs
 from sightword.training.initialisation import initialise
-from sightword.training.loop import _near, train
+from sightword.training.loop import train
 from sightword.training.schedule import cyclic_rate
 from sightword.training.settings import TrainSettings
 from sightword.training.validation import validate
@@ -158,12 +158,3 @@ def test_a_loss_that_is_no_number_stops_the_training(pairs):
     wrong = Pairs(**{**pairs.__dict__, "features": broken})
     with pytest.raises(TrainingError, match=r"the loss is no number at batch \d+ \(epoch 1\), learning rate"):
         run(SETTINGS, wrong)
-
-
-def test_features_too_large_for_a_gpu_stay_where_they_are_and_it_is_said(monkeypatch, caplog):
-    pretended = torch.device("cuda")
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (100, 1000))
-    features = torch.zeros(10, 3)
-    assert _near(features, pretended) is features
-    assert "do not fit on the GPU" in caplog.text
-    assert _near(features, torch.device("cpu")) is features

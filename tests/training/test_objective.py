@@ -49,7 +49,7 @@ def test_what_knowing_nothing_costs_is_the_loss_of_equal_scores(loss, reduction,
 def test_second_captions_are_paired_with_pictures_and_with_the_first_ones(loss):
     first, second, images = (functional.normalize(torch.randn(5, 7), dim=1) for _ in range(3))
     same = torch.eye(5, dtype=torch.bool)
-    asked = objective(loss=loss, second_caption="other", second_weight=0.7)
+    asked = objective(loss=loss, second_caption=True, second_weight=0.7)
     each = [asked(one @ other.T, same, epoch=0).item() for one, other in ((first, images), (second, images))]
     beside = asked(first @ second.T, same, epoch=0).item()
     found = asked.both([first, second], images, same, epoch=0).item()
@@ -59,12 +59,12 @@ def test_second_captions_are_paired_with_pictures_and_with_the_first_ones(loss):
 
 def test_what_knowing_nothing_costs_counts_second_captions():
     for reduction in ("mean", "sum"):
-        asked = objective(loss="hinge", reduction=reduction, second_caption="other", second_weight=0.5)
+        asked = objective(loss="hinge", reduction=reduction, second_caption=True, second_weight=0.5)
         alike = torch.ones(4, 3) / 3**0.5
         found = asked.both([alike, alike], alike, torch.eye(4, dtype=torch.bool), epoch=0)
         assert asked.alike(4, epoch=0) == pytest.approx(found.item(), rel=1e-5)
 
 
 def test_captions_are_not_compared_by_an_order():
-    with pytest.raises(ValueError, match="second_caption other compares captions"):
-        TrainSettings(second_caption="other", similarity="order")
+    with pytest.raises(ValueError, match="second_caption compares captions"):
+        TrainSettings(second_caption=True, similarity="order")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sightword.errors import TrainingError
 from sightword.pairs import Pairs
+from sightword.training import pictures as training_pictures
 from sightword.training.loop import check_sizes
 from sightword.training.pictures import Pictures
 from sightword.training.settings import TrainSettings
@@ -78,3 +79,13 @@ def test_more_crops_than_there_are_is_refused() -> None:
     with pytest.raises(TrainingError, match=r"of no crops .*ten_apart"):
         check_sizes(TrainSettings(crops=1, batch=2), none)
     check_sizes(TrainSettings(crops=5, batch=2), split(5))
+
+
+def test_features_too_large_for_a_gpu_stay_where_they_are_and_it_is_said(monkeypatch, caplog) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (100, 1000))
+    places = np.array([4, 1])
+    monkeypatch.setattr(training_pictures, "move", lambda values, device: values)
+    monkeypatch.setattr(torch.Tensor, "to", lambda values, device: values)
+    found = Pictures(split(5), TrainSettings(), torch.device("cuda")).features(places, slice(0, 2), 0)
+    assert "do not fit on the GPU" in caplog.text
+    assert torch.equal(found, torch.from_numpy(split(5).features[places]))
