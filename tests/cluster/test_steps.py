@@ -113,7 +113,8 @@ class Shell:
             self.port = str(probe.getsockname()[1])
         self._temporary = tempfile.mkdtemp(prefix="ray-")  # a short name: sockets lie below
         little = "--min-worker-port=0 --max-worker-port=0 --object-store-memory=104857600 --disable-usage-stats"
-        head = f"--temp-dir={self._temporary} --include-dashboard=false"
+        little += " --include-log-monitor=false"
+        head = f"--temp-dir={self._temporary} --include-dashboard=false --no-monitor"
         programs = {
             "dvc": f'[ "$1" = repro ] && exec {shlex.quote(sys.executable)} -m stages "$2"',
             "ray": f'[ "$1" = start ] || exec {shlex.quote(RAY)} "$@"\n'
