@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import fork_server
 import kubernetes_validate
 import pytest
 import yaml
@@ -224,8 +225,9 @@ def test_parts_of_kubernetes_and_slurm(repository, project, expected, shell) -> 
     count = job["spec"]["completions"]
     assert f"/{count}" in command(job)
     running = []
+    copies = f"{fork_server.programs()}{os.pathsep}{shell.environment['PATH']}"
     for index in range(count):
-        running.append(shell.start(command(job), JOB_COMPLETION_INDEX=str(index)))
+        running.append(shell.start(command(job), JOB_COMPLETION_INDEX=str(index), PATH=copies))
         if index % 2:
             assert [one.wait(timeout=300) for one in running] == [0] * len(running), shell.said()
     (batch,) = typed(repository, "### Without Ray")
