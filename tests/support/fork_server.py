@@ -8,6 +8,7 @@ folder and open files, and ends when the caller does. What the copy starts as `s
 from __future__ import annotations
 
 import atexit
+import contextlib
 import fcntl
 import gc
 import importlib
@@ -148,41 +149,64 @@ def main() -> None:
     for name in PACKAGES:
         importlib.import_module(name)
     gc.freeze()  # a copy's collections leave the shared memory alone
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the copies
-    while owned not in select.select([listening, owned], [], [])[0]:
-        connection, _ = listening.accept()
-        if os.fork() == 0:
-            listening.close()
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            serve(connection)
-            return
-        connection.close()
+    running: dict[int, tuple[int, socket.socket]] = {}  # file of the copy: its number, and its caller
+    while True:
+        callers = [caller for _, caller in running.values()]
+        ready = select.select([listening, owned, *running, *callers], [], [])[0]
+        if owned in ready:
+            break
+        for ended, (child, caller) in [*running.items()]:
+            if ended in ready:
+                del running[ended]
+                os.close(ended)
+                tell(caller, os.waitpid(child, 0)[1])
+                caller.close()
+            elif caller in ready:  # it is gone
+                end_group(child)
+        if listening in ready:
+            caller, _ = listening.accept()
+            if child := begun(caller, [listening, *callers]):
+                running[os.pidfd_open(child)] = child, caller
+    for child, _ in running.values():
+        end_group(child)
     shutil.rmtree(Path(place).parents[1], ignore_errors=True)
 
 
-def serve(connection: socket.socket) -> None:
-    """Run one command in a copy; the caller gets its number, then how it ended."""
-    size, files, _, _ = socket.recv_fds(connection, 4, 3)
+def tell(caller: socket.socket, number: int) -> None:
+    """Send a number to a caller, who may be gone."""
+    with contextlib.suppress(OSError):
+        caller.sendall(number.to_bytes(4, "big"))
+
+
+def end_group(child: int) -> None:
+    """Kill a copy and what it has started in its group."""
+    with contextlib.suppress(ProcessLookupError):  # it has no group yet
+        os.killpg(child, signal.SIGKILL)
+
+
+def begun(caller: socket.socket, others: list[socket.socket]) -> int:
+    """Run one command in a copy; its number, or 0 if the caller is gone."""
+    size, files, _, _ = socket.recv_fds(caller, 4, 3)
     text = b""
-    while len(text) < int.from_bytes(size, "big"):
-        text += connection.recv(1 << 20)
-    child = os.fork()
-    if child == 0:
+    while size and len(text) < int.from_bytes(size, "big") and (part := caller.recv(1 << 20)):
+        text += part
+    child = os.fork() if text else 0
+    if text and child == 0:
         os.setsid()
-        become(connection)
-        connection.close()
+        become(caller)
+        for other in (caller, *others):
+            other.close()
         for number, file in enumerate(files):
             os.dup2(file, number)
             os.close(file)
         start(*json.loads(text))
     for file in files:
         os.close(file)
-    connection.sendall(child.to_bytes(4, "big"))
-    ended = os.pidfd_open(child)
-    while ended not in select.select([connection.fileno(), ended], [], [])[0]:
-        os.killpg(child, signal.SIGKILL)  # the caller is gone
-    connection.sendall(os.waitpid(child, 0)[1].to_bytes(4, "big"))
-    os._exit(0)
+    if child:
+        tell(caller, child)
+    else:
+        caller.close()
+    return child
 
 
 def become(caller: socket.socket) -> None:
