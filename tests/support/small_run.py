@@ -16,12 +16,9 @@ CheckoutT = TypeVar("CheckoutT", bound=Checkout)
 
 def make_small(checkout: Checkout) -> None:
     """Write the settings of a run of 16 pictures and one epoch, in a project that has not run yet."""
-    for other in pipelines(checkout.folder)[1:]:  # tests of the first pipeline; DVC's commands ask for all outputs
-        shutil.rmtree(checkout.folder / other.folder, ignore_errors=True)
-        shutil.rmtree(checkout.folder / "metrics" / other.folder, ignore_errors=True)
+    forget(checkout)
     checkout.run("sightword", "recipe", "sample", "--force")
     shrink(checkout.folder)
-    forget(checkout)
 
 
 def shrink(folder: Path) -> None:
@@ -46,10 +43,15 @@ def few_pairs(folder: Path) -> None:
     change(scenes, pairs__scenes=60, pairs__details=40, pairs__sick={"train": 60, "trial": 20, "test": 40})
 
 
-def forget(checkout: Checkout) -> None:
-    """Forget earlier runs: DVC reads and writes their long file again and again, and slowly."""
-    for lock in ("dvc.lock", *(path.relative_to(checkout.folder) for path in checkout.folder.glob("*/dvc.lock"))):
-        (checkout.folder / lock).write_text("schema: '2.0'\nstages: {}\n")
+def forget(checkout: Checkout, *kept: str) -> None:
+    """Forget earlier runs, and the pipelines besides the first and those named: DVC reads their long files slowly."""
+    for one in pipelines(checkout.folder):
+        folder = checkout.folder / one.folder
+        if one.folder in ("", *kept):
+            (folder / "dvc.lock").write_text("schema: '2.0'\nstages: {}\n")
+        else:
+            shutil.rmtree(folder)
+            shutil.rmtree(checkout.folder / "metrics" / one.folder, ignore_errors=True)
 
 
 class SmallRun:
