@@ -102,7 +102,7 @@ def programs(before: tuple[str, ...] = ()) -> Path:
     with (top / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (top / "bin").exists():
-            _started[before] = top, begin(top, owner, before)
+            begin(top, owner, before).returncode = 0  # it outlives this process, which does not wait for it
     return top / "bin"
 
 
