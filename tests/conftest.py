@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the stages do, before 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("SIGHTWORD_THREADS", "1")
 
+import fork_server
 import pytest
 from hypothesis import settings
 
@@ -35,6 +37,8 @@ os.environ["PATH"] = (
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
+if run := os.environ.get("PYTEST_XDIST_TESTRUNUID"):
+    fork_server.share(Path(tempfile.gettempdir()) / f"fork-server-{run}", os.getppid())
 
 LONGEST = (
     *("test_ray.py", "test_ranks_killed.py", "test_ray_lost.py", "test_pages.py", "test_end_to_end.py", "test_lab.py"),

@@ -19,10 +19,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from checkout import environment
+from checkout import environment, locked
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+from small_run import shrink
 
 import sightword
 from sightword.captions.vocabulary import Vocabulary
@@ -357,14 +358,15 @@ def test_the_wheel_works_in_a_clean_environment(wheel, encoder, tmp_path):
 
 
 @pytest.mark.full
-def test_a_project_of_the_installed_package_runs_and_an_upgrade_reruns_what_depends_on_it(wheel, tmp_path):
+def test_a_project_of_the_installed_package_runs_and_an_upgrade_reruns_what_depends_on_it(wheel, small_run, tmp_path):
+    """Its stages start as a user's do, and take two threads; those of the shared small run are copies, with one."""
     place, demo = tmp_path / "environment", tmp_path / "demo"
     site = install(wheel, place)
     (site / "others.pth").write_text(f"{sysconfig.get_path('purelib')}\n")  # after the wheel, without its .pth files
     own = {
         **environment(tmp_path / "store", forked=False),
         "PATH": f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}",
-        "SIGHTWORD_THREADS": "1",
+        "SIGHTWORD_THREADS": "2",
     }
     own.pop("PYTHONPATH", None)
 
@@ -376,9 +378,11 @@ def test_a_project_of_the_installed_package_runs_and_an_upgrade_reruns_what_depe
     sightword_, dvc = place / "bin/sightword", (place / "bin/python", "-m", "dvc")
     assert "\nflickr8k  " in call(sightword_, "recipe", "--list", cwd=tmp_path)
     assert call(sightword_, "init", "demo", cwd=tmp_path).endswith("Next: cd demo && dvc repro\n")
+    shrink(demo)
     call("git", "add", "-A")
     call("git", "commit", "-qm", "start")
     call(*dvc, "repro")
+    assert locked(demo) == small_run.locked()
     call("git", "add", "-A")
     call("git", "commit", "-qm", "sample")
     assert "all 10 sections are right" in call(sightword_, "params", "--check")
@@ -394,7 +398,8 @@ def test_a_project_of_the_installed_package_runs_and_an_upgrade_reruns_what_depe
 
     with (site / "sightword/retrieval/ranks.py").open("a") as code:
         code.write("# a newer version\n")
-    assert "(files: 1 changed;" in call(sightword_, "init", "--update")
+    assert "(files: 2 changed;" in call(sightword_, "init", "--update")  # and what describes the sample
+    call("git", "checkout", "data/raw/sample")
     assert json.loads(call(*dvc, "status", "--json", "dvc.yaml")).keys() == {"retrieval", "select"}
     call(*dvc, "repro")
     assert "up to date" in call(*dvc, "status", "dvc.yaml")

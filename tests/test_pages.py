@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import itertools
 import json
+import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import page_runner
@@ -109,7 +109,8 @@ def test_the_commands_of_a_page_work(done, page, repository, tmp_path):
     todo = [(f"before {page}", language, text) for language, text in BEFORE.get(page, [])]
     todo += [(one.place, one.language, one.text) for one in to_run(path)]
     (tmp_path / "blocks.json").write_text(json.dumps(todo))
-    ran = copy.run(sys.executable, page_runner.__file__, str(tmp_path / "blocks.json"), PYTHONPATH=str(copy.folder))
+    paths = f"{copy.folder}{os.pathsep}{Path(page_runner.__file__).parent}"
+    ran = copy.run("python", "-m", "page_runner", str(tmp_path / "blocks.json"), PYTHONPATH=paths)
     said = ran.stdout
     if first_run:
         assert "not tested" not in said + ran.stderr

@@ -22,7 +22,7 @@ ROOM = 400 << 10
 def check(disk: Path, repository: Path) -> None:
     """Run on an empty disk, by a process that sees it alone."""
     with tempfile.TemporaryDirectory() as name:
-        project = Project(Path(name) / "project", repository, PICTURES)
+        project = Project(Path(name) / "project", repository, PICTURES, python=sys.executable)
         project.run("resize", store=disk)
         store = disk / "store"
         store.mkdir()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+from collections.abc import Iterator
 
 import pytest
 from ray_nodes import FEATURES, Nodes, Project, finish, kill, segments, wait_for, workers
@@ -22,27 +23,19 @@ def slow(repository, tmp_path_factory) -> tuple[Project, bytes]:
     return made, made.taken()
 
 
+@pytest.fixture(scope="module")
+def nodes(repository) -> Iterator[Nodes]:
+    """A cluster with one node, which the last test of the cluster ends."""
+    with Nodes(repository, 1) as made:
+        yield made
+
+
 def test_a_worker_killed_in_the_middle(slow, tmp_path) -> None:
     project, expected = slow
     process = project.start("features", store=tmp_path / "store", **RAY)
     wait_for(lambda: segments(tmp_path / "store"), 400, process)
     os.kill(workers(process.pid)[0], signal.SIGKILL)
     said = finish(process)
-    assert "a worker is lost, and its work is done again elsewhere\n" in said
-    assert project.taken() == expected
-
-
-def test_a_node_that_leaves_and_one_that_joins(repository, slow, tmp_path) -> None:
-    project, expected = slow
-    with Nodes(repository) as nodes:
-        first = nodes.add()
-        process = project.start("features", store=tmp_path / "store", **RAY, **nodes.variables)
-        wait_for(lambda: workers(first.pid), 400, process)
-        second = nodes.add()
-        wait_for(lambda: workers(second.pid), 400, process)
-        wait_for(lambda: segments(tmp_path / "store"), 400, process)
-        kill(first)
-        said = finish(process)
     assert "a worker is lost, and its work is done again elsewhere\n" in said
     assert project.taken() == expected
 
@@ -56,6 +49,20 @@ def test_the_driver_killed_and_run_again(slow, nodes, tmp_path) -> None:
     process.communicate()
     said = project.run("features", store=tmp_path / "store", **variables)
     assert re.search(r"\d+ computed, \d+ from store$", said.splitlines()[-1])
+    assert project.taken() == expected
+
+
+def test_a_node_that_leaves_and_one_that_joins(slow, nodes, tmp_path) -> None:
+    project, expected = slow
+    first = nodes.started[-1]
+    process = project.start("features", store=tmp_path / "store", **RAY, **nodes.variables)
+    wait_for(lambda: workers(first.pid), 400, process)
+    second = nodes.add()
+    wait_for(lambda: workers(second.pid), 400, process)
+    wait_for(lambda: segments(tmp_path / "store"), 400, process)
+    kill(first)
+    said = finish(process)
+    assert "a worker is lost, and its work is done again elsewhere\n" in said
     assert project.taken() == expected
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import fork_server
 import kubernetes_validate
 import pytest
 import yaml
@@ -113,7 +114,8 @@ class Shell:
             self.port = str(probe.getsockname()[1])
         self._temporary = tempfile.mkdtemp(prefix="ray-")  # a short name: sockets lie below
         little = "--min-worker-port=0 --max-worker-port=0 --object-store-memory=104857600 --disable-usage-stats"
-        head = f"--temp-dir={self._temporary} --include-dashboard=false"
+        little += " --include-log-monitor=false"
+        head = f"--temp-dir={self._temporary} --include-dashboard=false --no-monitor"
         programs = {
             "dvc": f'[ "$1" = repro ] && exec {shlex.quote(sys.executable)} -m stages "$2"',
             "ray": f'[ "$1" = start ] || exec {shlex.quote(RAY)} "$@"\n'
@@ -223,8 +225,9 @@ def test_parts_of_kubernetes_and_slurm(repository, project, expected, shell) -> 
     count = job["spec"]["completions"]
     assert f"/{count}" in command(job)
     running = []
+    copies = f"{fork_server.programs()}{os.pathsep}{shell.environment['PATH']}"
     for index in range(count):
-        running.append(shell.start(command(job), JOB_COMPLETION_INDEX=str(index)))
+        running.append(shell.start(command(job), JOB_COMPLETION_INDEX=str(index), PATH=copies))
         if index % 2:
             assert [one.wait(timeout=300) for one in running] == [0] * len(running), shell.said()
     (batch,) = typed(repository, "### Without Ray")

@@ -146,7 +146,7 @@ def test_a_flipped_bit_is_never_loaded(folder):
 
 @pytest.mark.full
 def test_no_flipped_bit_of_thousands_is_loaded(folder):
-    load_flipped(folder, 3000)
+    load_flipped(folder, 1000)
 
 
 def test_the_sums_are_those_of_the_usual_program(folder):

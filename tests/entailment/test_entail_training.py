@@ -156,14 +156,10 @@ def test_other_networks_and_types_train_too(sample, change):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    ("change", "least", "most"),
-    [({"normalise": "none"}, 73.0, 76.0), ({"energy": "symmetric"}, 69.0, 72.0)],
-)
-def test_the_small_recipe_scores_as_a_plain_script(real_data, repository, change, least, most):
-    """A plain script reached 72.7 and 69.7 in a single run (standard error 0.5)."""
+def test_the_small_recipe_scores_as_a_plain_script(real_data, repository):
+    """A plain script reached 72.7 in a single run (standard error 0.5)."""
     values = YAML(typ="safe", pure=True).load((repository / "recipes/snli-small.yaml").read_text())
-    settings = EntailSettings.model_validate(values["entail"]).model_copy(update={"normalise": "l2", **change})
+    settings = EntailSettings.model_validate(values["entail"])
     snli, table = real_data / "senteval/downstream/SNLI", real_data / "nli_counterfactual/train.tsv"
     splits, _ = split_pairs(
         SentencePairsSettings(
@@ -180,4 +176,4 @@ def test_the_small_recipe_scores_as_a_plain_script(real_data, repository, change
     encoders, now = training.train(settings, train, dev, tokens=len(vocabulary), device=CPU)
     vectors = embed_captions(encoders, test.sentences)
     energies = pair_energies(settings.energy, vectors[test.premises], vectors[test.hypotheses])
-    assert least <= 100 * ((energies <= now.threshold) == test.entailed).mean() <= most
+    assert 73 <= 100 * ((energies <= now.threshold) == test.entailed).mean() <= 76

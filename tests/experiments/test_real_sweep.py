@@ -10,7 +10,7 @@ import time
 import pytest
 from checkout import Checkout
 from ruamel.yaml import YAML
-from small_run import forget
+from small_run import few_pairs, forget
 from swept_project import sections
 
 GRID = """\
@@ -29,6 +29,8 @@ def copy(repository, tmp_path):
     found = Checkout(repository, tmp_path / "copy", tmp_path / "store")
     found.run("sightword", "recipe", "sample", "--force")
     found.change("data/raw/sample/scenes.yaml", pictures__train=24, pictures__dev=8, pictures__test=8)
+    few_pairs(found.folder)
+    found.change("params.yaml", features__crops="one")
     yaml = YAML()
     pipeline = yaml.load(found.folder / "dvc.yaml")
     for name in ("select", "retrieval", "semantics", "epochs", "report"):
@@ -48,13 +50,13 @@ def copy(repository, tmp_path):
 @pytest.mark.full
 def test_a_killed_sweep_on_the_sample_goes_on_and_keeps_what_dvc_would_have(copy, tmp_path):
     """The killed sweep is on a cluster of Ray, and goes on without."""
-    command = [sys.executable, "-m", "pipeline.cli", "sweep", "../g.yaml", "--slots", "2", "--metric", "dev_r10.*"]
+    command = ["-m", "pipeline.cli", "sweep", "../g.yaml", "--slots", "2", "--metric", "dev_r10.*"]
     machine = {"SIGHTWORD_DEVICE": "cpu", "SIGHTWORD_THREADS": "1"}
     environment = {**copy.environment, **machine}
     logs = copy.folder / ".dvc/tmp/sweeps/g/logs"
     with (tmp_path / "said").open("w") as said:
         process = subprocess.Popen(
-            [*command, "--engine", "ray"], cwd=copy.folder, env=environment, stdout=said, stderr=said
+            [sys.executable, *command, "--engine", "ray"], cwd=copy.folder, env=environment, stdout=said, stderr=said
         )
         limit = time.monotonic() + 300
         log = logs / "g-lstm-batch8.log"
@@ -65,7 +67,7 @@ def test_a_killed_sweep_on_the_sample_goes_on_and_keeps_what_dvc_would_have(copy
         process.kill()
         process.wait()
 
-    again = copy.run(*command, ok=False, **machine)
+    again = copy.run("python", *command, ok=False, **machine)
     assert again.returncode == 1
     assert "FAILED   g-batch32" in again.stderr
     assert "more than the 24 training pictures" in again.stderr

@@ -184,17 +184,18 @@ def test_no_cluster_and_no_ray(project, monkeypatch):
 
 @pytest.mark.full
 @pytest.mark.system
-@pytest.mark.parametrize(
-    ("name", "said"), [("STORE", "does not see the store"), ("SCRATCH", "does not see the same file")]
-)
-def test_a_folder_that_a_node_does_not_see(repository, project, monkeypatch, tmp_path, name, said):
-    place = tmp_path / "place"
-    place.mkdir()
-    monkeypatch.setenv(f"SIGHTWORD_{name}", str(place))
-    with Nodes(repository) as nodes:
-        use(nodes, monkeypatch)
-        nodes.add(*on_a_disk(place, 1 << 24))
-        last = finish(start(project, "0.1"), 1).splitlines()[-1]
-    assert f"{said} {place}" in last
+def test_a_folder_that_a_node_does_not_see(project, nodes, monkeypatch, tmp_path):
+    """The last test of these nodes: the one that is added stays."""
+    places = {"STORE": "does not see the store", "SCRATCH": "does not see the same file"}
+    for name in places:
+        (tmp_path / name).mkdir()
+    nodes.add(*(word for name in places for word in on_a_disk(tmp_path / name, 1 << 24)), cpus=2)
+    use(nodes, monkeypatch)
+    monkeypatch.setenv("SIGHTWORD_RAY_CPUS", "2")
+    for name, said in places.items():
+        with monkeypatch.context() as patch:
+            patch.setenv(f"SIGHTWORD_{name}", str(tmp_path / name))
+            last = finish(start(project, "0.1"), 1).splitlines()[-1]
+        assert f"{said} {tmp_path / name}" in last
+        assert not list((tmp_path / name).iterdir())
     assert not project.calls("begun")
-    assert not list(place.iterdir())

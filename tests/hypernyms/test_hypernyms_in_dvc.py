@@ -6,6 +6,7 @@ import json
 
 import pytest
 from checkout import Checkout
+from small_run import forget
 
 GRID = """\
 name: g
@@ -23,6 +24,7 @@ def test_hypernyms_alone_in_a_fresh_clone(repository, tmp_path):
     clone.change(
         "hypernyms/params.yaml", embed__epochs=2, embed__validate_every=20, plane__epochs=50, hypernyms__reconstruct=20
     )
+    forget(clone, "hypernyms")
     clone.run("dvc", "repro", "hypernyms/dvc.yaml")
     assert json.loads((clone.folder / "metrics/hypernyms/summary.json").read_text())["accuracy"] > 70
     assert (clone.folder / "report/hypernyms/index.html").is_file()

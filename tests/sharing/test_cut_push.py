@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import servers
 
-COUNT, SIZE = 200, 1 << 20
+COUNT, SIZE = 200, 1 << 18
 SOME = 10
 """Files that have arrived when the server dies."""
 

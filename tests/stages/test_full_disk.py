@@ -113,15 +113,18 @@ def run_on_mount(disk: Path, scratch: Path) -> None:
 
 @pytest.mark.full
 @pytest.mark.system
-@pytest.mark.parametrize("work", [run_features, run_training, run_on_mount])
-def test_a_full_disk_gives_one_message(tmp_path, work) -> None:
-    run_on_a_disk(REPOSITORY, tmp_path / "disk", DISK, __file__, work.__name__, str(tmp_path))
+def test_a_full_disk_gives_one_message(tmp_path) -> None:
+    run_on_a_disk(REPOSITORY, tmp_path / "disk", DISK, __file__, str(tmp_path / "scratch"))
 
 
 if __name__ == "__main__":
-    place, wanted, elsewhere = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
-    (place / "project").mkdir()
-    (elsewhere / "scratch").mkdir()
-    prepare(place / "project")
-    globals()[wanted](place, elsewhere / "scratch")
+    place, elsewhere = map(Path, sys.argv[1:])
+    for each in (run_features, run_training, run_on_mount):  # by one process, from which all stages are copied
+        (place / "project").mkdir()
+        elsewhere.mkdir()
+        prepare(place / "project")
+        each(place, elsewhere)
+        os.chdir(elsewhere.parent)
+        for left in (*place.iterdir(), elsewhere):
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
     sys.stdout.write("done\n")

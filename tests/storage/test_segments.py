@@ -144,7 +144,7 @@ def check_flipped(sound: tuple[Path, Features, bytes], masks: list[int]) -> None
 
 
 def test_a_changed_byte_anywhere_is_no_lie(sound) -> None:
-    check_flipped(sound, [0xFF, 0x01])
+    check_flipped(sound, [0xFF])
 
 
 @pytest.mark.full

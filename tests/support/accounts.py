@@ -91,7 +91,7 @@ class Account:
             "SIGHTWORD_THREADS": "1",
             "OMP_WAIT_POLICY": "PASSIVE",
         }
-        quick = fork_server.programs(self.become, variables)
+        quick = fork_server.programs(self.before)
         done = subprocess.run(
             [*self.become, *command],
             cwd=where or self.home,
@@ -144,7 +144,6 @@ def lab(umasks: Sequence[int], *, join: bool = True) -> Iterator[Lab]:
         yield Lab(folder, group, users)
     finally:
         for name in names:
-            fork_server.stop(name)
             subprocess.run(["userdel", "-f", name], check=False, capture_output=True)
         subprocess.run(["groupdel", group], check=False, capture_output=True)
         shutil.rmtree(folder, ignore_errors=True)

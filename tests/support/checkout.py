@@ -77,22 +77,29 @@ class Checkout:
 
     def change(self, file: str, **values: object) -> None:
         """Change entries of a YAML file, named ``section__key``; its comments stay."""
-        yaml = YAML()
-        path = self.folder / file
-        document = yaml.load(path.read_text())
-        for name, value in values.items():
-            *places, key = name.split("__")
-            entry = document
-            for place in places:
-                entry = entry[place]
-            assert key in entry, name
-            entry[key] = value
-        with path.open("w") as stream:
-            yaml.dump(document, stream)
+        change(self.folder / file, **values)
 
     def locked(self) -> dict[str, dict[str, str]]:
         """The hash of each output in dvc.lock, by stage and path."""
-        lock = YAML(typ="safe", pure=True).load((self.folder / "dvc.lock").read_text())
-        return {
-            name: {out["path"]: out["md5"] for out in stage.get("outs", [])} for name, stage in lock["stages"].items()
-        }
+        return locked(self.folder)
+
+
+def change(path: Path, **values: object) -> None:
+    """Change entries of a YAML file, named ``section__key``; its comments stay."""
+    yaml = YAML()
+    document = yaml.load(path.read_text())
+    for name, value in values.items():
+        *places, key = name.split("__")
+        entry = document
+        for place in places:
+            entry = entry[place]
+        assert key in entry, name
+        entry[key] = value
+    with path.open("w") as stream:
+        yaml.dump(document, stream)
+
+
+def locked(folder: Path) -> dict[str, dict[str, str]]:
+    """The hash of each output in a project's dvc.lock, by stage and path."""
+    lock = YAML(typ="safe", pure=True).load((folder / "dvc.lock").read_text())
+    return {name: {out["path"]: out["md5"] for out in stage.get("outs", [])} for name, stage in lock["stages"].items()}

@@ -1,13 +1,15 @@
 """Starts `python -m`, `dvc` and `sightword` in copies of one process that has loaded the large packages already.
 
 A stage on a few pictures takes half a second, and Python takes three to load torch and pandas before. The process here
-loads no module of this project. A command forks a copy, which has the caller's arguments, variables, working folder
-and open files, and ends when the caller does.
+loads no module of this project. A command forks a copy, which has the caller's user, arguments, variables, working
+folder and open files, and ends when the caller does. What the copy starts as `sys.executable -m` is a copy again.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
+import fcntl
 import gc
 import importlib
 import json
@@ -17,13 +19,13 @@ import select
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -36,10 +38,14 @@ PACKAGES = (
 FIXED = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "OPENBLAS_NUM_THREADS", "PYTHONHASHSEED")
 """Variables that packages or Python read as they start: a command with other values gets a Python of its own."""
 
+PEER_GROUPS = 59
+"""``SO_PEERGROUPS`` of Linux."""
+
 CLIENT = """#!{python} -SE
 import json, os, signal, socket, sys
 name, arguments = os.path.basename(sys.argv[0]), sys.argv[1:]
 own = [{python!r}, *arguments] if name == "python" else [os.path.join({programs!r}, name), *arguments]
+arguments = arguments[arguments[:1] == ["-u"]:]
 server = socket.socket(socket.AF_UNIX)
 try:
     if (name == "python" and arguments[:1] != ["-m"]) or any(os.environ.get(key) != value for key, value in {fixed!r}):
@@ -63,47 +69,61 @@ sys.exit(os.WEXITSTATUS(status))
 """
 
 _started: dict[tuple[str, ...], tuple[Path, subprocess.Popen[bytes]]] = {}
+_common: tuple[Path, int] | None = None
 
 
-def programs(user: tuple[str, ...] = (), variables: Mapping[str, str] = os.environ) -> Path:
-    """Return a folder of programs to put first on PATH; the first call for a user starts the process.
+def share(folder: Path, owner: int) -> None:
+    """Let the processes of the tests have one server.
 
     Args:
-        user: a command that runs its arguments as another user; none for this one.
-        variables: that the process starts with.
+        folder: where it is, or goes: the same for all of them.
+        owner: the process with which it ends.
     """
-    if user not in _started:
-        temporary = tempfile.TemporaryDirectory(prefix="fork-server-")
-        top = Path(temporary.name)
-        folder, place = top / "bin", str(top / "open/socket")
-        for each, mode in ((top, 0o755), (folder, 0o755), (top / "open", 0o777)):  # for other users
-            each.mkdir(exist_ok=True)
-            each.chmod(mode)
-        real = Path(sys.executable).parent
-        text = CLIENT.format(
-            python=sys.executable,
-            programs=str(real),
-            place=place,
-            fixed=[(name, variables.get(name)) for name in FIXED],
-        )
-        for name in ("python", "dvc", "sightword"):
-            (folder / name).write_text(text)
-            (folder / name).chmod(0o755)
-        code = shutil.copy(__file__, top / "server.py")
-        Path(code).chmod(0o644)
-        server = subprocess.Popen([*user, sys.executable, code, place], cwd=top, env=dict(variables))
-        while not Path(place).exists() and server.poll() is None:
-            time.sleep(0.01)
-        atexit.register(temporary.cleanup)
-        atexit.register(end, server)
-        _started[user] = folder, server
-    return _started[user][0]
+    global _common
+    _common = folder, owner
 
 
-def stop(name: str) -> None:
-    """End the processes of a user."""
-    for user in [user for user in _started if name in user]:
-        end(_started.pop(user)[1])
+def programs(before: tuple[str, ...] = ()) -> Path:
+    """Return a folder of programs to put first on PATH; the first call starts the process.
+
+    Args:
+        before: the beginning of a command whose rest is the process.
+    """
+    if before or _common is None:
+        if before not in _started:
+            temporary = tempfile.TemporaryDirectory(prefix="fork-server-")
+            server = begin(Path(temporary.name), os.getpid(), before)
+            atexit.register(temporary.cleanup)
+            atexit.register(end, server)
+            _started[before] = Path(temporary.name), server
+        return _started[before][0] / "bin"
+    top, owner = _common
+    top.mkdir(exist_ok=True)
+    with (top / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (top / "bin").exists():
+            begin(top, owner, before).returncode = 0  # it outlives this process, which does not wait for it
+    return top / "bin"
+
+
+def begin(top: Path, owner: int, before: tuple[str, ...]) -> subprocess.Popen[bytes]:
+    """Start a server that ends with its owner, and make the programs that use it."""
+    folder, place = top / "bin", str(top / "open/socket")
+    for each, mode in ((top, 0o755), (folder, 0o755), (top / "open", 0o777)):  # for other users
+        each.mkdir(exist_ok=True)
+        each.chmod(mode)
+    real = Path(sys.executable).parent
+    fixed = [(name, os.environ.get(name)) for name in FIXED]
+    text = CLIENT.format(python=sys.executable, programs=str(real), place=place, fixed=fixed)
+    for name in ("python", "dvc", "sightword"):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    code = shutil.copy(__file__, top / "server.py")
+    Path(code).chmod(0o644)
+    server = subprocess.Popen([*before, sys.executable, code, place, str(owner)], cwd=top)
+    while not Path(place).exists() and server.poll() is None:
+        time.sleep(0.01)
+    return server
 
 
 def end(server: subprocess.Popen[bytes]) -> None:
@@ -118,48 +138,85 @@ def python() -> str:
 
 
 def main() -> None:
-    """Load the packages, then fork a copy for each command, until killed."""
+    """Load the packages, then fork a copy for each command, until the owner has ended."""
+    place, owner = sys.argv[1:]
+    owned = os.pidfd_open(int(owner))
     listening = socket.socket(socket.AF_UNIX)
-    listening.bind(sys.argv[1])
-    listening.listen(16)  # commands that come early wait
+    umask = os.umask(0)  # for other users
+    listening.bind(place)
+    os.umask(umask)
+    listening.listen(64)  # commands that come early wait
     for name in PACKAGES:
         importlib.import_module(name)
     gc.freeze()  # a copy's collections leave the shared memory alone
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the copies
-    while os.getppid() != 1:
-        if not select.select([listening], [], [], 1)[0]:
-            continue
-        connection, _ = listening.accept()
-        if os.fork() == 0:
-            listening.close()
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            serve(connection)
-            return
-        connection.close()
+    running: dict[int, tuple[int, socket.socket]] = {}  # file of the copy: its number, and its caller
+    while True:
+        callers = [caller for _, caller in running.values()]
+        ready = select.select([listening, owned, *running, *callers], [], [])[0]
+        if owned in ready:
+            break
+        for ended, (child, caller) in [*running.items()]:
+            if ended in ready:
+                del running[ended]
+                os.close(ended)
+                tell(caller, os.waitpid(child, 0)[1])
+                caller.close()
+            elif caller in ready:  # it is gone
+                end_group(child)
+        if listening in ready:
+            caller, _ = listening.accept()
+            if child := begun(caller, [listening, *callers]):
+                running[os.pidfd_open(child)] = child, caller
+    for child, _ in running.values():
+        end_group(child)
+    shutil.rmtree(Path(place).parents[1], ignore_errors=True)
 
 
-def serve(connection: socket.socket) -> None:
-    """Run one command in a copy; the caller gets its number, then how it ended."""
-    size, files, _, _ = socket.recv_fds(connection, 4, 3)
+def tell(caller: socket.socket, number: int) -> None:
+    """Send a number to a caller, who may be gone."""
+    with contextlib.suppress(OSError):
+        caller.sendall(number.to_bytes(4, "big"))
+
+
+def end_group(child: int) -> None:
+    """Kill a copy and what it has started in its group."""
+    with contextlib.suppress(ProcessLookupError):  # it has no group yet
+        os.killpg(child, signal.SIGKILL)
+
+
+def begun(caller: socket.socket, others: list[socket.socket]) -> int:
+    """Run one command in a copy; its number, or 0 if the caller is gone."""
+    size, files, _, _ = socket.recv_fds(caller, 4, 3)
     text = b""
-    while len(text) < int.from_bytes(size, "big"):
-        text += connection.recv(1 << 20)
-    child = os.fork()
-    if child == 0:
+    while size and len(text) < int.from_bytes(size, "big") and (part := caller.recv(1 << 20)):
+        text += part
+    child = os.fork() if text else 0
+    if text and child == 0:
         os.setsid()
-        connection.close()
+        become(caller)
+        for other in (caller, *others):
+            other.close()
         for number, file in enumerate(files):
             os.dup2(file, number)
             os.close(file)
         start(*json.loads(text))
     for file in files:
         os.close(file)
-    connection.sendall(child.to_bytes(4, "big"))
-    ended = os.pidfd_open(child)
-    while ended not in select.select([connection.fileno(), ended], [], [])[0]:
-        os.killpg(child, signal.SIGKILL)  # the caller is gone
-    connection.sendall(os.waitpid(child, 0)[1].to_bytes(4, "big"))
-    os._exit(0)
+    if child:
+        tell(caller, child)
+    else:
+        caller.close()
+    return child
+
+
+def become(caller: socket.socket) -> None:
+    """Take the user and the groups of the caller."""
+    _, user, group = struct.unpack("3i", caller.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    if user != os.geteuid():
+        groups = caller.getsockopt(socket.SOL_SOCKET, PEER_GROUPS, 1 << 10)
+        os.setgroups([number for (number,) in struct.iter_unpack("I", groups)])
+        os.setgid(group)
+        os.setuid(user)
 
 
 def start(name: str, arguments: list[str], folder: str, variables: dict[str, str], umask: int) -> NoReturn:
@@ -187,11 +244,12 @@ def run(name: str, arguments: list[str], folder: str, variables: dict[str, str])
     os.environ.clear()
     os.environ.update(variables)
     sys.path[1:1] = filter(None, variables.get("PYTHONPATH", "").split(os.pathsep))
+    real, sys.executable = Path(sys.executable).parent, str(Path(__file__).with_name("bin") / "python")
     if name == "python":
         sys.path[0], sys.argv = folder, arguments[1:]
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
     else:
-        program = Path(sys.executable).parent / name
+        program = real / name
         sys.path[0], sys.argv = str(program.parent), [str(program), *arguments]
         runpy.run_path(str(program), run_name="__main__")
 

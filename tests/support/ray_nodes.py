@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import fork_server
 import numpy as np
 import pyarrow as pa
 from PIL import Image
@@ -47,9 +48,9 @@ class Nodes:
         }
         self._environment = {**os.environ, **self.variables, "PYTHONPATH": str(repository)}
         del self._environment["RAY_ADDRESS"]
-        self._nodes: list[subprocess.Popen[bytes]] = []
+        self.started: list[subprocess.Popen[bytes]] = []
         head = self._start(
-            *("--head", f"--port={port}", "--num-cpus=0", "--include-dashboard=false"),
+            *("--head", f"--port={port}", "--num-cpus=0", "--include-dashboard=false", "--no-monitor"),
             *(f"--temp-dir={self._folder}", f"--ray-client-server-port={other_port}"),
         )
         wait_for(self._answers, 200, head)
@@ -64,7 +65,7 @@ class Nodes:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for node in self._nodes:
+        for node in self.started:
             kill(node)
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -78,11 +79,11 @@ class Nodes:
         command = [*before, *again, RAY, "start", *arguments, "--block", "--disable-usage-stats"]
         ports = ["--min-worker-port=0", "--max-worker-port=0", f"--object-store-memory={_OBJECTS}"]
         node = subprocess.Popen(
-            [*command, *ports],
+            [*command, *ports, "--include-log-monitor=false"],
             env=self._environment | environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True,
         )  # fmt: skip
-        self._nodes.append(node)
+        self.started.append(node)
         return node
 
     def _answers(self) -> bool:
@@ -93,10 +94,21 @@ class Nodes:
 
 
 class Project:
-    """A folder of drawn pictures in which the stages resize and features run."""
+    """A folder of drawn pictures in which the stages resize and features run.
 
-    def __init__(self, folder: Path, repository: Path, count: int, *, backbone: str = "shufflenet_v2_x0_5") -> None:
+    Args:
+        folder: where it goes.
+        repository: the project.
+        count: number of pictures.
+        backbone: the network of the features.
+        python: the Python that runs the stages without Ray; by default a copy of one (see ``fork_server``).
+    """
+
+    def __init__(
+        self, folder: Path, repository: Path, count: int, *, backbone: str = "shufflenet_v2_x0_5", python: str = ""
+    ) -> None:
         self.folder, self.repository = folder, repository
+        self._python = python or fork_server.python()
         names = [f"{number:05d}.png" for number in range(count)]
         (folder / "pictures").mkdir(parents=True)
         for number, name in enumerate(names):
@@ -121,7 +133,8 @@ class Project:
             "SIGHTWORD_WORKERS": "2",
             **environment,
         }
-        command = [sys.executable, "-m", "stages", stage, *arguments]
+        python = sys.executable if environment.get("SIGHTWORD_ENGINE") == "ray" else self._python
+        command = [python, "-m", "stages", stage, *arguments]
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "DVC_STAGE"))}
         return subprocess.Popen(
             command, cwd=self.folder, env=inherited | variables, stderr=subprocess.PIPE, text=True,

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import TypeVar
 
-from checkout import Checkout, environment
+from checkout import Checkout, change, environment, locked
 
 from pipeline.pipelines import pipelines
 
@@ -16,14 +16,17 @@ CheckoutT = TypeVar("CheckoutT", bound=Checkout)
 
 def make_small(checkout: Checkout) -> None:
     """Write the settings of a run of 16 pictures and one epoch, in a project that has not run yet."""
-    for other in pipelines(checkout.folder)[1:]:  # tests of the first pipeline; DVC's commands ask for all outputs
-        shutil.rmtree(checkout.folder / other.folder, ignore_errors=True)
-        shutil.rmtree(checkout.folder / "metrics" / other.folder, ignore_errors=True)
+    forget(checkout)
     checkout.run("sightword", "recipe", "sample", "--force")
-    checkout.change("data/raw/sample/scenes.yaml", pictures__train=8, pictures__dev=4, pictures__test=4)
-    few_pairs(checkout)
-    checkout.change(
-        "params.yaml",
+    shrink(checkout.folder)
+
+
+def shrink(folder: Path) -> None:
+    """Make the sample of a project small."""
+    change(folder / "data/raw/sample/scenes.yaml", pictures__train=8, pictures__dev=4, pictures__test=4)
+    few_pairs(folder)
+    change(
+        folder / "params.yaml",
         features__crops="one",
         train__epochs=1,
         train__cycle=1,
@@ -32,19 +35,23 @@ def make_small(checkout: Checkout) -> None:
         select__members=1,
         retrieval__top=4,
     )
-    forget(checkout)
 
 
-def few_pairs(checkout: Checkout) -> None:
+def few_pairs(folder: Path) -> None:
     """Draw a fifth of the sentence pairs, with which the trained head is done in less than a second."""
-    checkout.change("data/raw/sample/scenes.yaml", pairs__scenes=60, pairs__details=40)
-    checkout.change("data/raw/sample/scenes.yaml", pairs__sick={"train": 60, "trial": 20, "test": 40})
+    scenes = folder / "data/raw/sample/scenes.yaml"
+    change(scenes, pairs__scenes=60, pairs__details=40, pairs__sick={"train": 60, "trial": 20, "test": 40})
 
 
-def forget(checkout: Checkout) -> None:
-    """Forget earlier runs: DVC reads and writes their long file again and again, and slowly."""
-    for lock in ("dvc.lock", *(path.relative_to(checkout.folder) for path in checkout.folder.glob("*/dvc.lock"))):
-        (checkout.folder / lock).write_text("schema: '2.0'\nstages: {}\n")
+def forget(checkout: Checkout, *kept: str) -> None:
+    """Forget earlier runs, and the pipelines besides the first and those named: DVC reads their long files slowly."""
+    for one in pipelines(checkout.folder):
+        folder = checkout.folder / one.folder
+        if one.folder in ("", *kept):
+            (folder / "dvc.lock").write_text("schema: '2.0'\nstages: {}\n")
+        else:
+            shutil.rmtree(folder)
+            shutil.rmtree(checkout.folder / "metrics" / one.folder, ignore_errors=True)
 
 
 class SmallRun:
@@ -74,6 +81,10 @@ class SmallRun:
     def log(self) -> str:
         """What the stages printed on standard error."""
         return (self._folder / "log").read_text()
+
+    def locked(self) -> dict[str, dict[str, str]]:
+        """The hash of each output, by stage and path."""
+        return locked(self._folder / "clone")
 
     def copy(self, folder: Path, store: Path, kind: type[CheckoutT]) -> CheckoutT:
         """A checkout with the same history, data and cache, and the same caches beside it, all its own."""

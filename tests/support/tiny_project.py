@@ -166,6 +166,7 @@ class TinyProject:
         self.environment = {
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONDONTWRITEBYTECODE": "1",  # Python takes what was edited twice in a second for the same
             "DVC_NO_ANALYTICS": "1",
             "SIGHTWORD_STORE": str(folder.parent / "unused-store"),
             "GIT_AUTHOR_NAME": "Ada",

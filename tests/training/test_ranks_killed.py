@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import fork_server
 import psutil
 import pytest
 import safetensors.torch
@@ -17,8 +18,7 @@ import torch
 from training_project import finish, outputs, start, wait_for, write_project
 
 pytestmark = pytest.mark.full
-PYTHON = [sys.executable]
-TORCHRUN = [*PYTHON, "-m", "torch.distributed.run", "--standalone"]
+TORCHRUN = ["-m", "torch.distributed.run", "--standalone"]
 SETTINGS = {"hidden": 48, "dropout_states": 0.0, "epochs": 4, "cycle": 1, "batch": 15}
 KEPT = "The checkpoint is kept: the same command goes on from there."
 
@@ -32,14 +32,18 @@ def project(repository, tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def begin(project, repository, tmp_path_factory) -> Callable[..., subprocess.Popen[str]]:
-    """Start the stage with a number of ranks, by itself or by torchrun, with one scratch folder for all."""
+    """Start the stage with a number of ranks, by itself or by torchrun, with one scratch folder for all.
+
+    Processes are copies of one (see ``fork_server``) but where something happens to them.
+    """
     scratch = tmp_path_factory.mktemp("scratch")
 
-    def starting(ranks: int, *, torchrun: bool = False, **more: str) -> subprocess.Popen[str]:
+    def starting(ranks: int, *, torchrun: bool = False, copies: bool = False, **more: str) -> subprocess.Popen[str]:
+        python = fork_server.python() if copies else sys.executable
         if torchrun:
-            program = [*TORCHRUN, f"--nproc-per-node={ranks}"]
+            program = [python, *TORCHRUN, f"--nproc-per-node={ranks}"]
             return start(project, repository, scratch, program=program, GLOO_SOCKET_IFNAME="lo", **more)
-        return start(project, repository, scratch, program=PYTHON, SIGHTWORD_RANKS=str(ranks), **more)
+        return start(project, repository, scratch, program=[python], SIGHTWORD_RANKS=str(ranks), **more)
 
     return starting
 
@@ -64,7 +68,7 @@ def clear(project: Path) -> None:
 
 def test_killed_it_goes_on_with_the_same_bytes_and_with_another_number_too(project, repository, begin) -> None:
     write_project(repository, **SETTINGS, average="ema", average_decay=0.9, precision="bf16")
-    finish(begin(2))
+    finish(begin(2, copies=True))
     wanted = outputs(project)
     assert sum(name.endswith(".safetensors") for name in wanted) == 4
     clear(project)
@@ -75,7 +79,7 @@ def test_killed_it_goes_on_with_the_same_bytes_and_with_another_number_too(proje
     said = refused(process)
     assert said == f"train: process 2 of 2 was ended by SIGKILL (the memory may have run out). {KEPT}"
     assert not any(rank.is_running() for rank in ranks.values())
-    said = finish(begin(2))
+    said = finish(begin(2, copies=True))
     assert "goes on after epoch" in said
     assert said.count("epoch 4:") == 1
     assert outputs(project) == wanted
@@ -85,7 +89,7 @@ def test_killed_it_goes_on_with_the_same_bytes_and_with_another_number_too(proje
     wait_for(1, process, project)
     ranks_of(process)[0].kill()
     assert "process 1 of 2 was ended by SIGKILL" in refused(process)
-    assert "goes on after epoch" in finish(begin(4, torchrun=True))  # more than there may be cores
+    assert "goes on after epoch" in finish(begin(4, torchrun=True, copies=True))  # more than there may be cores
     assert outputs(project).keys() == wanted.keys()
 
 
@@ -98,14 +102,14 @@ def test_one_that_hangs_ends_all(project, begin, rank) -> None:
     what = f"train: process {rank + 1} of 2 has given no sign of life for 30 s. The others were ended. {KEPT}"
     assert refused(process) == what
     assert not any(one.is_running() for one in ranks.values())
-    assert "goes on after epoch" in finish(begin(1))
+    assert "goes on after epoch" in finish(begin(1, copies=True))
 
 
 def test_two_average_the_weights_of_one(project, repository, begin) -> None:
     def snapshot(ranks: int, **settings: object) -> dict[str, torch.Tensor]:
         clear(project)
         write_project(repository, **SETTINGS | {"epochs": 2} | settings)
-        finish(begin(ranks))
+        finish(begin(ranks, copies=True))
         return safetensors.torch.load_file(min((project / "models/snapshots").rglob("*.safetensors")))
 
     average: dict[str, object] = {"average": "ema", "average_decay": 0.9}
@@ -145,13 +149,13 @@ def test_an_error_of_a_rank_is_said_once(project, begin) -> None:
     with (project / "data/features/features.h5").open("r+b") as file:
         file.seek(2000)
         file.write(b"damaged")
-    process = begin(2)
+    process = begin(2, copies=True)
     said = refused(process)
     assert said.startswith("train: data/features/features.h5: is damaged or was changed")
 
 
 def test_torchrun_starts_the_ranks_too(project, begin, tmp_path_factory) -> None:
-    finish(begin(2))
+    finish(begin(2, copies=True))
     wanted = outputs(project)
     clear(project)
     said = finish(begin(2, torchrun=True, SIGHTWORD_SCRATCH=str(tmp_path_factory.mktemp("other"))))
