@@ -61,16 +61,16 @@ def test_resize_on_a_local_cluster_gives_the_same_bytes(repository, tmp_path, mo
 
 
 @pytest.mark.full
-def test_three_workers_change_no_byte_on_a_half_warm_store_and_a_warm_one_needs_none(
+def test_five_workers_change_no_byte_on_a_half_warm_store_and_a_warm_one_needs_none(
     project, expected, tmp_path
 ) -> None:
     """One worker is in tests/storage/test_stage_on_objects.py, two are in the other files of this room."""
     part = total(project.run("features", "--part", "1/2", store=tmp_path / "half"))
     computed = int(re.search(r"(\d+) computed", part)[1])
     assert 0 < computed < PICTURES
-    said = project.run("features", store=tmp_path / "half", SIGHTWORD_WORKERS="3", **RAY)
+    said = project.run("features", store=tmp_path / "half", SIGHTWORD_WORKERS="5", **RAY)
     assert project.taken() == expected
-    assert "features: Ray on this machine, with room for 3 workers\n" in said
+    assert "features: Ray on this machine, with room for 5 workers\n" in said
     assert int(SPEED.search(said)[1]) == PICTURES - computed
     assert total(said) == f"features: {PICTURES} pictures: {PICTURES - computed} computed, {computed} from store"
     said = project.run("features", store=tmp_path / "half", **RAY)
