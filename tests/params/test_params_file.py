@@ -44,6 +44,7 @@ def test_a_section_comes_typed(repository):
         "flickr8k-squashed",
         "flickr8k-precomputed",
         "flickr8k-infonce",
+        "flickr8k-ngrams",
         "coco",
         "coco-order",
         "coco-vsepp",
