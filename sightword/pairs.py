@@ -36,8 +36,14 @@ class Pairs:
     """(N, C, D) the features of each crop, where they were kept apart."""
 
 
-def pair(features: FeatureTable, captions: CaptionTable, split: str) -> Pairs:
+def pair(features: FeatureTable, captions: CaptionTable, split: str, *, crops: bool = False) -> Pairs:
     """Return a split, without the captions of pictures that could not be decoded, which the log counts.
+
+    Args:
+        features: all features.
+        captions: all captions.
+        split: the name of the split.
+        crops: with the features of each crop, where they were read.
 
     Raises:
         FeaturesError: captioned pictures have no features; the message counts the pictures and names some.
@@ -62,7 +68,7 @@ def pair(features: FeatureTable, captions: CaptionTable, split: str) -> Pairs:
         ids=[np.asarray(ids, np.int64) for ids in chosen.ids],
         numbers=np.asarray(chosen.captions, np.int64),
         image_of_caption=np.asarray([row_of[image_id] for image_id in chosen.image_ids], np.int64),
-        crops=None if features.crops is None else features.crops[rows],
+        crops=features.crops[rows] if crops and features.crops is not None else None,
     )
 
 

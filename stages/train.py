@@ -133,7 +133,7 @@ def _read(settings: TrainSettings) -> tuple[Pairs, Pairs, Vocabulary, dict[str, 
         "captions": sha256_file(CAPTIONS),
         "vocabulary": sha256_file(VOCABULARY),
     }
-    training, dev = pair(features, captions, "train"), pair(features, captions, "dev")
+    training, dev = pair(features, captions, "train", crops=True), pair(features, captions, "dev")
     return training, dev, vocabulary, features.attributes, len(features.rejected), hashes
 
 

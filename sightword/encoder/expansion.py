@@ -40,11 +40,13 @@ def expand(part: Part, words: Sequence[str], vectors: Floats, *, where: object =
         where: the file, for messages.
 
     Raises:
-        EncoderError: the part reads characters, or the file shares too few words with the vocabulary.
+        EncoderError: the part reads characters or n-grams, or the file shares too few words with the vocabulary.
     """
     vocabulary, captions = part.vocabulary, part.captions
     if vocabulary.unit == "character":
         raise EncoderError("words cannot be added to an encoder that reads characters", where=where)
+    if part.shape.cell == "ngrams":
+        raise EncoderError("words cannot be added to an encoder that reads n-grams", where=where)
     own = dict(zip(vocabulary.tokens, range(UNKNOWN + 1, len(vocabulary)), strict=True))
     shared = [(row, own[word]) for row, word in enumerate(words) if word in own]
     width = vectors.shape[1]

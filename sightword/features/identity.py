@@ -43,7 +43,7 @@ class Transform:
         return CROPS[self.crops] if self.crops.endswith("_apart") else 1
 
     def as_json(self) -> str:
-        """Return the record as JSON with sorted keys, as stored in ``features.h5``: features there are means."""
+        """Return the record as JSON with sorted keys, as in ``features.h5``, whose features are means."""
         return canonical_json(asdict(self) | {"crops": self.crops.removesuffix("_apart")})
 
 

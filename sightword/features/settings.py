@@ -77,7 +77,9 @@ class FeaturesSettings(Settings):
     def _extract_problems(self) -> list[str]:
         problems = self._outside("weights")
         if self.l2 and self.crops.endswith("_apart"):
-            problems.append(f"l2: crops are scaled after their mean, but crops is {self.crops}")
+            problems.append(
+                f"l2: scales the mean of the crops, which are kept apart (crops: {self.crops}), so it must be false"
+            )
         if is_weights_file(self.weights) and not self.weights_sha256:
             sha256 = "weights_sha256 must hold its sha256 (`sha256sum` prints it)"
             problems.append(f"weights: {self.weights} is a file, so {sha256}")

@@ -21,8 +21,8 @@ class ModelSettings(Settings, Shape):
     of an n-gram's and so of a caption's."""
     cell: CellName = "gru"
     """Recurrent cell (the paper's Figure 2 compares both); or ``ngrams``: the embedding of a caption is the mean of the
-    embeddings of its hashed n-grams of tokens (Wieting et al. 2016), without ``hidden``, ``bidirectional`` and
-    ``pooling``."""
+    embeddings of its hashed n-grams of tokens (Wieting et al. 2016); the keys from ``hidden`` to
+    ``mask_padding`` are then unused."""
     hidden: int = Field(1024, gt=0)
     """States of each direction (Merkx & Frank: 1024); two directions double the width of the embedding."""
     bidirectional: bool = True

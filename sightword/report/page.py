@@ -109,7 +109,7 @@ def write(files: RunFiles, settings: ReportSettings, path: Path, plots_folder: P
         examples=gallery.evenly(shown.captions, EXAMPLES),
         why_no_pictures=notes.why_no_pictures(run, shown) if shown.without_thumbnails else "",
         attended=attended,
-        pooling=run.training.get("pooling"),
+        reads=story.without_attention(run.training),
         unit=run.unit,
         facts=story.facts(run),
         sources=chain.sources(files, run),

@@ -40,13 +40,20 @@ def headlines(run: Run, captions_each: Mapping[str, list[int]]) -> list[tuple[st
     return found
 
 
+def without_attention(training: Mapping[str, Any]) -> str:
+    """Return why an encoder has no attention weights, as the end of a sentence about it."""
+    if training.get("cell") == "ngrams":
+        return "takes the mean of its n-grams"
+    return f"pools by {training.get('pooling') or 'other means'}, not by attention"
+
+
 def story(run: Run) -> str:
     """Describe in sentences what was trained on what, as far as known."""
     train, features, training = run.train, run.features, run.training
     found = "A sentence encoder"
     kind, hidden = str(training.get("cell") or "").upper(), training.get("hidden")
     if kind == "NGRAMS":
-        found += f" (n-grams, {training.get('embedding'):,} numbers)"
+        found += " (a bag of n-grams)"
     elif kind:
         found += f" ({kind}, {hidden:,} units)" if isinstance(hidden, int) else f" ({kind})"
     if parameters := _counted(train, "parameters"):

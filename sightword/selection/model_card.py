@@ -73,7 +73,7 @@ def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> st
 It turns a sentence into {encoder.width} numbers, and the features of a picture into as many, so that a
 caption and its picture lie close together. It was trained only on pictures and their captions.
 
-- Captions: {_reader(model, reads)}.
+- Captions: {_reader(model, unit, reads)}.
 - Pictures: {encoder.features_width} features of an image network, and a linear map.
 - {members} snapshot{"s" * (members != 1)} of one training with {weights:,} weights each; the
   embedding is their sum{", brought to length 1" * encoder.renormalise}.
@@ -153,10 +153,10 @@ Text before it is read:
 """
 
 
-def _reader(model: Shape, reads: str) -> str:
+def _reader(model: Shape, unit: str, reads: str) -> str:
     if model.cell == "ngrams":
-        lengths = f"{SHORTEST} to {model.longest_ngram}"
-        return f"the mean of the embeddings of their n-grams of {lengths} tokens, of {model.ngram_buckets:,} by hashes"
+        lengths = f"{SHORTEST} to {model.longest_ngram} {unit}s"
+        return f"the mean of the embeddings of their n-grams of {lengths}, hashed to {model.ngram_buckets:,} embeddings"
     direction = f"{'bidirectional ' * model.bidirectional}{model.reader} with {model.hidden} states a direction"
     return f"read {reads} by a {direction},\n  {_POOLINGS[model.pooling]}"
 

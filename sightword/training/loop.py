@@ -117,7 +117,10 @@ def check_sizes(settings: TrainSettings, training: Pairs, ranks: int = 1) -> Non
     apart = 0 if training.crops is None else training.crops.shape[1]
     if settings.crops > apart:
         what = f"train.crops = {settings.crops}, but the features of {apart or 'no'} crops of a picture were kept apart"
-        todo = "Set features.crops to ten_apart or five_apart, or train.crops to 0."
+        todo = (
+            "Set features.crops to ten_apart or five_apart, take precomputed features of each crop, or set train.crops "
+        )
+        todo += "to 0."
         raise TrainingError(what, expected=f"at most {apart}", todo=todo)
 
 

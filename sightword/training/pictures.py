@@ -41,16 +41,16 @@ class Pictures:
             step: the number of the batch in the run. With the seed, it determines the crops of all B pictures, in
                 whatever order they come.
         """
-        rows = torch.from_numpy(places[own])
+        chosen = [torch.from_numpy(places[own])]
+        if self._drawn:
+            random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([self._seed, step, 2])))
+            crops = np.tile(np.arange(self._table.shape[1]), (len(places), 1))
+            crops[np.argsort(places)] = random.permuted(crops, axis=1)
+            chosen = [chosen[0][:, None], torch.from_numpy(crops[own, : self._drawn])]  # (b, 1), (b, drawn)
         near = self._table.device.type == self._device.type
-        found = self._table[move(rows, self._device)] if near else move(self._table[rows], self._device)
-        if not self._drawn:
-            return found
-        random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([self._seed, step])))
-        crops = np.tile(np.arange(self._table.shape[1]), (len(places), 1))
-        crops[np.argsort(places)] = random.permuted(crops, axis=1)
-        drawn = move(torch.from_numpy(crops[own, : self._drawn]), self._device)  # (b, drawn)
-        return found.take_along_dim(drawn[:, :, None], dim=1).mean(dim=1)
+        index = tuple(move(each, self._device) if near else each for each in chosen)
+        found = self._table[index] if near else move(self._table[index], self._device)
+        return found.mean(dim=1) if self._drawn else found
 
 
 def _near(features: torch.Tensor, device: torch.device) -> torch.Tensor:

@@ -45,7 +45,7 @@ class TrainSettings(ModelSettings):
     dropout_features: float = Field(0.0, ge=0, lt=1)
     """Share of a picture's (standardised) features set to zero in training."""
     dropout_states: float = Field(0.0, ge=0, lt=1)
-    """Share of the recurrent states set to zero in training."""
+    """Share of the recurrent states, or of the mean of the n-grams, set to zero in training."""
     weight_decay: float = Field(0.0, ge=0)
     """Decoupled weight decay, a multiple of the learning rate (AdamW); 0 is plain Adam, as published."""
     batch: int = Field(32, ge=2)

@@ -199,12 +199,20 @@ def test_a_damaged_object_ends_it_and_leaves_the_page_of_before(project, capsys)
         ("stages", "stages: is a folder without results"),
     ],
 )
-def test_who_is_neither_path_nor_revision_is_told(project, name, message):
-    done = subprocess.run(
-        ["sightword", "compare", "good", name], capture_output=True, text=True, check=False, env=project.environment
-    )
-    assert done.returncode in (1, 2)
-    assert message in done.stderr
+def test_who_is_neither_path_nor_revision_is_told(project, name, message, capsys):
+    try:
+        code = main(["compare", "good", name])
+    except SystemExit as wrong_arguments:
+        code = wrong_arguments.code
+    assert code in (1, 2)
+    assert message in capsys.readouterr().err
+
+
+def test_the_command_ends_with_its_code(project):
+    command = ["sightword", "compare", "good", "HEAD~9"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=project.environment)
+    assert done.returncode == 1
+    assert "HEAD~9: is not a file or folder, and is no commit" in done.stderr
     assert "Traceback" not in done.stderr
 
 

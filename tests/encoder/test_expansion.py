@@ -11,6 +11,8 @@ from small_ground import TEXTS, VOCABULARY, encoder
 from sightword.encoder.expansion import expand
 from sightword.encoder.grounded import Part
 from sightword.errors import EncoderError
+from sightword.model.encoders import CaptionEncoder
+from sightword.model.settings import ModelSettings
 
 RANDOM = np.random.default_rng(0)
 WORDS = [*VOCABULARY.tokens, "purple", "zebra", "two words", "an"]
@@ -49,3 +51,6 @@ def test_files_that_share_too_little_and_characters():
     old = made(members=1)
     with pytest.raises(EncoderError, match="reads characters"):
         expand(Part(old.members[0].captions, old.vocabulary, old.model), WORDS, VECTORS)
+    bag = ModelSettings(cell="ngrams", embedding=3, ngram_buckets=len(VOCABULARY))
+    with pytest.raises(EncoderError, match="reads n-grams"):
+        expand(Part(CaptionEncoder(len(VOCABULARY), bag), VOCABULARY, bag), WORDS, VECTORS)

@@ -340,12 +340,21 @@ def test_attention_is_shown_over_characters_and_by_words(text: str) -> None:
     assert any("class=w" in marked for _, marked in spans)
 
 
-def test_without_attention_the_section_is_left_out_with_the_reason(run_folder: RunFiles, tmp_path: Path) -> None:
-    write_encoder(run_folder.encoder, pooling="max")
-    change(run_folder.encoder / "encoder.json", training={"pooling": "max"})
+@pytest.mark.parametrize(
+    ("shape", "reason"),
+    [
+        ({"pooling": "max"}, "This encoder pools by max, not by attention, so"),
+        ({"cell": "ngrams"}, "This encoder takes the mean of its n-grams, so"),
+    ],
+)
+def test_without_attention_the_section_is_left_out_with_the_reason(
+    run_folder: RunFiles, tmp_path: Path, shape: dict[str, str], reason: str
+) -> None:
+    write_encoder(run_folder.encoder, **shape)
+    change(run_folder.encoder / "encoder.json", training=shape)
     renew(run_folder.encoder)
     words = Page(make(run_folder, tmp_path)).text
-    assert "pools by max, not by attention" in words
+    assert reason in words
     assert "Most weight:" not in words
 
 

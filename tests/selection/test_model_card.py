@@ -103,7 +103,10 @@ def test_it_tells_data_parameters_and_what_is_known():
 def test_other_networks_are_described(change):
     text = card(**change)
     if change.get("cell") == "ngrams":
-        assert "- Captions: the mean of the embeddings of their n-grams of 2 to 5 tokens, of 65,536 by hashes." in text
+        assert (
+            "- Captions: the mean of the embeddings of their n-grams of 2 to 5 characters, hashed to 65,536 embeddings."
+            in text
+        )
     elif "cell" in change:
         assert "by a LSTM with 6 states a direction,\n  of which the last one is taken" in text
     else:

@@ -144,3 +144,9 @@ def test_the_recipes_start_as_their_papers_do(repository, recipe):
     gates = np.split(layer.weight_hh_l0.detach().double().numpy(), 3)
     assert [is_orthogonal(gate) for gate in gates] == [recipe == "coco-order"] * 3
     assert len(biases) == (0 if recipe == "coco-order" else 2)
+
+
+@pytest.mark.parametrize("name", ["char_gru", "vsepp", "order_embeddings"])
+def test_ngrams_keep_their_start(name):
+    found = initial(name, SHAPE.model_copy(update={"cell": "ngrams", "ngram_buckets": 200}))
+    assert stats.kstest(found["captions.embedding.weight"].ravel() / 0.05, stats.norm.cdf).pvalue > 1e-3
