@@ -106,6 +106,11 @@ def programs(before: tuple[str, ...] = ()) -> Path:
     return top / "bin"
 
 
+def dvc() -> Path:
+    """Return a folder to put first on PATH in which there is only DVC, for projects whose own programs are small."""
+    return programs().parent / "dvc"
+
+
 def begin(top: Path, owner: int, before: tuple[str, ...]) -> subprocess.Popen[bytes]:
     """Start a server that ends with its owner, and make the programs that use it."""
     folder, place = top / "bin", str(top / "open/socket")
@@ -118,6 +123,8 @@ def begin(top: Path, owner: int, before: tuple[str, ...]) -> subprocess.Popen[by
     for name in ("python", "dvc", "sightword"):
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
+    (top / "dvc").mkdir()
+    (top / "dvc/dvc").symlink_to(folder / "dvc")
     code = shutil.copy(__file__, top / "server.py")
     Path(code).chmod(0o644)
     server = subprocess.Popen([*before, sys.executable, code, place, str(owner)], cwd=top)

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import fork_server
+
 from pipeline.lineage.facts import Recorder
 from sightword.machine import Machine
 
@@ -165,7 +167,7 @@ class TinyProject:
         self.folder = folder
         self.environment = {
             **os.environ,
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PATH": os.pathsep.join([str(fork_server.dvc()), str(Path(sys.executable).parent), os.environ["PATH"]]),
             "PYTHONDONTWRITEBYTECODE": "1",  # Python takes what was edited twice in a second for the same
             "DVC_NO_ANALYTICS": "1",
             "SIGHTWORD_STORE": str(folder.parent / "unused-store"),
