@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ray_nodes import Nodes, Project, segments
+from ray_nodes import Project, segments
 from small_disk import on_a_disk
 
 from sightword import machine
@@ -61,16 +61,16 @@ def test_resize_on_a_local_cluster_gives_the_same_bytes(repository, tmp_path, mo
 
 
 @pytest.mark.full
-def test_five_workers_change_no_byte_on_a_half_warm_store_and_a_warm_one_needs_none(
+def test_three_workers_change_no_byte_on_a_half_warm_store_and_a_warm_one_needs_none(
     project, expected, tmp_path
 ) -> None:
     """One worker is in tests/storage/test_stage_on_objects.py, two are in the other files of this room."""
     part = total(project.run("features", "--part", "1/2", store=tmp_path / "half"))
     computed = int(re.search(r"(\d+) computed", part)[1])
     assert 0 < computed < PICTURES
-    said = project.run("features", store=tmp_path / "half", SIGHTWORD_WORKERS="5", **RAY)
+    said = project.run("features", store=tmp_path / "half", SIGHTWORD_WORKERS="3", **RAY)
     assert project.taken() == expected
-    assert "features: Ray on this machine, with room for 5 workers\n" in said
+    assert "features: Ray on this machine, with room for 3 workers\n" in said
     assert int(SPEED.search(said)[1]) == PICTURES - computed
     assert total(said) == f"features: {PICTURES} pictures: {PICTURES - computed} computed, {computed} from store"
     said = project.run("features", store=tmp_path / "half", **RAY)
@@ -113,22 +113,6 @@ def test_a_picture_that_a_worker_cannot_decode(project, nodes, tmp_path) -> None
     }
     assert f"picture {broken.image_id}: " in said["local"]
     assert said["cluster"] == said["local"]
-
-
-@pytest.mark.full
-def test_another_sightword_on_a_node(repository, project, tmp_path) -> None:
-    other = tmp_path / "other"
-    shutil.copytree(repository / "sightword", other / "sightword")
-    with (other / "sightword/errors.py").open("a") as file:
-        file.write("# changed\n")
-    with Nodes(repository) as nodes:
-        nodes.add(PYTHONPATH=str(other))
-        last = total(project.run("features", store=tmp_path / "store", code=1, **RAY, **nodes.variables))
-    assert re.fullmatch(
-        r"features: node \S+: has Sightword \S+ \(code \w{12}\); expected \S+ \(code \w{12}\), as where the run was "
-        r"started\. Install the same versions on all nodes, and start Ray there again\.",
-        last,
-    )
 
 
 @pytest.mark.full
@@ -180,7 +164,7 @@ def test_without_the_extra(repository, tmp_path) -> None:
 @pytest.mark.full
 @pytest.mark.system
 def test_a_store_that_a_node_does_not_see(project, nodes, tmp_path) -> None:
-    """The last test of these nodes: the one that is added stays."""
+    """The node that is added stays, with more CPUs than those of the tests before."""
     store = tmp_path / "store"
     store.mkdir()
     nodes.add(*on_a_disk(store, 1 << 24), cpus=2)
@@ -188,3 +172,20 @@ def test_a_store_that_a_node_does_not_see(project, nodes, tmp_path) -> None:
     assert "does not see the store" in last
     assert not segments(store)
     assert not list(store.rglob("*.tmp"))
+
+
+@pytest.mark.full
+def test_another_sightword_on_a_node(repository, project, nodes, tmp_path) -> None:
+    """After all other tests of these nodes: the one that is added stays, and is the only one with three CPUs."""
+    other = tmp_path / "other"
+    shutil.copytree(repository / "sightword", other / "sightword")
+    with (other / "sightword/errors.py").open("a") as file:
+        file.write("# changed\n")
+    nodes.add(cpus=3, PYTHONPATH=str(other))
+    variables = {**RAY, **nodes.variables, "SIGHTWORD_RAY_CPUS": "3"}
+    last = total(project.run("features", store=tmp_path / "store", code=1, **variables))
+    assert re.fullmatch(
+        r"features: node \S+: has Sightword \S+ \(code \w{12}\); expected \S+ \(code \w{12}\), as where the run was "
+        r"started\. Install the same versions on all nodes, and start Ray there again\.",
+        last,
+    )
