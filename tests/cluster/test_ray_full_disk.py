@@ -1,4 +1,4 @@
-"""A store that fills up while workers of Ray write into it: what was stored stays, and with room the run goes on."""
+"""A store that fills up while workers of Ray write into it: what was stored stays, and a run on one machine goes on."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check(disk: Path, repository: Path) -> None:
         assert not list(store.rglob("*.tmp"))
         filler.unlink()
         sync(disk)
-        said = project.run("features", store=store, SIGHTWORD_ENGINE="ray")
+        said = project.run("features", store=store)
         assert re.search(rf"{PICTURES} pictures: \d+ computed, \d+ from store\n$", said), said
     sys.stdout.write("done\n")
 

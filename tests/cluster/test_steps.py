@@ -120,6 +120,7 @@ class Shell:
             "dvc": f'[ "$1" = repro ] && exec {shlex.quote(sys.executable)} -m stages "$2"',
             "ray": f'[ "$1" = start ] || exec {shlex.quote(RAY)} "$@"\n'
             f'case "$*" in *--head*) set -- "$@" {head};; esac\n'
+            'case "$*" in *--num-cpus*) ;; *) set -- "$@" --num-cpus=1;; esac\n'
             f'for each in 1 2 3 4 5; do {shlex.quote(RAY)} "$@" {little} && exit; done; exit 1',
             "scontrol": "echo 127.0.0.1; echo other",
             "srun": 'while [ "$1" != ray ] && [ "$1" != dvc ]; do shift; done; exec "$@"',
