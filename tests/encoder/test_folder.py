@@ -211,6 +211,7 @@ def test_a_missing_entry_is_named(folder):
         ({"model": {**MODEL.model_dump(), "embedding": 10**40}}, "too small"),
         ({"model": {**MODEL.model_dump(), "attention": 10**12}}, "too small"),
         ({"features_width": 10**12}, "too small"),
+        ({"model": {**MODEL.model_dump(), "cell": "ngrams", "ngram_buckets": 10**12}}, "too small"),
         ({"features_width": True}, "features_width is True"),
     ],
 )
