@@ -133,15 +133,15 @@ def _experiments(arguments: argparse.Namespace) -> int:
     listing = results.read(_exp_show(arguments.file), project)
     if arguments.only is not None:
         listing = results.only(listing, arguments.only)
-    if listing.experiments:
-        found = results.groups(listing.experiments, arguments.metric, over=arguments.over)
+    found = results.groups(listing.experiments, arguments.metric, over=arguments.over) if listing.experiments else []
+    if found:
         print_groups(arguments, found)
         if arguments.plot is not None:
             _plot(arguments, found)
     else:
         print("no experiment has results yet", file=sys.stderr)
-    if listing.left_out:
-        print(f"left out: {', '.join(listing.left_out)}", file=sys.stderr)
+    if left_out := results.left_out(listing, found):
+        print(f"left out: {', '.join(left_out)}", file=sys.stderr)
     return 0
 
 

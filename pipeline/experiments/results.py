@@ -9,13 +9,14 @@ import contextlib
 import json
 import re
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipeline.lineage.lock import within
-from pipeline.lineage.repository import Repository
+from pipeline.lineage.lock import Lock, within
+from pipeline.lineage.locks import lock_of
+from pipeline.lineage.repository import Commit, Repository
 from sightword.errors import FileFormatError, LineageError, ParamsError
 from sightword.messages import and_more, flat
 from sightword.report.number_formats import is_number
@@ -56,6 +57,8 @@ class Experiment:
     """Paths and hashes of code and data that no stage wrote."""
     folders: dict[str, str]
     """The folder of each parameter's pipeline; empty for the project's own."""
+    foreign: dict[str, str]
+    """Metrics files that other parameters made, as the locks say, each with such a parameter and its two values."""
 
 
 class Listing(NamedTuple):
@@ -106,7 +109,9 @@ def _listing(states: Any, repository: Repository | None) -> Listing:
             elif revision["error"] or data is None:
                 found.left_out.append(f"{name} (cannot be read)")
             else:
-                one = _experiment(name, data, _committed(repository, str(revision["rev"])))
+                sha = str(revision["rev"])
+                lock = lock_of(repository, Commit(sha, "", "", "")) if repository else None
+                one = _experiment(name, data, _committed(repository, sha), lock)
                 if any(one.metrics.values()):
                     found.experiments.append(one)
                 else:
@@ -129,7 +134,9 @@ def _committed(repository: Repository | None, revision: str) -> dict[str, dict[s
     return found
 
 
-def _experiment(name: str, data: Mapping[str, Any], committed: Mapping[str, Mapping[str, Any]]) -> Experiment:
+def _experiment(
+    name: str, data: Mapping[str, Any], committed: Mapping[str, Mapping[str, Any]], lock: Lock | None
+) -> Experiment:
     values = {**committed, **{path: flat(file.get("data") or {}) for path, file in data["metrics"].items()}}
     metrics = {path: {key: one for key, one in many.items() if is_number(one)} for path, many in values.items()}
     params: dict[str, Any] = {}
@@ -146,7 +153,20 @@ def _experiment(name: str, data: Mapping[str, Any], committed: Mapping[str, Mapp
         for path, dep in data["deps"].items()
         if not any(within(path, out) or within(out, path) for out in made)
     ]
-    return Experiment(name, params, metrics, tuple(sorted(inputs)), folders)
+    return Experiment(name, params, metrics, tuple(sorted(inputs)), folders, _foreign(metrics, data["params"], lock))
+
+
+def _foreign(paths: Iterable[str], params: Mapping[str, Any], lock: Lock | None) -> dict[str, str]:
+    """Return the metrics files whose stages, or the stages before those, ran with other parameters than these."""
+    found: dict[str, str] = {}
+    for path in paths:
+        maker = lock.producer(path) if lock else None
+        for entry in lock.chain(maker.name) if lock and maker else ():
+            for file in entry.params:
+                values = params.get(file, {}).get("data")
+                for key, (then, now) in entry.changed_params(file, values).items() if values else ():
+                    found.setdefault(path, f"{key} is {now!r}, in dvc.lock {then!r}")
+    return found
 
 
 def only(listing: Listing, pattern: str) -> Listing:
@@ -177,6 +197,9 @@ def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = (), *, ov
     once. ``metrics`` are regular expressions that a metric's whole name matches, such as ``dev_r10`` or ``test.*r1``;
     without them all of the same pipeline's ``summary.json``.
 
+    A run is left out if one of the metrics' files is of other parameters, as where params.yaml was committed without a
+    run.
+
     Raises:
         ParamsError: no experiment has such a parameter, or one of the metrics.
     """
@@ -185,6 +208,8 @@ def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = (), *, ov
     folders = _varied_folders(experiments)
     seeds = [over] if over else [SEEDS[folder] for folder in folders if folder in SEEDS]
     wanted = _metrics(experiments, metrics, [f"metrics/{folder}/summary.json".replace("//", "/") for folder in folders])
+    files = {file for file, _ in wanted.values()}
+    experiments = [one for one in experiments if not one.foreign.keys() & files]
     kinds = list(dict.fromkeys(one.inputs for one in experiments))
     together: dict[str, tuple[dict[str, Any], dict[str, list[Experiment]]]] = {}
     for one in sorted(experiments, key=lambda one: [_order(one.params.get(seed)) for seed in seeds]):
@@ -205,6 +230,16 @@ def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = (), *, ov
         names = ["=".join(one.name for one in same) for same in runs.values()]
         found.append(Group(names, {key: column.get(key) for key in varying}, values))
     return sorted(found, key=lambda group: [_order(value) for value in group.varied.values()])
+
+
+def left_out(listing: Listing, found: Sequence[Group]) -> list[str]:
+    """Return the names of experiments that are in none of the groups, each with the reason."""
+    shown = {name for group in found for same in group.names for name in same.split("=")}
+    foreign = [one for one in listing.experiments if one.name not in shown and one.foreign]
+    reasons = [
+        f"{one.name} (its metrics are of other parameters: {next(iter(one.foreign.values()))})" for one in foreign
+    ]
+    return reasons + listing.left_out
 
 
 def _varied_folders(experiments: Sequence[Experiment]) -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.lineage import documents
-from pipeline.pipelines import LOCK
+from pipeline.pipelines import LOCK, parameter
 from sightword.errors import LineageError
 from sightword.messages import flat
 
@@ -63,6 +63,11 @@ class Entry:
     def flat_params(self) -> dict[str, Any]:
         """Return the parameters by their full names, such as ``train.margin``."""
         return {key: value for section in self.params.values() for key, value in flat(section).items()}
+
+    def changed_params(self, file: str, now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+        """Return the parameters of a file that differ from these values: then and now (None: absent), by full name."""
+        then = self.params[file]
+        return changes(flat(then), flat({name: parameter(now, name, None) for name in then}))
 
 
 @dataclass(frozen=True)

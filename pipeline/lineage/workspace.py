@@ -10,11 +10,10 @@ from typing import Any, Literal
 from pipeline.lineage import documents
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.hashing import Hashed, Ignored, Report, hash_path
-from pipeline.lineage.lock import Artefact, Entry, changes
-from pipeline.pipelines import parameter, pipelines
+from pipeline.lineage.lock import Artefact, Entry
+from pipeline.pipelines import pipelines
 from sightword.errors import SightwordError
 from sightword.files import read_text
-from sightword.messages import flat
 
 State = Literal["ok", "changed since", "missing", "not known"]
 
@@ -70,9 +69,9 @@ class Workspace:
     def changed_params(self, entry: Entry) -> dict[str, tuple[Any, Any]]:
         """Return the parameters that changed, by full name: then and now; None stands for an absent one."""
         changed: dict[str, tuple[Any, Any]] = {}
-        for file, sections in entry.params.items():
+        for file in entry.params:
             if (now := self._params(file)) is not None:
-                changed |= changes(flat(sections), flat({name: parameter(now, name, None) for name in sections}))
+                changed |= entry.changed_params(file, now)
         return changed
 
     def _params(self, file: str) -> Mapping[str, Any] | None:

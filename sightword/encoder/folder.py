@@ -21,7 +21,7 @@ from sightword.model.encoders import Encoders
 from sightword.model.saved import load_encoders, save_weights, write_tensors
 from sightword.model.shape import ComparisonName, Shape
 
-SCHEMA = 1
+SCHEMA = 2
 GROUNDED = "grounded"
 """The kind of the folders of :mod:`sightword.encoder.grounded`."""
 WRAPPER = "sightword.encoder.sentence_transformers.SightwordModule"
@@ -95,7 +95,7 @@ def read_folder(folder: Pathish) -> Saved:
     """Read and check a folder that :func:`write_folder` wrote.
 
     Raises:
-        EncoderError: the folder holds no encoder, one of a newer version, or one that is not whole or was changed.
+        EncoderError: the folder holds no encoder, one of another version, or one that is not whole or was changed.
     """
     place = Path(folder)
     where = place / "encoder.json"
@@ -153,7 +153,7 @@ def read_description(place: Path) -> tuple[Mapping[str, Any], dict[str, str]]:
     """Return the content of ``encoder.json``, of this version, and the listed sha256 of each file of the folder.
 
     Raises:
-        EncoderError: the folder holds no encoder, one of a newer version, or one with another ``encoder.json``.
+        EncoderError: the folder holds no encoder, one of another version, or one with another ``encoder.json``.
     """
     where = place / "encoder.json"
     if not where.is_file():
@@ -169,8 +169,11 @@ def read_description(place: Path) -> tuple[Mapping[str, Any], dict[str, str]]:
     version = about.get("schema") if isinstance(about, dict) else None
     if isinstance(about, dict) and type(version) is int and version == SCHEMA:
         return about, sums
-    newer = type(version) is int and version > SCHEMA
-    what, todo = (", from a newer Sightword", "Update Sightword.") if newer else ("", WHOLE)
+    what, todo = "", WHOLE
+    if type(version) is int and version > SCHEMA:
+        what, todo = ", from a newer Sightword", "Update Sightword."
+    elif type(version) is int and version > 0:
+        what, todo = ", from an earlier Sightword", "Run `dvc repro` in its project, or take a newer copy."
     raise EncoderError(f"has the format {version!r}{what}", where=where, expected=str(SCHEMA), todo=todo)
 
 

@@ -185,8 +185,8 @@ class GroundedEncoder:
             device: ``cpu`` (the default), ``cuda``, ``cuda:N``, or ``auto``: a GPU, if there is one.
 
         Raises:
-            EncoderError: the folder is not a path, or holds no encoder of grounded spaces, a damaged one, or one of a
-                newer version.
+            EncoderError: the folder is not a path, or holds no encoder of grounded spaces, a damaged one, or one of
+                another version.
             SetupError: the device does not exist.
         """
         chosen, place = choose(str(device or "cpu")), as_place(folder)

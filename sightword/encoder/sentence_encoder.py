@@ -261,7 +261,7 @@ class SentenceEncoder:
             device: ``cpu``, ``cuda``, ``cuda:N``, or ``auto``: a GPU, if there is one.
 
         Raises:
-            EncoderError: the folder is not a path, or holds no encoder, a damaged one, or one of a newer version.
+            EncoderError: the folder is not a path, or holds no encoder, a damaged one, or one of another version.
             SetupError: the device does not exist.
         """
         chosen = choose(str(device))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 from sightword.devices import shared
-from sightword.model.encoders import CaptionEncoder, Encoders, pad
+from sightword.model.encoders import CaptionEncoder, Encoders
 from sightword.model.threads import spread
 
 Floats = npt.NDArray[np.float32]
@@ -49,9 +49,7 @@ def embed_rows(
     batches = _batches([len(rows[place]) for place in order], batch)
     with torch.inference_mode(), _evaluating(captions), true_float32(device):
         for part in _with_progress(batches) if progress else batches:
-            ids, lengths = pad([rows[place] for place in order[part]])
-            vectors = captions(ids.to(device), lengths.to(device))
-            found[order[part]] = vectors.cpu().numpy()
+            found[order[part]] = captions.embed([rows[place] for place in order[part]]).cpu().numpy()
     return found[places_of]
 
 

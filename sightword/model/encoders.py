@@ -87,7 +87,9 @@ class CaptionEncoder(nn.Module):
         if not rows:
             return self.embedding.weight.new_zeros(0, self.width)
         ids, lengths = pad(rows, steps)
-        vectors: torch.Tensor = self(move(ids, device), move(lengths, device))
+        if not isinstance(self.embedding, NGrams):  # which are counted on the CPU
+            lengths = move(lengths, device)
+        vectors: torch.Tensor = self(move(ids, device), lengths)
         return vectors
 
 

@@ -6,6 +6,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from sightword.devices import move
+
 SHORTEST = 2
 """Tokens of the shortest n-grams."""
 PRIME = (1 << 31) - 1
@@ -33,15 +35,19 @@ class NGrams(nn.Module):
             nn.init.normal_(self.weight, std=0.05)
 
     def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Map ids, int64 (B, T) padded with 0, and lengths, int64 (B,) from 1 to T, to float32 (B, width)."""
+        """Map ids, int64 (B, T) padded with 0, and lengths, int64 (B,) from 1 to T, to float32 (B, width).
+
+        With lengths on the CPU, nothing waits for the device of the ids.
+        """
         rows, counts = ngrams(ids, lengths, longest=self.longest, buckets=self.buckets)
-        return F.embedding_bag(rows, self.weight, counts.cumsum(0) - counts, mode="mean")
+        starts = move(counts.cumsum(0) - counts, ids.device)
+        return F.embedding_bag(rows, self.weight, starts, mode="mean")
 
 
 def ngrams(
     ids: torch.Tensor, lengths: torch.Tensor, *, longest: int, buckets: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the buckets of all n-grams, int64 (N,), row after row, and their number in each row, int64 (B,).
+    """Return the buckets of all n-grams, int64 (N,), row after row, and on the CPU the number in each row, int64 (B,).
 
     The token 0 stands before and behind each row, so that n-grams there differ from others.
 
@@ -51,7 +57,7 @@ def ngrams(
         longest: tokens of the longest n-grams.
         buckets: number of buckets.
     """
-    framed = F.pad(ids, (1, 1))
+    framed, lengths = F.pad(ids, (1, 1)), lengths.cpu()
     found, inside = [], []
     for size in range(SHORTEST, longest + 1):
         starts = framed.shape[1] - size + 1
@@ -61,6 +67,7 @@ def ngrams(
         for place in range(size):
             hashed = (hashed * FACTOR + framed[:, place : place + starts] + 1) % PRIME
         found.append(hashed * SPREAD % PRIME % buckets)
-        inside.append(torch.arange(starts, device=ids.device) < (lengths + 3 - size)[:, None])
+        inside.append(torch.arange(starts) < (lengths + 3 - size)[:, None])
     mask = torch.cat(inside, dim=1)
-    return torch.cat(found, dim=1)[mask], mask.sum(dim=1)
+    places = move(mask.flatten().nonzero().flatten(), ids.device)
+    return torch.cat(found, dim=1).flatten().index_select(0, places), mask.sum(dim=1)

@@ -46,7 +46,7 @@ def batches(
     random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch])))
     lengths = np.asarray([len(ids) for ids in pairs.ids])
     shared = random.permutation(len(pairs.image_ids)) if shuffle == "epoch" else None
-    places = _places(pairs)
+    places = places_of(pairs)
     if captions == "one":
         drawn = random.integers(np.bincount(pairs.image_of_caption))  # (N,), each below its picture's count
         passes = [np.flatnonzero(places == drawn[pairs.image_of_caption])]
@@ -79,7 +79,7 @@ def _sorted(pool: list[Rows], lengths: npt.NDArray[np.int64]) -> list[Rows]:
     return np.split(rows, np.cumsum([len(batch) for batch in pool])[:-1])
 
 
-def _places(pairs: Pairs) -> npt.NDArray[np.int64]:
+def places_of(pairs: Pairs) -> npt.NDArray[np.int64]:
     """Return each caption's place among its picture's captions, by number: 0, 1, .. without gaps."""
     order = np.lexsort((pairs.numbers, pairs.image_of_caption))
     counts = np.bincount(pairs.image_of_caption)

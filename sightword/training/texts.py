@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from sightword.pairs import Pairs
-
-Rows = npt.NDArray[np.int64]
+from sightword.training.batches import Rows, places_of
 
 
 class Texts:
@@ -23,11 +21,8 @@ class Texts:
         self._ids, self._seed, self._second = split.ids, seed, second
         owner = split.image_of_caption
         counts = np.bincount(owner)
-        starts = np.cumsum(counts) - counts
-        self._order = np.argsort(owner, kind="stable")  # the captions, picture after picture
-        self._count, self._start = counts[owner], starts[owner]
-        self._place = np.empty(len(owner), np.int64)
-        self._place[self._order] = np.arange(len(owner)) - np.repeat(starts, counts)
+        self._place, self._count, self._start = places_of(split), counts[owner], (np.cumsum(counts) - counts)[owner]
+        self._order = np.argsort(self._start + self._place)  # the captions, picture after picture
 
     def of(self, rows: Rows, step: int) -> list[list[Rows]]:
         """Return the token ids of the captions of a batch, and of the second captions, if there are any.

@@ -49,16 +49,25 @@ def refusal(folder):
 
 
 def test_one_from_a_newer_version_says_so(folder):
-    change(folder, schema=2)
+    change(folder, schema=3)
     assert refusal(folder) == (
-        f"{folder}/encoder.json: has the format 2, from a newer Sightword; expected 1. Update Sightword."
+        f"{folder}/encoder.json: has the format 3, from a newer Sightword; expected 2. Update Sightword."
     )
 
 
-@pytest.mark.parametrize("schema", [0, None, "1", True, 1.0, [1]])
-def test_another_format_is_no_newer_one(folder, schema):
+def test_one_from_before_ngrams_says_so(folder):
+    model = {key: value for key, value in MODEL.model_dump().items() if "ngram" not in key}
+    change(folder, schema=1, model=model)
+    assert refusal(folder) == (
+        f"{folder}/encoder.json: has the format 1, from an earlier Sightword; expected 2. "
+        "Run `dvc repro` in its project, or take a newer copy."
+    )
+
+
+@pytest.mark.parametrize("schema", [0, None, "2", True, 2.0, [2]])
+def test_what_is_no_format_is_of_no_version(folder, schema):
     change(folder, schema=schema)
-    assert f"has the format {schema!r}; expected 1. Take the folder whole" in refusal(folder)
+    assert f"has the format {schema!r}; expected 2. Take the folder whole" in refusal(folder)
 
 
 @pytest.mark.parametrize("name", ["encoder.json", "vocabulary.json", "member-2.safetensors"])
@@ -202,6 +211,7 @@ def test_a_missing_entry_is_named(folder):
         ({"model": {**MODEL.model_dump(), "embedding": 10**40}}, "too small"),
         ({"model": {**MODEL.model_dump(), "attention": 10**12}}, "too small"),
         ({"features_width": 10**12}, "too small"),
+        ({"model": {**MODEL.model_dump(), "cell": "ngrams", "ngram_buckets": 10**12}}, "too small"),
         ({"features_width": True}, "features_width is True"),
     ],
 )

@@ -186,13 +186,62 @@ def test_equal_scores_have_no_column_unless_they_are_asked_for(recorded):
     assert "sick" in layout.readable(results.groups(every[:1]))[0][0]
 
 
-def test_metrics_that_dvc_does_not_list_are_read_from_git(recorded, tmp_path):
-    def git(*words):
+@pytest.fixture
+def git(tmp_path):
+    """Git in a new repository."""
+
+    def run(*words):
         identity = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
         done = subprocess.run(["git", *identity, *words], cwd=tmp_path, check=True, capture_output=True, text=True)
         return done.stdout.strip()
 
-    git("init", "-q")
+    run("init", "-q")
+    return run
+
+
+def locked(params, metrics):
+    """A lock whose first stage reads parameters, and whose second one writes metrics."""
+    return json.dumps(
+        {
+            "stages": {
+                "train": {"cmd": "-", "params": {"params.yaml": params}, "outs": [{"path": "model", "md5": "1"}]},
+                "judge": {"cmd": "-", "deps": [{"path": "model", "md5": "1"}], "outs": [{"path": metrics, "md5": "2"}]},
+            }
+        }
+    )
+
+
+def test_a_commit_whose_lock_has_other_parameters_is_in_no_group(recorded, tmp_path, git, capsys, monkeypatch):
+    own = {name: of(recorded, name)["params"]["params.yaml"]["data"]["train"] for name in ("seed-2", "seed-3")}
+    revisions = {one["revs"][0]["name"]: one["revs"][0] for one in recorded[1]["experiments"]}
+    (tmp_path / "dvc.yaml").write_text("stages: {}")
+    for name, train, metrics in (
+        ("seed-2", own["seed-2"], "metrics/summary.json"),
+        ("seed-3", {**own["seed-3"], "hidden": 7}, "metrics/summary.json"),
+        ("size-5", {**own["seed-3"], "hidden": 7}, "metrics/select.json"),
+    ):
+        (tmp_path / "dvc.lock").write_text(locked({"train": train}, metrics))
+        git("add", "-A")
+        git("commit", "-qm", name)
+        revisions[name]["rev"] = git("rev-parse", "HEAD")
+    listing = results.read(recorded, tmp_path)
+    found = results.groups(listing.experiments)
+    assert named(found, "seed-2").names == ["seed-1=size-3", "seed-2"]
+    assert named(found, "size-5").names == ["size-5"]  # its summary is of no stage of the lock
+    reason = "seed-3 (its metrics are of other parameters: train.hidden is 48, in dvc.lock 7)"
+    assert results.left_out(listing, found) == [reason, "later (queued)", "broken (failed)"]
+    by_select = results.groups(listing.experiments, ["best_r10"])
+    assert "size-5" not in str([group.names for group in by_select])
+    assert "seed-3" in str([group.names for group in by_select])
+    only = results.only(listing, "seed-3")
+    assert results.left_out(only, results.groups(only.experiments)) == [reason]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("pipeline.experiments.clones.run_dvc", lambda *_, **__: json.dumps(recorded))
+    assert main(["experiments", "--only", "seed-3"]) == 0
+    assert capsys.readouterr().err == f"no experiment has results yet\nleft out: {reason}\n"
+
+
+def test_metrics_that_dvc_does_not_list_are_read_from_git(recorded, tmp_path, git):
     (tmp_path / "metrics/deep").mkdir(parents=True)
     (tmp_path / "metrics/deep/more.json").write_text('{"test": {"mrr": 0.25, "interval": [0, 1]}}')
     (tmp_path / "metrics/broken.json").write_text("{")

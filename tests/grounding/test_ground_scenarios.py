@@ -181,8 +181,9 @@ def test_the_sequential_scenario_is_one_affine_map():
     assert (found.width, found.width_of("sentence")) == (7, 8)
 
 
-def test_another_encoder_is_a_start(tmp_path):
-    saved_start(tmp_path / "char")
+@pytest.mark.parametrize("shape", [{}, {"cell": "ngrams", "embedding": 12, "ngram_buckets": 50}])
+def test_another_encoder_is_a_start(tmp_path, shape):
+    saved_start(tmp_path / "char", **shape)
     start = read_start(tmp_path, "char")
     before = copy.deepcopy(start.captions.state_dict())
     found = run(cluster=1, start="char", part=start)
@@ -190,6 +191,7 @@ def test_another_encoder_is_a_start(tmp_path):
     assert any((value != before[name]).any() for name, value in found.encoder.parts[0].captions.state_dict().items())
     assert all(torch.equal(value, before[name]) for name, value in start.captions.state_dict().items())
     found.encoder.save(tmp_path / "grounded")
+    assert equal(found.encoder, GroundedEncoder.load(tmp_path / "grounded"))
     assert isinstance(read_start(tmp_path, "grounded"), Part)
 
 

@@ -51,6 +51,13 @@ def test_an_embedding_is_the_mean_over_the_ngrams_scaled_to_length_one(rows) -> 
     assert all(torch.equal(encoder.embed([row])[0], vector) for row, vector in zip(arrays, found, strict=True))
 
 
+def test_no_size_depends_on_ids_of_the_device() -> None:
+    """On the device ``meta`` tensors have no values: an operation that has to read one fails."""
+    encoder = CaptionEncoder(99, SHAPE).to("meta")
+    encoder.embed([np.array([3, 4, 5]), np.array([6])]).sum().backward()
+    assert encoder.embedding.weight.grad.shape == (101, 6)
+
+
 def test_buckets_are_used_evenly() -> None:
     """All pairs of 300 tokens: as even as chance, and pairs and their mirrored pairs are apart."""
     pairs = torch.cartesian_prod(torch.arange(1, 301), torch.arange(1, 301))

@@ -58,9 +58,9 @@ def encoder(**changes):
     return GroundedEncoder([textual().part], heads, **{"default": "grounded", "notes": {"seed": 1}} | changes)
 
 
-def saved_start(folder, members=1):
+def saved_start(folder, members=1, **changes):
     """Write an untrained encoder of captions and pictures."""
     torch.manual_seed(2)
-    shape = ModelSettings(embedding=5, hidden=6, attention=4)
+    shape = ModelSettings(**{"embedding": 5, "hidden": 6, "attention": 4} | changes)
     networks = [Encoders(len(VOCABULARY), 7, shape) for _ in range(members)]
     SentenceEncoder(networks, VOCABULARY, shape).save(folder)
