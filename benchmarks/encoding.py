@@ -5,14 +5,17 @@ of a trained one. Sentences are captions of Flickr8k where they are at hand, els
 comes once.
 
 - ours: `SentenceEncoder.encode(sentences)`, sorted by length, 256 together;
+- bf16: the same in bfloat16; and both with one thread, where there are more;
 - one at a time: the same, called with one sentence after another;
 - published: as they come, 256 together, torch's bidirectional GRU over packed sequences, attention over padded states.
 
-The sides take turns, on the same sentences; each round has others. The embeddings must agree to 1e-5. `--device cuda`
-measures a GPU.
+The sides take turns, on the same sentences; each round has others. The embeddings must agree to 1e-5, those in bfloat16
+to a cosine of 0.9999. `--device cuda` measures a GPU; `--own` leaves out the other ways.
 
 The last line is JSON: sentences_a_second of each side (medians of the rounds), ratio_one_at_a_time and ratio_published
-(times faster, medians of the rounds), difference (the largest between embeddings), threads, device.
+(times faster, medians of the rounds), ratio_bf16 and ratio_threads (of bf16 to float32, of all threads to one),
+peak_share (of a large matrix product with as many threads, for each precision), difference (the largest between
+embeddings), cosine (the least, of bf16), threads, device.
 """
 
 from __future__ import annotations
@@ -32,7 +35,9 @@ import torch
 from torch import nn
 
 from sightword.captions.vocabulary import Vocabulary
+from sightword.devices import threads
 from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.features.utilisation import peak_flops
 from sightword.model.encoders import CaptionEncoder, Encoders, pad
 from sightword.model.settings import ModelSettings
 
@@ -101,6 +106,11 @@ def one_at_a_time(encoder: SentenceEncoder, sentences: list[str]) -> np.ndarray:
     return np.stack([encoder.encode(text) for text in sentences])
 
 
+def flops_a_sentence(characters: float, hidden: int) -> float:
+    """Of the recurrent layer's products with the states, and of the attention."""
+    return 2 * characters * (2 * 3 * hidden * hidden + 2 * 2 * hidden * 128)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     shared = Path(os.environ.get("SIGHTWORD_TEST_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
@@ -109,6 +119,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--hidden", type=int, default=1024)
     parser.add_argument("--sentences", type=int, help="in each round (default: 2048; on a GPU 32768)")
+    parser.add_argument("--own", action="store_true", help="not one at a time, and not the published way")
     parser.add_argument("--rounds", type=int, help="default: 5; with --quick 3")
     parser.add_argument("--quick", action="store_true", help="fewer sentences: below 5 minutes on two cores")
     arguments = parser.parse_args()
@@ -127,36 +138,62 @@ def main() -> None:
     encoder = SentenceEncoder([encoders], vocabulary, settings)
     network = Published(encoders.captions).to(device).eval()
     print(f"{len(texts)} different captions of {statistics.mean(map(len, texts)):.0f} characters, {each} a round")
-    for warm in (published(network, vocabulary, texts[:BATCH]), encoder.encode(texts[:BATCH])):
-        del warm
+    published(network, vocabulary, texts[:BATCH])
+    for precision in ("fp32", "bf16"):
+        encoder.encode(texts[:BATCH], precision=precision)
 
-    rates: dict[str, list[float]] = {"ours": [], "one_at_a_time": [], "published": []}
-    difference = 0.0
+    def alone(precision: str) -> np.ndarray:
+        with threads(1):
+            return encoder.encode(part, precision=precision)
+
+    # Each side: its work on the sentences of a round, and every how many of these it encodes.
+    sides: dict[str, tuple[Callable[[], np.ndarray], int]] = {
+        "ours": (lambda: encoder.encode(part), 1),
+        "bf16": (lambda: encoder.encode(part, precision="bf16"), 1),
+    }
+    if arguments.threads > 1 and device.type == "cpu":
+        sides |= {"ours_1": (lambda: alone("fp32"), 1), "bf16_1": (lambda: alone("bf16"), 1)}
+    if not arguments.own:
+        sides["one_at_a_time"] = (lambda: one_at_a_time(encoder, part[::ONE_AT_A_TIME]), ONE_AT_A_TIME)
+        sides["published"] = (lambda: published(network, vocabulary, part), 1)
+    rates: dict[str, list[float]] = {side: [] for side in sides}
+    difference, cosine = 0.0, 1.0
     for number in range(rounds):
         part = texts[number * each : (number + 1) * each]
-        some = part[::ONE_AT_A_TIME]
-        seconds, mine = timed(lambda part=part: encoder.encode(part), device)
-        alone_seconds, alone = timed(lambda some=some: one_at_a_time(encoder, some), device)
-        their_seconds, theirs = timed(lambda part=part: published(network, vocabulary, part), device)
-        rates["ours"].append(len(part) / seconds)
-        rates["one_at_a_time"].append(len(some) / alone_seconds)
-        rates["published"].append(len(part) / their_seconds)
-        difference = max(difference, float(np.abs(mine - theirs).max()))
-        difference = max(difference, float(np.abs(mine[::ONE_AT_A_TIME] - alone).max()))
+        mine = np.empty(0)
+        for side, (work, every) in sides.items():
+            seconds, found = timed(work, device)
+            rates[side].append(len(found) / seconds)
+            mine = found if side == "ours" else mine
+            if side.startswith("bf16"):
+                cosine = min(cosine, float((mine * found).sum(1).min()))
+            else:
+                difference = max(difference, float(np.abs(mine[::every] - found).max()))
         print(
             f"round {number + 1}:", ", ".join(f"{side} {found[-1]:.1f}/s" for side, found in rates.items()), flush=True
         )
     assert difference < 1e-5, f"the embeddings differ by {difference:.1e}"
-    ratios = {
-        f"ratio_{side}": round(
-            statistics.median(ours / other for ours, other in zip(rates["ours"], rates[side], strict=True)), 2
-        )
-        for side in ("one_at_a_time", "published")
-    }
+    assert cosine > 0.9999, f"the least cosine in bfloat16 is {cosine}"
+
+    def ratio(one: str, other: str) -> float | None:
+        if one not in rates or other not in rates:
+            return None
+        return round(statistics.median(np.divide(rates[one], rates[other]).tolist()), 2)
+
+    medians = {side: round(statistics.median(found), 1) for side, found in rates.items()}
+    flops = flops_a_sentence(statistics.mean(map(len, texts)), arguments.hidden)
     print(json.dumps({
-        "sentences_a_second": {side: round(statistics.median(found), 1) for side, found in rates.items()},
-        **ratios,
+        "sentences_a_second": medians,
+        "ratio_one_at_a_time": ratio("ours", "one_at_a_time"),
+        "ratio_published": ratio("ours", "published"),
+        "ratio_bf16": ratio("bf16", "ours"),
+        "ratio_bf16_1": ratio("bf16_1", "ours_1"),
+        "ratio_threads": ratio("ours", "ours_1"),
+        "ratio_threads_bf16": ratio("bf16", "bf16_1"),
+        "peak_share": round(flops * medians["ours"] / peak_flops("fp32", device), 2),
+        "peak_share_bf16": round(flops * medians["bf16"] / peak_flops("bf16", device), 2),
         "difference": difference,
+        "cosine": cosine,
         "threads": arguments.threads,
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "hidden": arguments.hidden,

@@ -35,9 +35,9 @@ import torch
 from PIL import Image
 
 from sightword import extract
+from sightword.devices import has_bfloat16_units
 from sightword.features.backbones import cut, find_backbone
 from sightword.features.extractor import Extractor
-from sightword.features.fusion import has_bfloat16_units
 from sightword.features.identity import Transform
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
 from sightword.features.utilisation import flops_a_picture, skeleton

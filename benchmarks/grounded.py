@@ -40,7 +40,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from sightword.captions.normalise import Normalisation
 from sightword.captions.vocabulary import Vocabulary
-from sightword.features.fusion import has_bfloat16_units
+from sightword.devices import has_bfloat16_units
 from sightword.features.utilisation import peak_flops
 from sightword.skipthought.batches import batches
 from sightword.skipthought.network import SkipThought

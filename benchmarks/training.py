@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from sightword.features.fusion import has_bfloat16_units
+from sightword.devices import has_bfloat16_units
 from sightword.features.utilisation import peak_flops
 from sightword.model.encoders import Encoders, pad
 from sightword.model.losses import hinge

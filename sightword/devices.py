@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -82,6 +82,12 @@ def describe(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"CPU, {plural(torch.get_num_threads(), 'thread')}"
+
+
+def has_bfloat16_units() -> bool:
+    """Return whether this CPU multiplies bfloat16 itself; False too if this torch cannot tell."""
+    able: Mapping[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
+    return any(able.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16"))
 
 
 def pool(count: int) -> ThreadPoolExecutor:

@@ -40,7 +40,9 @@ def work(settings: SemanticsSettings) -> None:
     encoder = SentenceEncoder.load(ENCODER, device=device)
 
     def encode(sentences: list[str]) -> Any:
-        return encoder.encode(sentences, batch_size=settings.batch_size, max_length=LONGEST)
+        return encoder.encode(
+            sentences, batch_size=settings.batch_size, max_length=LONGEST, precision=settings.precision
+        )
 
     found = judge(
         encode, settings.tasks, settings.data, training, trained_head=settings.trained_head, seed=settings.seed,

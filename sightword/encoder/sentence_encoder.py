@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from sightword.encoder.pretrained import find_encoder
 from sightword.errors import EncoderError
 from sightword.files import Pathish
 from sightword.messages import warn_share
-from sightword.model.embedding import Floats, embed_captions, embed_images
+from sightword.model.embedding import Floats, Precision, embed_captions, embed_images
 from sightword.model.encoders import Encoders
 from sightword.model.shape import ComparisonName, Shape
 from sightword.model.similarity import SHORTEST, scores, unit
@@ -47,6 +47,7 @@ class _Options(TypedDict, total=False):
     show_progress_bar: bool | None
     normalize_embeddings: bool
     max_length: int
+    precision: Precision
     convert_to_numpy: bool
 
 
@@ -120,6 +121,7 @@ class SentenceEncoder:
         show_progress_bar: bool | None = False,
         normalize_embeddings: bool = False,
         max_length: int = MAX_LENGTH,
+        precision: Precision = "fp32",
         convert_to_numpy: bool = True,
         convert_to_tensor: bool = False,
     ) -> Floats | torch.Tensor:
@@ -134,6 +136,8 @@ class SentenceEncoder:
             normalize_embeddings: divide each vector by its length.
             max_length: largest number of tokens of a sentence, at most 200,000; a longer sentence is refused before any
                 is encoded, and never cut.
+            precision: ``bf16`` computes in bfloat16, faster on a CPU or GPU with units for bfloat16. The cosine of a
+                vector and the one of ``fp32`` is above 0.9999; the log warns on a CPU without such units.
             convert_to_numpy: must be True unless ``convert_to_tensor`` is; a list of tensors is not supported.
             convert_to_tensor: return a tensor on the encoder's device instead of an array.
 
@@ -142,7 +146,7 @@ class SentenceEncoder:
 
         Raises:
             EncoderError: a sentence is not a text or has more than ``max_length`` tokens, ``batch_size`` is below 1,
-                ``max_length`` is not from 1 to 200,000, or both conversions are False.
+                ``max_length`` is not from 1 to 200,000, ``precision`` is unknown, or both conversions are False.
         """
         if not (convert_to_numpy or convert_to_tensor):
             raise EncoderError("convert_to_numpy is False", expected="convert_to_tensor=True beside it")
@@ -150,9 +154,13 @@ class SentenceEncoder:
             raise EncoderError(f"batch_size is {batch_size!r}", expected="at least 1")
         if not isinstance(max_length, int | np.integer) or not 1 <= max_length <= LONGEST:
             raise EncoderError(f"max_length is {max_length!r}", expected=f"1 to {LONGEST:,}")
+        if precision not in get_args(Precision):
+            raise EncoderError(f"precision is {precision!r}", expected=" or ".join(get_args(Precision)))
         rows = token_rows(as_texts(sentences), self.vocabulary, int(max_length))
         batch, progress = int(batch_size), bool(show_progress_bar)
-        parts = [embed_captions(member, rows, batch=batch, progress=progress) for member in self.members]
+        parts = [
+            embed_captions(member, rows, batch=batch, precision=precision, progress=progress) for member in self.members
+        ]
         vectors = self._sum(parts, normalise=normalize_embeddings, one=isinstance(sentences, str))
         return torch.from_numpy(vectors).to(self.device) if convert_to_tensor else vectors
 

@@ -140,14 +140,9 @@ def ready(network: nn.Module, *, precision: Precision, device: torch.device) -> 
     return network.eval()
 
 
-def has_bfloat16_units() -> bool:
-    """Return whether this CPU computes with bfloat16 and does not emulate it."""
-    return bool(_has_onednn() and torch.ops.mkldnn._is_mkldnn_bf16_supported())
-
-
 def fuses(precision: Precision) -> bool:
     """Return whether a CPU's convolutions are fused here; otherwise the last bits of the numbers differ."""
-    return _has_onednn() and (precision == "fp32" or has_bfloat16_units())
+    return _has_onednn() and (precision == "fp32" or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()))
 
 
 def _trace(network: nn.Module) -> fx.GraphModule | None:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import logging
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from sightword.devices import shared
+from sightword.devices import has_bfloat16_units, shared
 from sightword.model.encoders import CaptionEncoder, Encoders
 from sightword.model.threads import spread
 
+log = logging.getLogger(__name__)
+
 Floats = npt.NDArray[np.float32]
+Precision = Literal["fp32", "bf16"]
 
 MOST_TOKENS = 1 << 17
 """Tokens and padding of one batch with several rows; bounds the memory to some GB with 2,048 numbers a state. 256
@@ -21,10 +27,15 @@ captions of 512 characters reach the limit."""
 
 
 def embed_captions(
-    encoders: Encoders, rows: Sequence[npt.NDArray[np.int64]], *, batch: int = 256, progress: bool = False
+    encoders: Encoders,
+    rows: Sequence[npt.NDArray[np.int64]],
+    *,
+    batch: int = 256,
+    precision: Precision = "fp32",
+    progress: bool = False,
 ) -> Floats:
     """Map the token ids of M captions to unit vectors float32 (M, width) as :func:`embed_rows` does."""
-    return embed_rows(encoders.captions, encoders.width, rows, batch=batch, progress=progress)
+    return embed_rows(encoders.captions, encoders.width, rows, batch=batch, precision=precision, progress=progress)
 
 
 def embed_rows(
@@ -33,12 +44,14 @@ def embed_rows(
     rows: Sequence[npt.NDArray[np.int64]],
     *,
     batch: int = 256,
+    precision: Precision = "fp32",
     progress: bool = False,
 ) -> Floats:
     """Map the token ids of M captions to the vectors float32 (M, width) of a caption side, in the order given.
 
-    Equal captions are embedded once, so that they have equal bits and tie wherever they are compared. The longest
-    captions go first, in batches of similar length: this saves padding, and a lack of memory shows at once.
+    With ``bf16`` the recurrent layer and the attention compute in bfloat16, as in training. Equal captions are embedded
+    once, so that they have equal bits and tie wherever they are compared. The longest captions go first, in batches of
+    similar length: this saves padding, and a lack of memory shows at once.
     """
     row_of: dict[bytes, int] = {}
     places_of = [row_of.setdefault(row.tobytes(), len(row_of)) for row in rows]
@@ -47,10 +60,19 @@ def embed_rows(
     found = np.empty((len(rows), width), np.float32)
     device = captions.embedding.weight.device
     batches = _batches([len(rows[place]) for place in order], batch)
-    with torch.inference_mode(), _evaluating(captions), true_float32(device):
+    if precision == "bf16" and device.type == "cpu" and not has_bfloat16_units():
+        warn_slow()
+    autocast = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
+    with torch.inference_mode(), _evaluating(captions), true_float32(device), autocast:
         for part in _with_progress(batches) if progress else batches:
             found[order[part]] = captions.embed([rows[place] for place in order[part]]).cpu().numpy()
     return found[places_of]
+
+
+@functools.cache  # once in a process
+def warn_slow() -> None:
+    """Log that this CPU may be slow in bfloat16."""
+    log.warning("this CPU has no units for bfloat16 that PyTorch knows of: encoding may be slower than in float32")
 
 
 def embed_images(encoders: Encoders, features: Floats, *, batch: int = 1024) -> Floats:

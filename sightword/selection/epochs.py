@@ -72,7 +72,9 @@ def _pearson(
     encoder = ensemble(snapshots, [epoch], renormalise=False, device=device)
 
     def encode(sentences: list[str]) -> Any:
-        return encoder.encode(sentences, batch_size=settings.batch_size, max_length=LONGEST)
+        return encoder.encode(
+            sentences, batch_size=settings.batch_size, max_length=LONGEST, precision=settings.precision
+        )
 
     scores = judge(encode, settings.tasks, settings.data, trained_head=False, missing=settings.missing).metrics
     for task, reason in scores.pop("skipped", {}).items():

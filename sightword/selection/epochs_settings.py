@@ -23,6 +23,8 @@ class EpochsSettings(Settings):
     """Stop at a task without files, or leave its column empty."""
     batch_size: int = Field(default=256, ge=1)
     """Sentences encoded together."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """``bf16``: sentences are encoded in bfloat16; faster on a CPU or GPU with units for it, other last digits."""
 
     @field_validator("tasks")
     @classmethod

@@ -41,6 +41,8 @@ class SemanticsSettings(Settings):
     """The seed of the trained head and of the classifiers; 1111 is SentEval's."""
     batch_size: int = Field(default=256, ge=1)
     """Sentences encoded together."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """``bf16``: sentences are encoded in bfloat16; faster on a CPU or GPU with units for it, other last digits."""
     plot_pairs: int = Field(default=2000, ge=0)
     """How many pairs the plot of cosines against gold scores shows at most; they are taken evenly."""
     worst_pairs: int = Field(default=50, ge=0)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from sightword.features.backbones import build, cut, find_backbone
-from sightword.features.fusion import FusedConvolution, has_bfloat16_units, ready
+from sightword.features.fusion import FusedConvolution, fuses, ready
 
 CPU = torch.device("cpu")
 
@@ -176,7 +176,7 @@ def test_a_network_that_runs_in_another_thread_meanwhile_is_left_alone() -> None
 
 def test_without_onednn_the_numbers_are_the_same(monkeypatch) -> None:
     monkeypatch.setattr("sightword.features.fusion._has_onednn", lambda: False)
-    assert not has_bfloat16_units()
+    assert not fuses("fp32")
     network = ready(lively("resnet18"), precision="fp32", device=CPU)
     assert not any(isinstance(module, FusedConvolution) for module in network.modules())
     images = torch.randn(1, 3, 64, 64)

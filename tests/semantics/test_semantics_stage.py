@@ -24,8 +24,9 @@ def workplace(data, bag_encoder, monkeypatch):
         def load(cls, folder, *, device):
             return cls()
 
-        def encode(self, sentences, *, batch_size, max_length):
+        def encode(self, sentences, *, batch_size, max_length, precision):
             assert max_length == sentence_encoder.LONGEST  # no sentence of a data set is too long
+            assert precision == "bf16"
             return bag_encoder(sentences)
 
     monkeypatch.chdir(data)
@@ -37,7 +38,7 @@ def workplace(data, bag_encoder, monkeypatch):
 
 
 def chosen(**changes):
-    return SemanticsSettings(**{"data": ".", "tasks": ["STSOwn", "SICKRelatedness"], **changes})
+    return SemanticsSettings(**{"data": ".", "tasks": ["STSOwn", "SICKRelatedness"], "precision": "bf16", **changes})
 
 
 def test_the_stage_writes_metrics_table_and_plots(workplace, bag_encoder, caplog):

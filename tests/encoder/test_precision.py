@@ -1,0 +1,76 @@
+"""Encoding in bfloat16."""
+
+import numpy as np
+import pytest
+import torch
+from small_encoder import TEXTS
+
+from sightword.devices import threads
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.errors import EncoderError
+from sightword.model import embedding
+from sightword.model.embedding import embed_captions
+from sightword.model.encoders import Encoders
+from sightword.model.settings import ModelSettings
+
+SENTENCES = [
+    "A man is playing a guitar.",
+    "dogs",
+    "Two children in red shirts run along a beach while their mother looks on from under a blue umbrella.",
+    "The Dow Jones industrial average closed down 1.2 percent.",
+    "a girl is styling her hair",
+]
+
+
+def cosines(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    one, other = one.astype(np.float64), other.astype(np.float64)
+    return (one * other).sum(1) / np.linalg.norm(one, axis=1) / np.linalg.norm(other, axis=1)
+
+
+def test_a_trained_encoders_vectors_are_nearly_those_of_float32():
+    encoder = SentenceEncoder.from_pretrained("flickr8k")
+    full, fast = encoder.encode(SENTENCES), encoder.encode(SENTENCES, precision="bf16")
+    assert fast.dtype == np.float32
+    assert not np.array_equal(full, fast)
+    assert cosines(full, fast).min() > 0.9999
+    assert np.array_equal(encoder.encode(SENTENCES, precision="fp32"), full)
+
+
+@pytest.mark.parametrize("pooling", ["attention", "max", "mean", "last"])
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_each_network_gives_float32_and_the_same_bits_with_any_number_of_threads(cell, pooling):
+    torch.manual_seed(0)
+    encoders = Encoders(30, 4, ModelSettings(hidden=160, cell=cell, pooling=pooling)).eval()
+    draw = np.random.default_rng(0)
+    rows = [draw.integers(2, 30, length) for length in draw.integers(1, 30, 140)]
+    full = embed_captions(encoders, rows)
+    found = []
+    for count in (1, 2, 3):
+        with threads(count):
+            found.append(embed_captions(encoders, rows, precision="bf16"))
+    assert found[0].dtype == np.float32
+    assert all(np.array_equal(found[0], other) for other in found[1:])
+    assert cosines(full, found[0]).min() > 0.9998
+
+
+def test_float32_stays_float32_within_autocast(encoder):
+    full = encoder.encode(TEXTS)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert np.array_equal(encoder.encode(TEXTS), full)
+
+
+def test_a_cpu_without_units_for_bfloat16_is_told_once(encoder, monkeypatch, caplog):
+    embedding.warn_slow.cache_clear()
+    monkeypatch.setattr(embedding, "has_bfloat16_units", lambda: True)
+    encoder.encode(TEXTS, precision="bf16")
+    monkeypatch.setattr(embedding, "has_bfloat16_units", lambda: False)
+    encoder.encode(TEXTS)
+    assert "bfloat16" not in caplog.text
+    for _ in range(2):
+        encoder.encode(TEXTS, precision="bf16")
+    assert caplog.text.count("no units for bfloat16") == 1
+
+
+def test_another_precision_is_refused(encoder):
+    with pytest.raises(EncoderError, match="precision is 'fp16'; expected fp32 or bf16"):
+        encoder.encode(TEXTS, precision="fp16")
