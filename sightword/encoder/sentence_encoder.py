@@ -137,7 +137,8 @@ class SentenceEncoder:
             max_length: largest number of tokens of a sentence, at most 200,000; a longer sentence is refused before any
                 is encoded, and never cut.
             precision: ``bf16`` computes in bfloat16, faster on a CPU or GPU with units for bfloat16. The cosine of a
-                vector and the one of ``fp32`` is above 0.9999; the log warns on a CPU without such units.
+                vector and the one of ``fp32`` is above 0.9999 in trained GRUs; the log warns on a CPU
+                without such units.
             convert_to_numpy: must be True unless ``convert_to_tensor`` is; a list of tensors is not supported.
             convert_to_tensor: return a tensor on the encoder's device instead of an array.
 
