@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -24,6 +24,8 @@ Precision = Literal["fp32", "bf16"]
 MOST_TOKENS = 1 << 17
 """Tokens and padding of one batch with several rows; bounds the memory to some GB with 2,048 numbers a state. 256
 captions of 512 characters reach the limit."""
+MOST_TOGETHER = 1 << 19
+"""Tokens and padding of the batches that are computed side by side."""
 
 
 def embed_captions(
@@ -51,7 +53,9 @@ def embed_rows(
 
     With ``bf16`` the recurrent layer and the attention compute in bfloat16, as in training. Equal captions are embedded
     once, so that they have equal bits and tie wherever they are compared. The longest captions go first, in batches of
-    similar length: this saves padding, and a lack of memory shows at once.
+    similar length: this saves padding, and a lack of memory shows at once. On a CPU as many batches as threads are
+    computed side by side, each in one thread, which saves more time than threads within a small batch; few or very
+    large batches follow each other, each in all threads.
     """
     row_of: dict[bytes, int] = {}
     places_of = [row_of.setdefault(row.tobytes(), len(row_of)) for row in rows]
@@ -59,13 +63,26 @@ def embed_rows(
     order = np.argsort([-len(row) for row in rows], kind="stable")
     found = np.empty((len(rows), width), np.float32)
     device = captions.embedding.weight.device
-    batches = _batches([len(rows[place]) for place in order], batch)
+    lengths = [len(rows[place]) for place in order]
+    batches = _batches(lengths, batch)
     if precision == "bf16" and device.type == "cpu" and not has_bfloat16_units():
         warn_slow()
-    autocast = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
-    with torch.inference_mode(), _evaluating(captions), true_float32(device), autocast:
-        for part in _with_progress(batches) if progress else batches:
-            found[order[part]] = captions.embed([rows[place] for place in order[part]]).cpu().numpy()
+    with _evaluating(captions), true_float32(device), _bar(len(batches), shown=progress) as count:
+
+        def work(part: slice) -> None:
+            # Autocast is a thread's own setting.
+            with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+                found[order[part]] = captions.embed([rows[place] for place in order[part]]).cpu().numpy()
+            count()
+
+        together = torch.get_num_threads() if device.type == "cpu" else 1
+        largest = max((lengths[part.start] * (part.stop - part.start) for part in batches), default=0)
+        if 1 < together <= len(batches) and together * largest <= MOST_TOGETHER:
+            spread(work, batches)
+        else:
+            with torch.inference_mode():
+                for part in batches:
+                    work(part)
     return found[places_of]
 
 
@@ -107,13 +124,18 @@ def _batches(lengths: Sequence[int], most: int) -> list[slice]:
     return found
 
 
-def _with_progress(batches: Sequence[slice]) -> Iterable[slice]:
-    """Show a progress bar on a terminal, if tqdm is installed."""
+@contextlib.contextmanager
+def _bar(batches: int, *, shown: bool) -> Iterator[Callable[[], object]]:
+    """Show a progress bar on a terminal, if tqdm is installed, and give the function that counts a batch."""
     try:
         from tqdm import tqdm
     except ModuleNotFoundError:
-        return batches
-    return tqdm(batches, desc="encode", unit="batch", leave=False, disable=None)
+        shown = False
+    if not shown:
+        yield lambda: None
+        return
+    with tqdm(total=batches, desc="encode", unit="batch", leave=False, disable=None) as bar:
+        yield bar.update
 
 
 @contextlib.contextmanager

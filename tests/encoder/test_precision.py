@@ -9,7 +9,7 @@ from sightword.devices import threads
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.model import embedding
-from sightword.model.embedding import embed_captions
+from sightword.model.embedding import Precision, embed_captions
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
 
@@ -43,14 +43,17 @@ def test_each_network_gives_float32_and_the_same_bits_with_any_number_of_threads
     encoders = Encoders(30, 4, ModelSettings(hidden=160, cell=cell, pooling=pooling)).eval()
     draw = np.random.default_rng(0)
     rows = [draw.integers(2, 30, length) for length in draw.integers(1, 30, 140)]
-    full = embed_captions(encoders, rows)
-    found = []
-    for count in (1, 2, 3):
-        with threads(count):
-            found.append(embed_captions(encoders, rows, precision="bf16"))
-    assert found[0].dtype == np.float32
-    assert all(np.array_equal(found[0], other) for other in found[1:])
-    assert cosines(full, found[0]).min() > 0.9998
+    found: dict[Precision, list[np.ndarray]] = {"fp32": [], "bf16": []}
+    for precision, same in found.items():
+        for count in (1, 2, 3):  # with 3, batches of 64 are computed side by side, of 256 one after the other
+            for batch in (64, 256):
+                with threads(count):
+                    same.append(embed_captions(encoders, rows, batch=batch, precision=precision))
+        assert all(np.array_equal(same[0], other) for other in same[2::2])
+        assert all(np.array_equal(same[1], other) for other in same[3::2])
+    full, fast = found["fp32"][0], found["bf16"][0]
+    assert fast.dtype == np.float32
+    assert cosines(full, fast).min() > 0.9998
 
 
 def test_float32_stays_float32_within_autocast(encoder):
