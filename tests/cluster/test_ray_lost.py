@@ -8,7 +8,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from ray_nodes import FEATURES, Nodes, Project, finish, kill, members, segments, wait_for, workers
+from ray_nodes import FEATURES, Nodes, Project, finish, kill, segments, wait_for, workers
 
 pytestmark = pytest.mark.full
 RAY = {"SIGHTWORD_ENGINE": "ray"}
@@ -25,38 +25,44 @@ def slow(repository, tmp_path_factory) -> tuple[Project, bytes]:
 
 @pytest.fixture(scope="module")
 def nodes(repository) -> Iterator[Nodes]:
-    """A cluster with one node, which the test of the cluster ends."""
+    """A cluster with one node, which the last test of the cluster ends."""
     with Nodes(repository, 1) as made:
         yield made
 
 
-def working(session: int) -> set[int]:
-    """The workers of a node that have begun with a piece."""
-    return {number for number, title in members(session).items() if title.startswith("ray::_Actor.work")}
+def test_a_worker_killed_in_the_middle(slow, tmp_path) -> None:
+    project, expected = slow
+    process = project.start("features", store=tmp_path / "store", **RAY)
+    wait_for(lambda: segments(tmp_path / "store"), 400, process)
+    os.kill(workers(process.pid)[0], signal.SIGKILL)
+    said = finish(process)
+    assert "a worker is lost, and its work is done again elsewhere\n" in said
+    assert project.taken() == expected
 
 
-def test_the_run_a_worker_and_a_node_that_are_lost_and_a_node_that_joins(slow, nodes, tmp_path) -> None:
-    """The run is killed, and run again on what it has stored; then a worker and a node go."""
+def test_the_driver_killed_and_run_again(slow, nodes, tmp_path) -> None:
     project, expected = slow
     variables = RAY | nodes.variables
     process = project.start("features", store=tmp_path / "store", **variables)
     wait_for(lambda: segments(tmp_path / "store"), 400, process)
     process.kill()
     process.communicate()
-    first = nodes.started[-1]
-    wait_for(lambda: not workers(first.pid), 400)  # its own end with it
+    said = project.run("features", store=tmp_path / "store", **variables)
+    assert re.search(r"\d+ computed, \d+ from store$", said.splitlines()[-1])
+    assert project.taken() == expected
 
-    process = project.start("features", store=tmp_path / "store", **variables)
+
+def test_a_node_that_leaves_and_one_that_joins(slow, nodes, tmp_path) -> None:
+    project, expected = slow
+    first = nodes.started[-1]
+    process = project.start("features", store=tmp_path / "store", **RAY, **nodes.variables)
+    wait_for(lambda: workers(first.pid), 400, process)
     second = nodes.add()
-    wait_for(lambda: working(first.pid), 400, process)
-    (killed,) = workers(first.pid)
-    os.kill(killed, signal.SIGKILL)
-    wait_for(lambda: working(first.pid) - {killed}, 400, process)
     wait_for(lambda: workers(second.pid), 400, process)
+    wait_for(lambda: segments(tmp_path / "store"), 400, process)
     kill(first)
     said = finish(process)
-    assert said.count("a worker is lost, and its work is done again elsewhere\n") == 2
-    assert re.search(r"\d+ computed, \d+ from store$", said.splitlines()[-1])
+    assert "a worker is lost, and its work is done again elsewhere\n" in said
     assert project.taken() == expected
 
 
