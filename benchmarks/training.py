@@ -104,7 +104,7 @@ def published_steps(network: Published, pairs: Pairs, batches: list[np.ndarray])
 def our_steps(run: Run, batches: list[np.ndarray]) -> tuple[list[float], float]:
     run.encoders.train()
     started = time.perf_counter()
-    losses = [run.step(rows, 1e-3) for rows in batches]
+    losses = [run.step(rows, 1e-3, number) for number, rows in enumerate(batches)]
     return [loss.item() for loss in losses], time.perf_counter() - started
 
 

@@ -60,12 +60,12 @@ def steps(settings: TrainSettings, pairs: Pairs, device: torch.device, count: in
     run = Run(settings, pairs, TOKENS, device, None)
     run.encoders.train()
     order = batches(pairs, size=settings.batch, bucket=1, seed=0, epoch=0)[: 2 * count]
-    for rows in order[:count]:
-        run.step(rows, 1e-3)
+    for number, rows in enumerate(order[:count]):
+        run.step(rows, 1e-3, number)
     wait(device)
     started = time.perf_counter()
-    for rows in order[count:]:
-        run.step(rows, 1e-3)
+    for number, rows in enumerate(order[count:], count):
+        run.step(rows, 1e-3, number)
     wait(device)
     return sum(map(len, order[count:])) / (time.perf_counter() - started), run
 

@@ -32,18 +32,10 @@ class Pairs:
     """(M,) the number of each caption within its picture."""
     image_of_caption: npt.NDArray[np.int64]
     """(M,) the row of each caption's picture."""
-    crops: npt.NDArray[np.float32] | None = None
-    """(N, C, D) the features of each crop, where they were kept apart."""
 
 
-def pair(features: FeatureTable, captions: CaptionTable, split: str, *, crops: bool = False) -> Pairs:
+def pair(features: FeatureTable, captions: CaptionTable, split: str) -> Pairs:
     """Return a split, without the captions of pictures that could not be decoded, which the log counts.
-
-    Args:
-        features: all features.
-        captions: all captions.
-        split: the name of the split.
-        crops: with the features of each crop, where they were read.
 
     Raises:
         FeaturesError: captioned pictures have no features; the message counts the pictures and names some.
@@ -60,15 +52,13 @@ def pair(features: FeatureTable, captions: CaptionTable, split: str, *, crops: b
         raise CaptionsError(what, todo="See data/resized/rejects.parquet.")
     image_ids = sorted(set(chosen.image_ids))
     row_of = {image_id: row for row, image_id in enumerate(image_ids)}
-    rows = features.rows(image_ids)
     return Pairs(
         image_ids=image_ids,
-        features=features.features[rows],
+        features=features.features[features.rows(image_ids)],
         texts=list(chosen.texts),
         ids=[np.asarray(ids, np.int64) for ids in chosen.ids],
         numbers=np.asarray(chosen.captions, np.int64),
         image_of_caption=np.asarray([row_of[image_id] for image_id in chosen.image_ids], np.int64),
-        crops=features.crops[rows] if crops and features.crops is not None else None,
     )
 
 

@@ -123,7 +123,7 @@ def _read(settings: TrainSettings) -> tuple[Pairs, Pairs, Vocabulary, dict[str, 
     from sightword.files import sha256_file
     from sightword.pairs import pair, report_uncaptioned
 
-    features, captions = read_features("data/features/features.h5", crops=settings.crops > 0), read_captions(CAPTIONS)
+    features, captions = read_features("data/features/features.h5"), read_captions(CAPTIONS)
     vocabulary = Vocabulary.load(VOCABULARY)
     check_vocabulary(captions, vocabulary, where=CAPTIONS)
     report_uncaptioned(features, captions)
@@ -133,7 +133,7 @@ def _read(settings: TrainSettings) -> tuple[Pairs, Pairs, Vocabulary, dict[str, 
         "captions": sha256_file(CAPTIONS),
         "vocabulary": sha256_file(VOCABULARY),
     }
-    training, dev = pair(features, captions, "train", crops=True), pair(features, captions, "dev")
+    training, dev = pair(features, captions, "train"), pair(features, captions, "dev")
     return training, dev, vocabulary, features.attributes, len(features.rejected), hashes
 
 

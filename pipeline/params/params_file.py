@@ -18,7 +18,6 @@ from pydantic import BaseModel, ValidationError
 from pipeline import pipelines
 from sightword import yaml_reader
 from sightword.errors import FileFormatError, ParamsError
-from sightword.features.settings import CROPS
 from sightword.files import Pathish, read_text
 from sightword.messages import guess
 from sightword.settings import Settings
@@ -134,12 +133,6 @@ def _across(values: dict[str, dict[str, Any]]) -> list[str]:
         side, crop = values["resize"]["side"], values["features"]["crop"]
         if crop > side:
             problems.append(f"features.crop = {crop}: the resized pictures' smaller side is {side} (resize.side)")
-    if "train" in values and "features" in values and values["features"]["source"] == "extract":
-        drawn, crops = values["train"].get("crops", 0), values["features"]["crops"]
-        apart = CROPS[crops] if crops.endswith("_apart") else 0
-        if drawn > apart:
-            kept = f"{apart} crops of a picture are kept apart" if apart else "crops are not kept apart"
-            problems.append(f"train.crops = {drawn}: {kept} (features.crops = {crops})")
     if "ground" in values and "grounded" in values:
         baseline, known = values["grounded"]["baseline"], values["ground"]["scenarios"]
         if baseline not in known:

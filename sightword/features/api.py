@@ -70,7 +70,7 @@ def extract(
         resize: the smaller side, in pixels.
         interpolation: the name of Pillow's filter.
         exif: rotate the pictures by their EXIF orientation.
-        crops: ``ten``, ``five`` or ``one``; ``ten_apart`` or ``five_apart`` for the features of each crop.
+        crops: ``ten``, ``five`` or ``one``.
         crop: the side of a crop, in pixels.
         mean: the means of red, green and blue.
         std: the standard deviations of red, green and blue.
@@ -84,7 +84,7 @@ def extract(
         progress: show a bar on standard error.
 
     Returns:
-        float32 (N, D), row i for picture i; with crops apart (N, C, D), in torchvision's order of crops.
+        float32 (N, D), row i for picture i.
 
     Raises:
         PictureError: a picture cannot be used; the message has its path and the reason.
@@ -149,7 +149,7 @@ def extract(
     for found, values in extraction.run(rows, read, progress=progress):
         for key, value in zip(found, values, strict=True):
             features[rows[key]] = value
-    return features if extraction.crops == 1 else features.reshape(len(features), extraction.crops, -1)
+    return features
 
 
 def _paths(pictures: object) -> list[str]:

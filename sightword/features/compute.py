@@ -113,9 +113,7 @@ class ResizedCorpus:
         with contextlib.closing(self._features(zip(self._keys, self._pictures, strict=True))) as features:
             blocks = (_spread(rows, found, values) for found, values in features)
             origin = self._extraction.origin
-            extraction = self._extraction
-            dimension = extraction.dimension // extraction.crops
-            write_features(path, names, hashes, dimension, blocks, origin, self._rejects, crops=extraction.crops)
+            write_features(path, names, hashes, self._extraction.dimension, blocks, origin, self._rejects)
         rejected = len(self._rejects)
         return Summary(len(self._pictures) + rejected, rejected, self._extraction.clock)
 

@@ -8,6 +8,9 @@ import torch
 
 from sightword.features.settings import Crops
 
+CROPS: dict[Crops, int] = {"ten": 10, "five": 5, "one": 1}
+"""The number of crops of each choice."""
+
 
 def corners(height: int, width: int, crop: int, crops: Crops) -> list[tuple[int, int]]:
     """Return top and left of each crop, in torchvision's order: the four corners, then the centre.
@@ -32,6 +35,6 @@ def write_crops(picture: torch.Tensor, out: torch.Tensor, crop: int, crops: Crop
     """
     places = corners(picture.shape[0], picture.shape[1], crop, crops)
     # The mirrored picture is cut anew: at odd widths its centre is not the mirrored centre crop.
-    sides = [picture, picture.flip(1)] if crops in ("ten", "ten_apart") else [picture]
+    sides = [picture, picture.flip(1)] if crops == "ten" else [picture]
     for index, (side, (top, left)) in enumerate((side, place) for side in sides for place in places):
         out[index] = side[top : top + crop, left : left + crop]

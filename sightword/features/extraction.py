@@ -71,10 +71,7 @@ class Extraction:
         self._settings, self._device, self._store, self._measure = settings, device, store, measure
         self._transform = transform_of(settings, resized)
         network = skeleton(backbone)
-        self.crops = self._transform.apart
-        """Crops whose features are kept apart; 1 if their mean is kept."""
-        self.dimension = network.dimension * self.crops
-        """Numbers of a picture: those of all crops that are kept apart, one crop after the other."""
+        self.dimension = network.dimension
         self._flops = flops_a_picture(network, self._transform)
         self.clock = Clock()
         """The speed of the last run."""

@@ -1,4 +1,4 @@
-"""Runs the network: uint8 pictures in, the features of their crops or the means of these out."""
+"""Runs the network: uint8 pictures in, the means of their crops' features out."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from torch import nn
 from sightword import devices
 from sightword.errors import FeaturesError
 from sightword.features.backbones import FeatureNetwork
-from sightword.features.crops import normalise, write_crops
+from sightword.features.crops import CROPS, normalise, write_crops
 from sightword.features.fusion import ready
 from sightword.features.identity import Transform
-from sightword.features.settings import CROPS, Precision
+from sightword.features.settings import Precision
 from sightword.images.encoding import Pixels
 
 PICTURES_A_CALL = {"cpu": 1, "cuda": 32}
@@ -73,8 +73,7 @@ class Extractor:
         device: torch.device,
         threads: int = 1,
     ) -> None:
-        self.transform, self.precision, self.device = transform, precision, device
-        self.dimension = network.dimension * transform.apart
+        self.dimension, self.transform, self.precision, self.device = network.dimension, transform, precision, device
         self.clock = Clock()
         self._count = CROPS[transform.crops]
         self._pictures = PICTURES_A_CALL.get(device.type, 1)
@@ -86,8 +85,6 @@ class Extractor:
 
     def run(self, pictures: Iterable[Pixels]) -> Iterator[Features]:
         """Yield the features of pictures, float32 (D,), in the given order; no picture changes another's features.
-
-        With crops apart, a picture's features are those of its first crop, then those of the second, and so on.
 
         Args:
             pictures: uint8 (height, width, 3), no side smaller than a crop; read a few calls ahead.
@@ -142,11 +139,10 @@ class Extractor:
         found = found.flatten(1).to(torch.float32)
         if self.transform.relu:
             found = found.relu()
-        found = found.unflatten(0, (self._pictures, count))
-        found = found.flatten(1) if self.transform.apart > 1 else found.mean(dim=1)
+        mean = found.unflatten(0, (self._pictures, count)).mean(dim=1)
         if self.transform.l2:
-            found = nn.functional.normalize(found, dim=1)
-        features: Features = found[: len(pictures)].cpu().numpy()
+            mean = nn.functional.normalize(mean, dim=1)
+        features: Features = mean[: len(pictures)].cpu().numpy()
         if not np.isfinite(features).all():
             raise FeaturesError("the network gave features that are not finite", todo="Are these the right weights?")
         return features

@@ -11,7 +11,7 @@ import errno
 import hashlib
 import io
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import h5py
@@ -62,10 +62,8 @@ def seal(path: Pathish) -> None:
         file.write(head)
 
 
-def read_hdf5(
-    path: Pathish, *, without: Collection[str] = ()
-) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], str]:
-    """Return the root attributes of an HDF5 file, its tables but for those ``without``, and its checksum.
+def read_hdf5(path: Pathish) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], str]:
+    """Return the root attributes of an HDF5 file, its tables, and its checksum.
 
     Raises:
         FileFormatError: the file is missing, cannot be read, or differs from what was written.
@@ -75,8 +73,7 @@ def read_hdf5(
         with reading(path), h5py.File(path, "r") as file:
             values = sorted(file.attrs.items())
             attributes = {key: value.item() if isinstance(value, np.generic) else value for key, value in values}
-            wanted = [(name, table) for name, table in file.items() if name not in without]
-            tables = {name: table[()] for name, table in wanted if isinstance(table, h5py.Dataset)}
+            tables = {name: table[()] for name, table in file.items() if isinstance(table, h5py.Dataset)}
         return attributes, tables, checksum
     except FileFormatError:
         raise

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sightword.errors import FeaturesError
-from sightword.features.settings import CROPS, Crops, FeaturesSettings
+from sightword.features.settings import Crops, FeaturesSettings
 from sightword.files import canonical_json
 
 KERNELS = {"cpu": "cpu-1", "cuda": "cuda-1"}
@@ -37,14 +37,9 @@ class Transform:
             what = f"crops of {self.crop} pixels do not fit into pictures whose smaller side is {self.resize}"
             raise FeaturesError(what, expected="features.crop no larger than resize.side")
 
-    @property
-    def apart(self) -> int:
-        """The number of crops whose features are kept apart; 1 if their mean is kept."""
-        return CROPS[self.crops] if self.crops.endswith("_apart") else 1
-
     def as_json(self) -> str:
-        """Return the record as JSON with sorted keys, as in ``features.h5``, whose features are means."""
-        return canonical_json(asdict(self) | {"crops": self.crops.removesuffix("_apart")})
+        """Return the record as JSON with sorted keys, as stored in ``features.h5``."""
+        return canonical_json(asdict(self))
 
 
 def transform_of(settings: FeaturesSettings, resized: dict[str, Any]) -> Transform:

@@ -38,7 +38,7 @@ def convert(path: Pathish, image_ids: Sequence[str], settings: FeaturesSettings)
         todo = "Put the file there, or fix features.precomputed."
         raise FileFormatError("the precomputed features do not exist", where=source, todo=todo)
     if settings.precomputed.endswith(HDF5_FILES):
-        named_in, table = source, read_features(source, crops=True)
+        named_in, table = source, read_features(source)
     else:
         named_in = Path(settings.inputs) / settings.precomputed_ids
         table = _read_npy(source, named_in)
@@ -53,9 +53,7 @@ def convert(path: Pathish, image_ids: Sequence[str], settings: FeaturesSettings)
     known = {name: str(table.attributes.get(name, "")) for name in Origin.__dataclass_fields__}
     made = Origin(**known | {"origin": origin})
     hashes, dimension = [table.sha256[row] for row in rows], table.features.shape[1]
-    crops = 1 if table.crops is None else table.crops.shape[1]
-    values = table.features if table.crops is None else table.crops.reshape(len(table.crops), -1)
-    write_features(path, wanted, hashes, dimension, _blocks(values, rows), made, rejected, crops=crops)
+    write_features(path, wanted, hashes, dimension, _blocks(table.features, rows), made, rejected)
     return len(table.image_ids) - len(wanted)
 
 

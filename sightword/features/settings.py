@@ -9,9 +9,7 @@ from pydantic import Field, model_validator
 
 from sightword.settings import MAX_SEED, Settings
 
-Crops = Literal["ten", "five", "one", "ten_apart", "five_apart"]
-CROPS: dict[Crops, int] = {"ten": 10, "five": 5, "one": 1, "ten_apart": 10, "five_apart": 5}
-"""The number of crops of each choice."""
+Crops = Literal["ten", "five", "one"]
 Precision = Literal["fp32", "bf16"]
 
 RANDOM = "random"
@@ -46,8 +44,7 @@ class FeaturesSettings(Settings):
     weights_seed: int = Field(default=0, ge=0, le=MAX_SEED)
     """The seed of random weights; read only with ``weights: random``."""
     crops: Crops = "ten"
-    """``ten``: corners, centre, and the same mirrored; ``five``: not mirrored; ``one``: the centre. ``ten_apart`` and
-    ``five_apart`` also keep the features of each crop, for ``train.crops``."""
+    """``ten``: corners, centre, and the same mirrored; ``five``: not mirrored; ``one``: the centre."""
     crop: int = Field(default=224, gt=0)
     """The side of a crop, in pixels."""
     mean: Channels = Field(default=IMAGENET_MEAN, min_length=3, max_length=3)
@@ -76,10 +73,6 @@ class FeaturesSettings(Settings):
 
     def _extract_problems(self) -> list[str]:
         problems = self._outside("weights")
-        if self.l2 and self.crops.endswith("_apart"):
-            problems.append(
-                f"l2: scales the mean of the crops, which are kept apart (crops: {self.crops}), so it must be false"
-            )
         if is_weights_file(self.weights) and not self.weights_sha256:
             sha256 = "weights_sha256 must hold its sha256 (`sha256sum` prints it)"
             problems.append(f"weights: {self.weights} is a file, so {sha256}")

@@ -23,7 +23,6 @@ HEADERS = 1 << 14
 
 _TABLES = ("features", "image_id", "sha256")
 _REJECTED = "rejected"
-_CROPS = "crops"
 
 Array = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
@@ -60,8 +59,6 @@ class FeatureTable:
     """The root attributes of the file."""
     rejected: frozenset[str] = frozenset()
     """Pictures of the corpus that could not be decoded."""
-    crops: Array | None = None
-    """float32 (N, C, D), where the features of each crop were kept apart."""
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -86,7 +83,6 @@ def write_features(
     blocks: Iterable[tuple[Rows, Array]],
     origin: Origin,
     rejected: Sequence[str] = (),
-    crops: int = 1,
 ) -> None:
     """Write ``features.h5``, whole or not at all; the bytes do not depend on the order or size of the blocks.
 
@@ -95,10 +91,9 @@ def write_features(
         image_ids: N picture ids, sorted and distinct.
         sha256: N sha256 of source pictures in hex, or empty texts.
         dimension: D.
-        blocks: row numbers (n,) and their features (n, crops * D), in any order, each row once.
+        blocks: row numbers (n,) and their features (n, D), in any order, each row once.
         origin: how the features were made.
         rejected: pictures that could not be decoded; kept in ``/rejected``, if there are any.
-        crops: with more than 1, ``/crops`` (N, crops, D) has the features of each crop and ``/features`` their means.
 
     Raises:
         FeaturesError: ids are not sorted, rows are missing, repeated or out of range, or values are not finite.
@@ -112,21 +107,14 @@ def write_features(
     names = [image_id.encode() for image_id in image_ids]
     lost = [image_id.encode() for image_id in sorted(rejected)]
     width, longest = (max(map(len, texts), default=1) or 1 for texts in (names, lost))
-    numbers = dimension * (1 + crops if crops > 1 else 1)
-    room = count * (4 * numbers + width + SHA256_LENGTH) + len(lost) * longest + HEADERS
+    room = count * (4 * dimension + width + SHA256_LENGTH) + len(lost) * longest + HEADERS
     seen = np.zeros(count, bool)
     with atomic_file(path) as temporary, created(temporary, room) as (file, check):
         features = file.create_dataset("features", (count, dimension), "<f4")
-        apart = file.create_dataset(_CROPS, (count, crops, dimension), "<f4") if crops > 1 else None
         for rows, values in blocks:
-            _check_block(rows, values, seen, dimension * crops, path)
+            _check_block(rows, values, seen, dimension, path)
             seen[rows] = True
-            if apart is None:
-                _write_rows(features, rows, values)
-            else:
-                each = values.reshape(len(rows), crops, dimension)
-                _write_rows(apart, rows, each)
-                _write_rows(features, rows, each.mean(axis=1))
+            _write_rows(features, rows, values)
             check()
         if not seen.all():
             raise FeaturesError(f"{np.count_nonzero(~seen)} of {count} rows were never written", where=path)
@@ -137,26 +125,21 @@ def write_features(
         file.attrs.update({"schema": SCHEMA, **asdict(origin), "rows": count, "complete": True})
 
 
-def read_features(path: Pathish, *, crops: bool = False) -> FeatureTable:
-    """Read and check ``features.h5``; the features of each crop too, if they are asked for and there.
+def read_features(path: Pathish) -> FeatureTable:
+    """Read and check ``features.h5``.
 
     Raises:
         FileFormatError: the file is missing, of another schema or program, not complete, damaged or changed.
         FeaturesError: ids are not sorted, or values are not finite.
     """
-    attributes, datasets, checksum = read_hdf5(path, without=() if crops else (_CROPS,))
-    tables = {name: datasets[name] for name in (*_TABLES, _REJECTED, _CROPS) if name in datasets}
+    attributes, datasets, checksum = read_hdf5(path)
+    tables = {name: datasets[name] for name in (*_TABLES, _REJECTED) if name in datasets}
     _check_format(attributes, tables, path)
     try:
-        texts = {
-            name: [text.decode() for text in table.tolist()]
-            for name, table in tables.items()
-            if table.dtype.kind == "S"
-        }
+        texts = {name: [text.decode() for text in tables[name].tolist()] for name in tables if name != "features"}
     except UnicodeDecodeError as error:
         raise FileFormatError(f"is damaged ({error})", where=path, todo=AGAIN) from None
     features, image_ids, rejected = tables["features"], texts["image_id"], frozenset(texts.get(_REJECTED, []))
-    apart = tables.get(_CROPS)
     if image_ids != sorted(set(image_ids)):
         raise FeaturesError("its picture ids are not sorted, each once", where=path, todo=AGAIN)
     if not rejected.isdisjoint(image_ids):
@@ -165,7 +148,7 @@ def read_features(path: Pathish, *, crops: bool = False) -> FeatureTable:
     if len(bad):
         what = f"{len(bad)} rows have values that are not finite, the first is {image_ids[bad[0]]}"
         raise FeaturesError(what, where=path)
-    return FeatureTable(features, image_ids, texts["sha256"], attributes | {"checksum": checksum}, rejected, apart)
+    return FeatureTable(features, image_ids, texts["sha256"], attributes | {"checksum": checksum}, rejected)
 
 
 def _check_block(rows: Rows, values: Array, seen: npt.NDArray[np.bool_], dimension: int, path: Pathish) -> None:
@@ -211,9 +194,6 @@ def _check_format(attributes: dict[str, Any], tables: dict[str, npt.NDArray[Any]
         expected, right = "fixed-length UTF-8 (N,)", table.ndim == 1 and table.dtype.kind == "S"
         if name == "features":
             expected, right = "float32 (N, D)", table.ndim == 2 and table.dtype == np.dtype("<f4")
-        if name == _CROPS:
-            width = tables["features"].shape[-1:]
-            expected, right = "float32 (N, C, D)", table.ndim == 3 and table.dtype == "<f4" and table.shape[2:] == width
-        if name != _REJECTED:
+        if name in _TABLES:
             expected, right = f"{expected} of {attributes['rows']} rows", right and len(table) == attributes["rows"]
         require(right, f"has {name} as {table.dtype} {table.shape}", expected)

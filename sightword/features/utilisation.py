@@ -13,8 +13,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from sightword.devices import OwnRandom
 from sightword.errors import FeaturesError
 from sightword.features.backbones import Backbone, FeatureNetwork, build, cut
+from sightword.features.crops import CROPS
 from sightword.features.identity import Transform
-from sightword.features.settings import CROPS, Precision
+from sightword.features.settings import Precision
 from sightword.messages import first_line
 
 SIDE = 2000

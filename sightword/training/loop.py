@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import time
 from collections.abc import Callable
@@ -24,7 +25,6 @@ from sightword.training.clipping import clip
 from sightword.training.divergence import EPOCHS, Plan, Watch, at_chance, stuck
 from sightword.training.initialisation import initialise
 from sightword.training.objective import Objective
-from sightword.training.pictures import Pictures
 from sightword.training.ranks import ALONE, Ranks
 from sightword.training.schedule import learning_rate
 from sightword.training.settings import TrainSettings
@@ -102,10 +102,10 @@ def train(
 
 
 def check_sizes(settings: TrainSettings, training: Pairs, ranks: int = 1) -> None:
-    """Refuse a split with too few pictures or crops, and more ranks than pairs in a batch, before any costly work.
+    """Refuse a split with fewer pictures than a batch, and more ranks than pairs in a batch, before any costly work.
 
     Raises:
-        TrainingError: there are too few pictures for a batch, too few crops apart, or too many ranks.
+        TrainingError: there are too few pictures, or too many ranks.
     """
     if ranks > settings.batch:
         what = f"{ranks} processes cannot share batches of {settings.batch} pairs (train.batch)"
@@ -114,14 +114,6 @@ def check_sizes(settings: TrainSettings, training: Pairs, ranks: int = 1) -> Non
         what = f"train.batch = {settings.batch} is more than the {len(training.image_ids)} training pictures"
         expected, todo = "a batch in which no picture is twice", "Choose a smaller train.batch."
         raise TrainingError(what, expected=expected, todo=todo)
-    apart = 0 if training.crops is None else training.crops.shape[1]
-    if settings.crops > apart:
-        what = f"train.crops = {settings.crops}, but the features of {apart or 'no'} crops of a picture were kept apart"
-        todo = (
-            "Set features.crops to ten_apart or five_apart, take precomputed features of each crop, or set train.crops "
-        )
-        todo += "to 0."
-        raise TrainingError(what, expected=f"at most {apart}", todo=todo)
 
 
 def build_optimiser(encoders: Encoders, objective: Objective, settings: TrainSettings) -> torch.optim.Optimizer:
@@ -155,7 +147,8 @@ class Run:
             encoders.images.standardise_by(training.features)
         self.objective = Objective(settings).to(device)
         self.encoders = encoders.to(device)
-        self.pictures = Pictures(training, settings, device)
+        self.features = _near(torch.from_numpy(training.features), device)
+        self.same_picture = torch.from_numpy(_distinct(training.features)).to(device)
         self.texts = Texts(training, seed=settings.seed, second=settings.second_caption)
         self.optimiser = build_optimiser(self.encoders, self.objective, settings)
         self.averaging = Averaging(self.encoders, settings)
@@ -269,15 +262,18 @@ class Run:
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         rows, own = self.ranks.cut(rows)  # own: the share of this rank, (b,) of (B,)
-        places = self.training.image_of_caption[rows]  # (B,)
+        places = torch.from_numpy(self.training.image_of_caption[rows])  # (B,)
+        pictures = move(places, device)
         texts = self.texts.of(rows, number)  # the captions, and perhaps the second ones, (B,) each
         mine = [text for each in texts for text in each[own]]
         with torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bf16"):
             steps = max(len(text) for each in texts for text in each)
             sides = encoders.captions.embed(mine, steps=steps).chunk(len(texts))  # (b, 2n) each
-        images = encoders.images(self.pictures.features(places, own, number))  # (b, 2n)
+        near = self.features.device == pictures.device
+        features = self.features[pictures[own]] if near else move(self.features[places[own]], device)  # (b, D)
+        images = encoders.images(features)  # (b, 2n)
         *captions, images = (self.ranks.gather(side, len(rows)) for side in (*sides, images))  # (B, 2n)
-        kinds = self.pictures.kinds[move(torch.from_numpy(places), device)]
+        kinds = self.same_picture[pictures]
         same = kinds[:, None] == kinds[None, :]
         loss = self.objective.both(captions, images, same, epoch=self.progress.epoch)
         self.optimiser.zero_grad(set_to_none=True)
@@ -289,3 +285,17 @@ class Run:
         self.averaging.after_batch(self.progress.epoch)
         self.watch.add(loss.detach(), norms)
         return loss.detach()
+
+
+def _near(features: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Return the features on the device if they take at most half of its free memory, else where they are."""
+    if device.type == "cuda" and 2 * features.nbytes > torch.cuda.mem_get_info(device)[0]:
+        log.warning("train: the features do not fit on the GPU beside the training: each batch's are copied there")
+        return features
+    return features.to(device)
+
+
+def _distinct(features: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
+    """Return a number for each picture, the same for pictures with equal features: copies are not mismatches."""
+    seen: dict[bytes, int] = {}
+    return np.array([seen.setdefault(hashlib.sha256(row.data).digest(), len(seen)) for row in features], np.int64)

@@ -39,9 +39,6 @@ class TrainSettings(ModelSettings):
     picture, and with each other (Parekh et al. 2021)."""
     second_weight: float = Field(1.0, ge=0)
     """Weight of the objective of a caption with its second one, beside the mean objective of both with the picture."""
-    crops: int = Field(0, ge=0)
-    """Crops of a picture that are drawn for each batch, to take their mean in place of the mean of all; 0 draws none.
-    Needs features whose crops were kept apart."""
     dropout_features: float = Field(0.0, ge=0, lt=1)
     """Share of a picture's (standardised) features set to zero in training."""
     dropout_states: float = Field(0.0, ge=0, lt=1)

@@ -16,7 +16,7 @@ from sightword.pairs import Pairs
 from sightword.training.checkpoint import Progress
 from sightword.training.ranks import Ranks
 
-_NAMES = ("features", "ids", "ends", "numbers", "image_of_caption", "tokens", "crops")
+_NAMES = ("features", "ids", "ends", "numbers", "image_of_caption", "tokens")
 
 
 def write_split(folder: Path, split: Pairs, tokens: int) -> None:
@@ -24,8 +24,7 @@ def write_split(folder: Path, split: Pairs, tokens: int) -> None:
     ends = np.cumsum([len(ids) for ids in split.ids])
     owners, ids = split.image_of_caption, np.concatenate(split.ids)
     arrays: tuple[npt.NDArray[Any], ...] = (split.features, ids, ends, split.numbers, owners, np.array([tokens]))
-    crops = np.empty(0, np.float32) if split.crops is None else split.crops
-    for name, values in zip(_NAMES, (*arrays, crops), strict=True):
+    for name, values in zip(_NAMES, arrays, strict=True):
         np.save(folder / f"{name}.npy", values)
 
 
@@ -33,9 +32,8 @@ def map_split(folder: Path) -> tuple[Pairs, int]:
     """Map the files of :func:`write_split`, which may then be deleted; names and texts are missing."""
     # Copied when written to, which nothing does: torch only takes memory that may be written to.
     arrays = (np.asarray(np.load(folder / f"{name}.npy", mmap_mode="c")) for name in _NAMES)
-    features, ids, ends, numbers, owners, tokens, crops = arrays
-    names, rows, apart = [""] * len(features), np.split(ids, ends[:-1]), crops if crops.size else None
-    return Pairs(names, features, [], rows, numbers, owners, apart), int(tokens[0])
+    features, ids, ends, numbers, owners, tokens = arrays
+    return Pairs([""] * len(features), features, [], np.split(ids, ends[:-1]), numbers, owners), int(tokens[0])
 
 
 def resumed(

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from sightword.features.crops import corners, normalise, write_crops
-from sightword.features.settings import CROPS
+from sightword.features.crops import CROPS, corners, normalise, write_crops
 from sightword.features.vision import torchvision
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]

@@ -275,28 +275,6 @@ def test_fewer_crops_and_post_processing(sources, crops, count) -> None:
     assert shifted.min() >= 0
 
 
-def test_crops_apart_have_the_mean_of_the_same_crops(tmp_path, sources) -> None:
-    paths = [source.path for source in sources]
-    apart = SMALL.model_copy(update={"crops": "ten_apart", "relu": True})
-    run(tmp_path, sources, apart)
-    found = read_features(tmp_path / "f.h5", crops=True)
-    assert found.crops is not None
-    assert found.crops.shape == (7, 10, 512)
-    assert np.allclose(found.features, found.crops.mean(axis=1), rtol=1e-6)
-    assert read_features(tmp_path / "f.h5").crops is None
-    together = SMALL.model_copy(update={"relu": True})
-    store = Store(tmp_path / "store")
-    run(tmp_path / "b", sources, together, store=store)
-    mean = read_features(tmp_path / "b" / "f.h5")
-    assert np.allclose(found.features, mean.features, rtol=1e-6)
-    assert found.attributes["transform"] == mean.attributes["transform"]
-    assert len(list((tmp_path / "store" / "features").iterdir())) == 2  # kinds of their own
-    options = {"weights_seed": 1, "resize": 56, "crop": 48, "relu": True, "crops": "ten_apart"}
-    assert np.array_equal(extract(paths, "squeezenet1_1", "random", **options), found.crops)
-    run(tmp_path, sources, apart)  # from the store
-    assert np.array_equal(read_features(tmp_path / "f.h5", crops=True).crops, found.crops)
-
-
 def test_no_pictures_is_an_error_and_not_an_empty_file(tmp_path) -> None:
     with pytest.raises(FeaturesError, match="no pictures to extract features from"):
         run(tmp_path, [Source("a", None)])

@@ -27,7 +27,6 @@ def test_the_defaults_are_the_published_ones() -> None:
         ({"weights_sha256": "abc"}, "weights_sha256"),
         ({"std": [1.0, 0.0, 1.0]}, "not above zero"),
         ({"mean": [0.5]}, "mean"),
-        ({"crops": "five_apart", "l2": True}, r"l2: scales the mean .* \(crops: five_apart\), so it must be false"),
         ({"source": "precomputed"}, "it must name a file ending in"),
         ({"source": "precomputed", "precomputed": "x.mat"}, r"x\.mat is not a file ending in"),
         ({"source": "precomputed", "precomputed": "x.npy"}, "needs a text file"),

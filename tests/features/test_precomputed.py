@@ -95,17 +95,3 @@ def test_a_file_of_our_own_keeps_what_it_says_of_itself(tmp_path) -> None:
     assert table.attributes["origin"].startswith("precomputed: x.h5")
     with pytest.raises(FeaturesError, match="1 of 1 pictures have no features: z"):
         convert(tmp_path / "out.h5", ["z"], settings)
-
-
-def test_crops_apart_come_along(tmp_path) -> None:
-    origin = Origin("net", "avgpool", "V1", "ab", '{"crop":8}', "bf16", "extracted")
-    values = np.arange(18, dtype=np.float32).reshape(3, 6)
-    write_features(tmp_path / "x.h5", ["a", "b", "c"], [""] * 3, 3, [(np.arange(3), values)], origin, crops=2)
-    convert(
-        tmp_path / "out.h5",
-        ["c", "b"],
-        FeaturesSettings(source="precomputed", inputs=str(tmp_path), precomputed="x.h5"),
-    )
-    table = read_features(tmp_path / "out.h5", crops=True)
-    assert table.crops.tolist() == [[[6, 7, 8], [9, 10, 11]], [[12, 13, 14], [15, 16, 17]]]
-    assert table.features.tolist() == [[7.5, 8.5, 9.5], [13.5, 14.5, 15.5]]

@@ -95,10 +95,8 @@ def test_sections_that_do_not_fit_each_other(edited):
     def change(values):
         values["train"].update(epochs=4, cycle=4)
         values["resize"]["side"] = 200
-        values["train"]["crops"] = 3
 
     text = message(edited(change))
-    assert "train.crops = 3: crops are not kept apart (features.crops = ten)" in text
     assert "select.members = 2: there are 1 to choose from" in text
     assert "features.crop = 224: the resized pictures' smaller side is 200" in text
 

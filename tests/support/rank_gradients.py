@@ -30,7 +30,7 @@ CASES = {
     "reversed order, hardest": {"similarity": "reversed_order", "loss": "hardest", "pooling": "mean"},
     "order, infonce": {"similarity": "order", "loss": "infonce"},
     "ngrams": {"cell": "ngrams", "ngram_buckets": 31, "loss": "infonce"},
-    "second captions": {"loss": "infonce", "second_caption": True, "crops": 2},
+    "second captions": {"loss": "infonce", "second_caption": True},
     "clipped sides": {"clip_images": 1e-3, "clip_captions": 1e-2},
     "clipped together": {"clip_scope": "all", "clip_images": 1e-3, "clip_captions": 1e-3},
     "clipped tensors": {"clip_scope": "tensor", "clip_images": 1e-3, "clip_captions": 1e-3},
@@ -42,14 +42,14 @@ TOKENS = 15
 
 
 def pairs() -> Pairs:
-    """Twenty pictures of three crops, two of which are the same, with two captions of one to eight tokens each."""
+    """Twenty pictures, two of which are the same, with two captions of one to eight tokens each."""
     random = np.random.default_rng(0)
-    crops = random.normal(size=(20, 3, 7))
-    crops[1] = crops[0]
+    features = random.normal(size=(20, 7))
+    features[1] = features[0]
     ids = [random.integers(2, TOKENS, random.integers(1, 9)) for _ in range(40)]
     names = [f"{place:02d}" for place in range(20)]
     numbers, owners = np.repeat([0, 1], 20), np.tile(np.arange(20), 2)
-    return Pairs(names, crops.mean(axis=1), [""] * 40, ids, numbers, owners, crops)
+    return Pairs(names, features, [""] * 40, ids, numbers, owners)
 
 
 def gradients(ranks: Ranks) -> Iterator[tuple[str, torch.Tensor]]:

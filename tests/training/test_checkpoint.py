@@ -35,7 +35,6 @@ def pairs() -> Pairs:
         ids=[random.integers(2, 15, random.integers(2, 9)) for _ in range(40)],
         numbers=np.tile([0, 1], 20),
         image_of_caption=np.repeat(np.arange(20), 2),
-        crops=random.normal(size=(20, 3, 7)).astype(np.float32),
     )
 
 
@@ -66,7 +65,7 @@ def same(one, other) -> bool:
         {},
         {"loss": "hinge", "dropout_states": 0.0, "weight_decay": 0.0, "average": "swa"},
         {"loss": "hardest", "warm_up": 1, "similarity": "order", "average": "ema", "average_start": 1},
-        {"second_caption": True, "crops": 2, "schedule": "cosine"},
+        {"second_caption": True, "schedule": "cosine"},
         {"cell": "ngrams", "ngram_buckets": 64, "second_caption": True},
     ],
 )

@@ -8,7 +8,7 @@ from sightword.errors import TrainingError
 from sightword.model.encoders import Encoders
 from sightword.pairs import Pairs
 from sightword.training.initialisation import initialise
-from sightword.training.loop import train
+from sightword.training.loop import Run, _near, train
 from sightword.training.schedule import cyclic_rate
 from sightword.training.settings import TrainSettings
 from sightword.training.validation import validate
@@ -158,3 +158,18 @@ def test_a_loss_that_is_no_number_stops_the_training(pairs):
     wrong = Pairs(**{**pairs.__dict__, "features": broken})
     with pytest.raises(TrainingError, match=r"the loss is no number at batch \d+ \(epoch 1\), learning rate"):
         run(SETTINGS, wrong)
+
+
+def test_copies_of_a_picture_are_no_mismatches():
+    features, rows = np.array([[1, 2], [3, 4], [1, 2], [-0.0, 0]], np.float32), np.arange(4)
+    copies = Pairs([""] * 4, features, [""] * 4, [np.ones(1, np.int64)] * 4, rows * 0, rows)
+    assert Run(SETTINGS, copies, TOKENS, torch.device("cpu"), None).same_picture.tolist() == [0, 1, 0, 2]
+
+
+def test_features_too_large_for_a_gpu_stay_where_they_are_and_it_is_said(monkeypatch, caplog):
+    pretended = torch.device("cuda")
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (100, 1000))
+    features = torch.zeros(10, 3)
+    assert _near(features, pretended) is features
+    assert "do not fit on the GPU" in caplog.text
+    assert _near(features, torch.device("cpu")) is features
