@@ -22,6 +22,7 @@ from sightword.training.averaging import Averaging
 from sightword.training.batches import batches
 from sightword.training.checkpoint import SECONDS, Checkpoint, Progress, part, restore
 from sightword.training.clipping import clip
+from sightword.training.controls import controlled
 from sightword.training.divergence import EPOCHS, Plan, Watch, at_chance, stuck
 from sightword.training.initialisation import initialise
 from sightword.training.objective import Objective
@@ -135,8 +136,9 @@ class Run:
         self, settings: TrainSettings, training: Pairs, tokens: int, device: torch.device,
         checkpoint: Checkpoint | None, ranks: Ranks = ALONE,
     ) -> None:  # fmt: skip
-        self.settings, self.training, self.device, self.checkpoint = settings, training, device, checkpoint
+        self.settings, self.device, self.checkpoint = settings, device, checkpoint
         self.ranks = ranks
+        self.training = training = controlled(training, settings)
         torch.manual_seed(settings.seed)
         encoders = Encoders(
             tokens, training.features.shape[1], settings,

@@ -60,7 +60,7 @@ class Objective(nn.Module):
         """Return the loss of B pictures with one or two captions of each, a scalar.
 
         The loss is the mean over the captions of their loss with the pictures. With two of each, the weighted loss of
-        one with the other is added.
+        one with the other is added; without pictures it is all, and the pictures have gradients of zero.
 
         Args:
             captions: one or two times float (B, D).
@@ -73,6 +73,8 @@ class Objective(nn.Module):
         if len(losses) == 1:
             return losses[0]
         beside: torch.Tensor = self(scores(captions[0], captions[1], similarity), same, epoch=epoch)
+        if self.settings.pictures == "none":
+            return beside + 0 * images.sum()
         return torch.stack(losses).mean() + self.settings.second_weight * beside
 
     def alike(self, pairs: int, *, epoch: int) -> float:
@@ -82,7 +84,7 @@ class Objective(nn.Module):
         """
         settings = self.settings
         each: float = pairs if settings.reduction == "sum" else 1
-        if settings.second_caption:
+        if settings.second_caption and settings.pictures != "none":
             each *= 1 + settings.second_weight
         if settings.loss == "infonce":
             return math.log(pairs) * each

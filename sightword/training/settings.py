@@ -34,6 +34,11 @@ class TrainSettings(ModelSettings):
     """Epochs of ``hinge`` before ``hardest`` begins; unused by the others."""
     temperature: float = Field(0.07, gt=0)
     """Initial temperature of ``infonce`` (CLIP: 0.07), the divisor of scores; it is learned. Unused by the others."""
+    pictures: Literal["real", "shuffled", "none"] = "real"
+    """Controls. ``shuffled``: the pictures exchange their features at random, so that the captions of a picture share a
+    wrong one. ``none``: only captions are compared with second captions, and the picture side learns nothing."""
+    clusters: Literal["real", "shuffled"] = "real"
+    """``shuffled``: captions are dealt to pictures at random, a control: also captions of one picture differ."""
     second_caption: bool = False
     """With each caption of a batch comes another one of its picture, drawn anew in each epoch. Both are paired with the
     picture, and with each other (Parekh et al. 2021)."""
@@ -110,6 +115,8 @@ class TrainSettings(ModelSettings):
              f"warm_up ({self.warm_up}) {late} for the hardest mismatch"),
             (self.second_caption and self.similarity != "cosine",
              f"second_caption compares captions, which similarity {self.similarity} does not"),
+            (self.pictures == "none" and not self.second_caption,
+             "pictures none compares captions with second captions only: second_caption must be true"),
             (self.shuffle == "epoch" and self.bucket > 1,
              f"shuffle epoch needs bucket 1 (it is {self.bucket}): sorted by length, passes differ"),
             (self.clip_scope == "all" and self.clip_images != self.clip_captions,

@@ -55,6 +55,9 @@ def test_second_captions_are_paired_with_pictures_and_with_the_first_ones(loss):
     found = asked.both([first, second], images, same, epoch=0).item()
     assert found == pytest.approx(sum(each) / 2 + 0.7 * beside, rel=1e-5)
     assert asked.both([first], images, same, epoch=0).item() == pytest.approx(each[0], rel=1e-5)
+    alone = objective(loss=loss, second_caption=True, second_weight=0.7, pictures="none")
+    assert alone.both([first, second], images, same, epoch=0).item() == pytest.approx(beside, rel=1e-5)
+    assert alone.alike(5, epoch=0) == objective(loss=loss).alike(5, epoch=0)
 
 
 def test_what_knowing_nothing_costs_counts_second_captions():
