@@ -45,6 +45,8 @@ def test_a_section_comes_typed(repository):
         "flickr8k-precomputed",
         "flickr8k-infonce",
         "flickr8k-ngrams",
+        "flickr8k-order",
+        "flickr8k-vsepp",
         "coco",
         "coco-order",
         "coco-vsepp",
