@@ -75,7 +75,8 @@ def test_without_pictures_the_captions_learn_and_the_picture_side_does_not(scope
     for name, weights in before.images.state_dict().items():
         torch.testing.assert_close(end.images.state_dict()[name], weights, rtol=0, atol=0)
     moved = [
-        (end.captions.state_dict()[name] - weights).abs().max() for name, weights in before.captions.state_dict().items()
+        (end.captions.state_dict()[name] - weights).abs().max()
+        for name, weights in before.captions.state_dict().items()
     ]
     assert max(moved) > 0.01
 
