@@ -108,6 +108,6 @@ def test_each_recipe_clips_as_its_system_does(repository):
         for recipe in recipes.list_recipes(repository)
     }
     scopes = {name: document["train"]["clip_scope"] for name, document in documents.items() if "train" in document}
-    assert scopes.pop("coco-vsepp") == "all"
-    assert scopes.pop("coco-order") == "tensor"
+    assert scopes.pop("coco-vsepp") == scopes.pop("flickr8k-vsepp") == "all"
+    assert scopes.pop("coco-order") == scopes.pop("flickr8k-order") == "tensor"
     assert set(scopes.values()) == {"side"}
