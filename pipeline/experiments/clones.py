@@ -17,7 +17,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from pipeline.experiments.baseline import Baseline, git
+from pipeline.lineage.cache import Cache
+from pipeline.lineage.documents import parse
+from pipeline.lineage.lock import read_lock
+from pipeline.pipelines import pipelines
 from sightword.errors import LineageError, SetupError
 from sightword.files import write_text
 from sightword.messages import last_line
@@ -64,9 +70,29 @@ class Clone:
         git(self.folder, "clean", "-fdq")
 
     def begin(self, params: str) -> None:
-        """Prepare an experiment with this text of the pipeline's ``params.yaml``."""
+        """Prepare an experiment with this text of the pipeline's ``params.yaml``; LineageError for a broken lock."""
         self._clean()
         (self.project / self.baseline.pipeline.params).write_bytes(params.encode())
+        self._forget_absent()
+
+    def _forget_absent(self) -> None:
+        """Remove the stages from the locks that wrote a folder which DVC's cache does not have.
+
+        ``dvc exp run`` looks for such folders even of stages that it has just run anew, and fails in some orders of
+        the stages.
+        """
+        cache = Cache(self.project)
+        for pipeline in pipelines(self.project):
+            path = self.project / pipeline.lock
+            if not path.is_file():
+                continue
+            text = path.read_text(encoding="utf-8")
+            entries = read_lock(text, path).entries.values()
+            absent = {entry.name for entry in entries for out in entry.outs if out.folder and not cache.file(out.md5)}
+            if absent:
+                lock = parse(text, path)
+                stages = {name: stage for name, stage in lock["stages"].items() if name not in absent}
+                write_text(path, yaml.safe_dump({**lock, "stages": stages}, sort_keys=False))
 
     def fetch(self, name: str, *, replace: bool) -> bool:
         """Fetch an experiment into the project; return whether there is one of that name."""

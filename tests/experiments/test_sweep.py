@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from pipeline.cli import main
 from pipeline.experiments import reaper, runner, slots
@@ -279,6 +280,21 @@ def test_local_settings_of_dvc_and_facts_of_runs_are_carried_over(project, monke
     assert sweep(project, "0.1") == 0
     assert [path.name for path in (project.folder / "runs").iterdir()] == ["g-margin0.1.json"]
     assert "remote = mine" in (project.folder / "runs/g-margin0.1.json").read_text()
+
+
+def test_an_experiment_starts_without_results_that_are_not_in_the_cache(project):
+    stage = "  {}:\n    cmd: none\n    outs:\n    - path: {}\n      md5: {}\n"
+    here, gone = "a" * 32 + ".dir", "b" * 32 + ".dir"
+    stages = stage.format("corpus", "data/corpus", here) + stage.format("features", "data/features", gone)
+    project.write("dvc.lock", "schema: '2.0'\nstages:\n" + stages + stage.format("captions", "a.txt", "c" * 32))
+    project.commit()
+    (project.folder / ".dvc/cache/files/md5/aa").mkdir(parents=True)
+    project.write(f".dvc/cache/files/md5/aa/{here[2:]}", "[]")
+    assert sweep(project, "0.1") == 0
+    lock = project.git("show", f"{project.experiments()['g-margin0.1']}:dvc.lock")
+    assert list(yaml.safe_load(lock)["stages"]) == ["corpus", "captions"]
+    assert gone in project.git("show", "HEAD:dvc.lock")  # the project's own is left alone
+    assert not project.git("status", "--porcelain")
 
 
 def test_what_ignores_a_request_to_end_is_ended():
