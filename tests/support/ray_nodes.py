@@ -30,7 +30,10 @@ FEATURES = Path("data/features/features.h5")
 
 
 class Nodes:
-    """A head without workers, and nodes that come and go; all end with the block."""
+    """A head without workers, and nodes that come and go; all end with the block.
+
+    The first nodes run once an object is made; a machine at work takes longer for them than a sweep waits.
+    """
 
     def __init__(self, repository: Path, nodes: int = 0) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="ray-"))  # a short name: sockets lie below
@@ -54,8 +57,8 @@ class Nodes:
             *(f"--temp-dir={self._folder}", f"--ray-client-server-port={other_port}"),
         )
         wait_for(self._answers, 200, head)
-        for _ in range(nodes):
-            self.add()
+        for node in [self.add() for _ in range(nodes)]:
+            wait_for(lambda node=node: any("raylet/raylet" in title for title in members(node.pid).values()), 200, node)
 
     def add(self, *before: str, cpus: int = 1, **environment: str) -> subprocess.Popen[bytes]:
         """Start a node; ``before`` stands before its command."""
