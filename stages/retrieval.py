@@ -31,7 +31,8 @@ def work(settings: RetrievalSettings) -> None:
     """Score the chosen encoder by retrieval on the test split."""
     from sightword import devices, machine
     from sightword.captions.table import read_captions
-    from sightword.encoder.sentence_encoder import LONGEST, SentenceEncoder
+    from sightword.encoder.arguments import LONGEST
+    from sightword.encoder.sentence_encoder import SentenceEncoder
     from sightword.features.table import read_features
     from sightword.files import atomic_folder, read_table, write_json, write_table, write_tsv
     from sightword.pairs import pair

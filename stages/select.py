@@ -1,10 +1,11 @@
-"""The stage select: reads the snapshots, with their recall on dev, and the dev split; writes the encoder made of the
-best snapshots, with its model card, and the scores on dev.
+"""The stage select: reads the snapshots, with their recall on dev, the dev split, and encoders to stand beside; writes
+the encoder made of the best snapshots, with its model card, and the scores on dev.
 """
 
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 from sightword.selection.settings import SelectSettings
 
@@ -14,6 +15,7 @@ SETTINGS = SelectSettings
 
 FEATURES = "data/features/features.h5"
 CAPTIONS = "data/captions/captions.parquet"
+ENCODERS = Path("data/raw/encoders")
 
 
 def work(settings: SelectSettings) -> None:
@@ -24,6 +26,7 @@ def work(settings: SelectSettings) -> None:
     from sightword.features.table import read_features
     from sightword.files import atomic_folder, sha256_file, write_json, write_text
     from sightword.pairs import pair
+    from sightword.selection.beside import read_beside
     from sightword.selection.choice import CRITERIA, choose, mean_r10
     from sightword.selection.model_card import Amount, model_card
     from sightword.statistics import rounded
@@ -40,7 +43,9 @@ def work(settings: SelectSettings) -> None:
             known = snapshots.recall
         else:
             log.warning("select: the dev split changed since training: recall of each snapshot is measured again")
-    choice = choose(snapshots, dev, settings, device=devices.use(machine.current()), recall=known)
+    device = devices.use(machine.current())
+    beside = read_beside(ENCODERS, settings.beside, features, device=device)
+    choice = choose(snapshots, dev, settings, device=device, recall=known, beside=beside)
     with atomic_folder("models/encoder") as folder:
         choice.encoder.save(folder)
         write_text(folder / "README.md", model_card(choice, settings, Amount.of(captions, features, "train")))
@@ -52,6 +57,7 @@ def work(settings: SelectSettings) -> None:
         "chosen_epochs": chosen,
         "criterion": settings.criterion,
         "best_score": choice.score[choice.epochs[0]],
+        **({"beside": "+".join(settings.beside)} if settings.beside else {}),
         "ensemble_score": CRITERIA[settings.criterion](choice.ensemble),
         "best_r10": choice.recall[choice.epochs[0]],
         "ensemble_r10": mean_r10(choice.ensemble),
@@ -60,5 +66,6 @@ def work(settings: SelectSettings) -> None:
     }
     write_json("metrics/select.json", rounded(metrics))
     log.info(
-        "select: models/encoder has %d of %d snapshots: epochs %s", len(choice.epochs), len(snapshots.epochs), chosen
+        "select: models/encoder has %d of %d snapshots: epochs %s%s",
+        *(len(choice.epochs), len(snapshots.epochs), chosen, "".join(f", beside {name}" for name in settings.beside)),
     )

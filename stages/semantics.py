@@ -26,7 +26,8 @@ def work(settings: SemanticsSettings) -> None:
     """Score the chosen encoder by SentEval's tasks."""
     from sightword import devices, machine
     from sightword.captions.table import read_captions
-    from sightword.encoder.sentence_encoder import LONGEST, SentenceEncoder
+    from sightword.encoder.arguments import LONGEST
+    from sightword.encoder.sentence_encoder import SentenceEncoder
     from sightword.files import atomic_folder, write_json, write_text
     from sightword.messages import counts
     from sightword.semantics import breakdown, figure, tables

@@ -1,9 +1,9 @@
-"""Check the inputs of a run: corpus, evaluation sets, weights; text, ratings and encoders of the grounded space."""
+"""Check the inputs of a run: corpus, evaluation sets, weights, encoders; text and ratings of the grounded space."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +130,11 @@ def check_grounded(context: Context) -> Iterator[Finding]:
             named[f"{place}.start"] = f"{ground.encoders}/{scenario.start}"
         if scenario.expansion:
             named[f"{place}.expansion"] = f"data/raw/word_vectors/{scenario.expansion}"
+    yield from _exist(context, named)
+
+
+def _exist(context: Context, named: Mapping[str, str]) -> Iterator[Finding]:
+    """Check that the files and folders that parameters name exist."""
     for parameter, file in named.items():
         if (context.root / file).exists():
             yield good(f"{parameter}: {file} exists")
@@ -138,7 +143,10 @@ def check_grounded(context: Context) -> Iterator[Finding]:
 
 
 def check_weights(context: Context) -> Iterator[Finding]:
-    """Check the weights of the image network, or the precomputed features."""
+    """Check the weights of the image network, or the precomputed features; and the encoders of other training runs."""
+    select = context.section("select")
+    if select is not None:
+        yield from _exist(context, {f"select.beside ({name})": f"data/raw/encoders/{name}" for name in select.beside})
     settings = context.section("features")
     if settings is None:
         return

@@ -85,9 +85,10 @@ def no_such_space(folder: Path, space: str) -> EncoderError:
 
 def _from_folder(folder: Path, space: str | None, batch_size: int | None) -> Callable[[list[str]], Any]:
     from sightword import devices, machine
+    from sightword.encoder.arguments import LONGEST
     from sightword.encoder.folder import is_grounded
     from sightword.encoder.grounded import GroundedEncoder
-    from sightword.encoder.sentence_encoder import LONGEST, SentenceEncoder
+    from sightword.encoder.sentence_encoder import SentenceEncoder
 
     device = devices.use(machine.current())
     options: dict[str, Any] = {"max_length": LONGEST}

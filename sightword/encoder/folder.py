@@ -1,7 +1,8 @@
 """The folder of a saved encoder: its files, and checks that the files are complete and unchanged.
 
 ``encoder.json``, ``vocabulary.json``, a safetensors file for each member, ``SHA256SUMS`` of these files in the format
-of the program ``sha256sum``, and ``modules.json``, which names :data:`WRAPPER` for sentence-transformers.
+of the program ``sha256sum``, and ``modules.json``, which names :data:`WRAPPER` for sentence-transformers. An encoder
+beside it has a folder of the same kind in it: ``beside-1``, ``beside-2``, ...
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SCHEMA = 2
 GROUNDED = "grounded"
 """The kind of the folders of :mod:`sightword.encoder.grounded`."""
 WRAPPER = "sightword.encoder.sentence_transformers.SightwordModule"
-_KNOWN = {"schema", "similarity", "width", "features_width", "renormalise", "model", "members", "scaled"}
+_KNOWN = {"schema", "similarity", "width", "features_width", "renormalise", "model", "members", "scaled", "beside"}
 SUMS = "SHA256SUMS"
 WHOLE = "Take the folder whole: run `dvc checkout` in its project, or copy it again."
 _MEANT = (
@@ -44,6 +45,8 @@ class Saved:
     renormalise: bool
     similarity: ComparisonName
     notes: dict[str, Any]
+    beside: list[Saved]
+    """The encoders beside it."""
 
 
 def write_folder(folder: Pathish, saved: Saved, *, half: bool = False) -> None:
@@ -62,21 +65,25 @@ def write_folder(folder: Pathish, saved: Saved, *, half: bool = False) -> None:
         else:
             save_weights(place / name, member)
     saved.vocabulary.save(place / "vocabulary.json")
+    beside = [f"beside-{number}" for number in range(1, len(saved.beside) + 1)]
+    for name, other in zip(beside, saved.beside, strict=True):
+        write_folder(place / name, other, half=half)
     write_json(
         place / "encoder.json",
         {
             "schema": SCHEMA,
             "similarity": saved.similarity,
-            "width": saved.model.width,
+            "width": saved.model.width + sum(other.model.width for other in saved.beside),
             "features_width": saved.members[0].features_width,
             "renormalise": saved.renormalise,
             "model": asdict(saved.model),
             "members": names,
             **({} if all(member.captions.scaled for member in saved.members) else {"scaled": False}),
+            **({"beside": beside} if beside else {}),
             **saved.notes,
         },
     )
-    write_sums(place, [*names, "vocabulary.json", "encoder.json"])
+    write_sums(place, [*names, "vocabulary.json", "encoder.json", *(f"{name}/{SUMS}" for name in beside)])
     write_json(place / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": WRAPPER}])
 
 
@@ -109,6 +116,9 @@ def read_folder(folder: Pathish) -> Saved:
         plain = isinstance(names, list) and all(isinstance(name, str) and Path(name).name == name for name in names)
         if not names or not plain:
             raise ValueError(f"members is {names!r}; expected a list of names of files beside it")
+        beside = about.get("beside", [])
+        if not isinstance(beside, list) or beside != [f"beside-{number}" for number in range(1, len(beside) + 1)]:
+            raise ValueError(f"beside is {beside!r}; expected beside-1, beside-2, ...")
         scaled = about.get("scaled", True)
         if type(features_width) is not int or features_width < 1 or not isinstance(renormalise, bool):
             raise ValueError(f"features_width is {features_width!r}, renormalise {renormalise!r}")
@@ -116,7 +126,7 @@ def read_folder(folder: Pathish) -> Saved:
             raise ValueError(f"scaled is {scaled!r}; expected true or false")
         if similarity != shape.similarity and (similarity, shape.similarity) != ("dot", "cosine"):
             raise ValueError(f"similarity {similarity!r}, the model has {shape.similarity!r}")
-        check_sums(place, [*names, "vocabulary.json"], sums)
+        check_sums(place, [*names, "vocabulary.json", *(f"{name}/{SUMS}" for name in beside)], sums)
         vocabulary = Vocabulary.load(place / "vocabulary.json")
     except KeyError as error:
         raise EncoderError(f"is damaged (it has no {error.args[0]})", where=where, todo=WHOLE) from None
@@ -131,7 +141,9 @@ def read_folder(folder: Pathish) -> Saved:
         check_values(place / name, members[-1])
         members[-1].captions.scaled = scaled
     notes = {key: value for key, value in about.items() if key not in _KNOWN}
-    return Saved(members, vocabulary, shape, renormalise, similarity, notes)
+    return Saved(
+        members, vocabulary, shape, renormalise, similarity, notes, [read_folder(place / one) for one in beside]
+    )
 
 
 def write_sums(place: Path, names: Sequence[str]) -> None:

@@ -19,8 +19,9 @@ from torch import nn
 from sightword.captions.units import NOUN
 from sightword.captions.vocabulary import UNKNOWN, Vocabulary
 from sightword.devices import choose
+from sightword.encoder.arguments import LONGEST, as_place, as_texts, token_rows
 from sightword.encoder.folder import GROUNDED, SCHEMA, WHOLE, check_sums, check_values, read_description, write_sums
-from sightword.encoder.sentence_encoder import LONGEST, MAX_LENGTH, as_place, as_texts, token_rows
+from sightword.encoder.sentence_encoder import MAX_LENGTH
 from sightword.errors import CaptionsError, EncoderError
 from sightword.files import Pathish, write_json
 from sightword.model.embedding import Floats, embed_rows

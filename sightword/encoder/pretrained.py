@@ -121,6 +121,7 @@ def _whole(place: Path) -> Path:
 
     found = [place / "encoder.json", *sorted(place.glob("*/encoder.json"))]
     folder = next((path.parent for path in found if path.is_file()), place)
-    _, sums = read_description(folder)
-    check_sums(folder, [*sums], sums)
+    for one in (folder, *sorted(folder.glob("beside-*/"))):
+        _, sums = read_description(one)
+        check_sums(one, [*sums], sums)
     return folder

@@ -5,12 +5,11 @@ Needs PyTorch, NumPy and safetensors only.
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
-from collections.abc import Iterable, Mapping, Sequence, Set
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args, overload
 
 import numpy as np
@@ -20,11 +19,11 @@ import torch
 from sightword.captions.units import NOUN
 from sightword.captions.vocabulary import UNKNOWN, Vocabulary
 from sightword.devices import choose
+from sightword.encoder.arguments import LONGEST, as_numbers, as_place, as_texts, token_rows
 from sightword.encoder.folder import Saved, read_folder, write_folder
 from sightword.encoder.pretrained import find_encoder
 from sightword.errors import EncoderError
 from sightword.files import Pathish
-from sightword.messages import warn_share
 from sightword.model.embedding import Floats, Precision, embed_captions, embed_images
 from sightword.model.encoders import Encoders
 from sightword.model.shape import ComparisonName, Shape
@@ -32,8 +31,6 @@ from sightword.model.similarity import SHORTEST, scores, unit
 
 log = logging.getLogger(__name__)
 
-LONGEST = 200_000
-"""Largest ``max_length``. With 2,048 numbers a state, 100,000 tokens take 3 GB and two minutes."""
 MAX_LENGTH = 5_000
 """Default ``max_length``, which takes seconds. Captions have fewer than 500 tokens."""
 
@@ -57,6 +54,13 @@ class SentenceEncoder:
 
     The ensemble is that of Merkx & Frank (2019), section 3.4; their released code does not normalise the sum, which
     ``renormalise`` decides, and ranks by the dot product. Several threads may use one encoder.
+
+    With other encoders ``beside`` it, the embedding has the vectors of all of them one after the other, each scaled to
+    the same length and all together to length 1: the cosine of two embeddings is the mean of the encoders' cosines.
+
+    Raises:
+        EncoderError: an encoder beside it has another vocabulary or number of features, encoders beside itself, or an
+            order similarity.
     """
 
     members: list[Encoders]
@@ -67,16 +71,21 @@ class SentenceEncoder:
     """The training parameters, the features, and the epochs of the members."""
     compared_by: ComparisonName | None = None
     """The similarity of captions and pictures. None: the similarity of the training; but the dot product for several
-    members that were trained for the cosine, if their sum is not scaled to length 1."""
+    members that were trained for the cosine, if their sum is not scaled to length 1, and nothing is beside them."""
+    beside: Sequence[SentenceEncoder] = ()
+    """Encoders of other training runs, whose embeddings stand behind this one's."""
 
     def __post_init__(self) -> None:
         for member in self.members:
             member.eval()
+        for place, other in enumerate(self.beside):
+            self._check_beside(other, f"encoder {place} beside it")
 
     def __repr__(self) -> str:
         """Describe the encoder in one line, without the weights."""
+        parts = " + ".join(f"{len(one.members)} x {one.model.reader}" for one in (self, *self.beside))
         return (
-            f"<SentenceEncoder: {len(self.members)} x {self.model.reader} over {NOUN[self.vocabulary.unit]}s, "
+            f"<SentenceEncoder: {parts} over {NOUN[self.vocabulary.unit]}s, "
             f"{self.features_width} features, {self.width} numbers an embedding, {self.similarity_name}, {self.device}>"
         )
 
@@ -85,13 +94,13 @@ class SentenceEncoder:
         """The similarity of captions and pictures: ``cosine``, ``dot``, ``order`` or ``reversed_order``."""
         if self.compared_by is not None:
             return self.compared_by
-        lengths_weigh = len(self.members) > 1 and not self.renormalise
+        lengths_weigh = len(self.members) > 1 and not self.renormalise and not self.beside
         return "dot" if self.model.similarity == "cosine" and lengths_weigh else self.model.similarity
 
     @property
     def width(self) -> int:
         """Number of dimensions of an embedding."""
-        return self.model.width
+        return self.model.width + sum(other.width for other in self.beside)
 
     @property
     def features_width(self) -> int:
@@ -158,11 +167,10 @@ class SentenceEncoder:
         if precision not in get_args(Precision):
             raise EncoderError(f"precision is {precision!r}", expected=" or ".join(get_args(Precision)))
         rows = token_rows(as_texts(sentences), self.vocabulary, int(max_length))
-        batch, progress = int(batch_size), bool(show_progress_bar)
-        parts = [
-            embed_captions(member, rows, batch=batch, precision=precision, progress=progress) for member in self.members
-        ]
-        vectors = self._sum(parts, normalise=normalize_embeddings, one=isinstance(sentences, str))
+        read = partial(
+            embed_captions, rows=rows, batch=int(batch_size), precision=precision, progress=bool(show_progress_bar)
+        )
+        vectors = _result(self._embed(read), normalise=normalize_embeddings, one=isinstance(sentences, str))
         return torch.from_numpy(vectors).to(self.device) if convert_to_tensor else vectors
 
     def encode_images(self, features: npt.ArrayLike | torch.Tensor, *, normalize_embeddings: bool = False) -> Floats:
@@ -179,15 +187,15 @@ class SentenceEncoder:
         Raises:
             EncoderError: the features have another shape, are not numbers, or not finite.
         """
-        values = _numbers(features, "features")
+        values = as_numbers(features, "features")
         if values.ndim not in (1, 2) or values.shape[-1] != self.features_width:
             raise EncoderError(
                 f"features have the shape {values.shape}",
                 expected=f"(pictures, {self.features_width})",
                 todo="Take features of the network that the encoder was trained with.",
             )
-        parts = [embed_images(member, np.atleast_2d(values)) for member in self.members]
-        vectors = self._sum(parts, normalise=normalize_embeddings, one=values.ndim == 1)
+        found = self._embed(partial(embed_images, features=np.atleast_2d(values)))
+        vectors = _result(found, normalise=normalize_embeddings, one=values.ndim == 1)
         bad = np.flatnonzero(~np.isfinite(np.atleast_2d(vectors)).all(axis=1))
         if len(bad):
             raise EncoderError(f"the features of picture {bad[0]} are not finite, or too large for float32")
@@ -237,8 +245,7 @@ class SentenceEncoder:
         Raises:
             EncoderError: the folder is not a path, or a weight is beyond half precision.
         """
-        saved = Saved(self.members, self.vocabulary, self.model, self.renormalise, self.similarity_name, self.notes)
-        write_folder(as_place(folder), saved, half=half)
+        write_folder(as_place(folder), self._saved(), half=half)
 
     @classmethod
     def from_pretrained(
@@ -273,89 +280,62 @@ class SentenceEncoder:
             EncoderError: the folder is not a path, or holds no encoder, a damaged one, or one of another version.
             SetupError: the device does not exist.
         """
-        chosen = choose(str(device))
-        saved = read_folder(as_place(folder))
-        members = [member.to(chosen) for member in saved.members]
-        return cls(members, saved.vocabulary, saved.model, saved.renormalise, saved.notes, saved.similarity)
+        return cls._of(read_folder(as_place(folder)), choose(str(device)))
 
-    def _sum(self, parts: list[Floats], *, normalise: bool, one: bool) -> Floats:
-        """Return the sum of the members' embeddings, without the first dimension for one text or picture."""
-        total: Floats = np.add.reduce(parts, axis=0, dtype=np.float32)
-        for _ in range(self.renormalise + normalise):
-            total = total / np.maximum(np.linalg.norm(total, axis=1, keepdims=True), SHORTEST)
-        return total[0] if one else total
+    @classmethod
+    def _of(cls, saved: Saved, device: torch.device) -> SentenceEncoder:
+        members = [member.to(device) for member in saved.members]
+        beside = [cls._of(one, device) for one in saved.beside]
+        return cls(members, saved.vocabulary, saved.model, saved.renormalise, saved.notes, saved.similarity, beside)
+
+    def _saved(self) -> Saved:
+        beside = [other._saved() for other in self.beside]
+        about = (self.renormalise, self.similarity_name, self.notes)
+        return Saved(self.members, self.vocabulary, self.model, *about, beside)
+
+    def _check_beside(self, other: SentenceEncoder, name: str) -> None:
+        """Refuse an encoder beside this one that reads other tokens or features, or has no cosine."""
+        expected = {
+            "similarity": (other.model.similarity, "cosine"),
+            "similarity of the first encoder": (self.model.similarity, "cosine"),
+            "number of features of a picture": (other.features_width, self.features_width),
+            "number of encoders beside it": (len(other.beside), 0),
+        }
+        for what, (found, wanted) in expected.items():
+            if found != wanted:
+                raise EncoderError(f"{name}: {what} is {found}", expected=str(wanted))
+        if other.vocabulary != self.vocabulary:
+            todo = "Train both on the same captions, cut into the same units."
+            raise EncoderError(f"{name}: the vocabulary is another one", todo=todo)
+
+    def _embed(self, embed: Callable[[Encoders], Floats]) -> Floats:
+        """Return the embeddings, of which ``embed`` computes each member's."""
+        total: Floats = np.add.reduce([embed(member) for member in self.members], axis=0, dtype=np.float32)
+        if self.renormalise:
+            total = _scaled(total)
+        if self.beside:
+            sides = [_scaled(side) for side in (total, *(other._embed(embed) for other in self.beside))]
+            total = np.concatenate(sides, axis=1) / np.float32(math.sqrt(len(sides)))
+        return total
 
     def _side(self, vectors: Floats | torch.Tensor, name: str) -> torch.Tensor:
         """Check the vectors of a comparison; return float32 (.., width)."""
         tensor = vectors
         if not isinstance(tensor, torch.Tensor):  # torch refuses negative strides, and warns about read-only arrays
-            tensor = torch.from_numpy(np.require(_numbers(vectors, name), requirements=["C", "W"]))
+            tensor = torch.from_numpy(np.require(as_numbers(vectors, name), requirements=["C", "W"]))
         if tensor.ndim not in (1, 2) or tensor.shape[-1] != self.width:
             raise EncoderError(f"{name} have the shape {tuple(tensor.shape)}", expected=f"(.., {self.width})")
         return tensor.to(torch.float32).reshape(-1, self.width)
 
 
-def token_rows(texts: Sequence[str], vocabulary: Vocabulary, most: int) -> list[npt.NDArray[np.int64]]:
-    """Return the token ids of each text, and log texts without a known token.
-
-    Raises:
-        EncoderError: a text has more than ``most`` tokens.
-    """
-    ids_of: dict[str, npt.NDArray[np.int64]] = {}
-    strange = []
-    for place, text in enumerate(texts):
-        if text not in ids_of:
-            ids_of[text] = ids = np.asarray(vocabulary.encode(text), np.int64)
-            if len(ids) > most:
-                more = f", or give max_length, which may be {LONGEST:,} and takes long" if most < LONGEST else ""
-                raise EncoderError(
-                    f"sentence {place} has {len(ids):,} tokens", expected=f"at most {most:,}", todo=f"Cut it{more}."
-                )
-            if (ids == UNKNOWN).all():
-                strange.append(place)
-    first = ascii(texts[strange[0]][:40]) if strange else ""
-    what = f"%d of %d sentences have no {NOUN[vocabulary.unit]} that the encoder knows (the first: %s)"
-    warn_share(log, f"{what}: their embeddings mean nothing", len(strange), len(ids_of), first)
-    return [ids_of[text] for text in texts]
+def _scaled(vectors: Floats) -> Floats:
+    """Return the rows of (N, D) with length 1; a row of zeros stays zero."""
+    lengths: Floats = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), SHORTEST)
+    found: Floats = vectors / lengths
+    return found
 
 
-def as_place(folder: object) -> Path:
-    """Check a path that a user gave."""
-    if isinstance(folder, str | os.PathLike):
-        with contextlib.suppress(UnicodeEncodeError):
-            if b"\0" not in os.fsencode(folder):
-                return Path(folder)
-    found = ascii(folder) if isinstance(folder, str) else type(folder).__name__
-    raise EncoderError(f"the folder is {found}", expected="the path of a folder")
-
-
-def as_texts(sentences: object) -> list[str]:
-    """Return one text, or many, as a list of texts."""
-    if isinstance(sentences, str):
-        return [sentences]
-    table = hasattr(sentences, "columns")  # of pandas, polars or Arrow, which iterates over columns
-    unordered = table or isinstance(sentences, bytes | bytearray | memoryview | Mapping | Set)
-    if unordered or not isinstance(sentences, Iterable) or getattr(sentences, "ndim", 1) != 1:
-        todo = 'Give one column, such as table["caption"].' if table else None
-        raise EncoderError(
-            f"sentences are {type(sentences).__name__}", expected="a text, or a list of texts", todo=todo
-        )
-    texts = list(sentences)
-    for place, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise EncoderError(f"sentence {place} is {type(text).__name__}, not a text")
-    return texts
-
-
-def _numbers(values: object, name: str) -> Floats:
-    """Convert numbers of any type to float32; values beyond float32 become infinite."""
-    if isinstance(values, torch.Tensor):
-        values = values.detach().cpu().float().numpy()
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise EncoderError(f"{name} are not rows of equal length") from None
-    if array.dtype.kind not in "fiu":
-        raise EncoderError(f"{name} are {array.dtype}, not numbers")
-    with np.errstate(over="ignore"):
-        return array.astype(np.float32, copy=False)
+def _result(vectors: Floats, *, normalise: bool, one: bool) -> Floats:
+    """Return the rows, with length 1 if wanted, and without the first dimension for one text or picture."""
+    vectors = _scaled(vectors) if normalise else vectors
+    return vectors[0] if one else vectors

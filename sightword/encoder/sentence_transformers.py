@@ -9,6 +9,7 @@ can be imported and tested without the library. It was tested with version 6.2.
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +19,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from sightword.encoder.sentence_encoder import LONGEST, MAX_LENGTH, SentenceEncoder
+from sightword.encoder.arguments import LONGEST
+from sightword.encoder.sentence_encoder import MAX_LENGTH, SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.model.embedding import true_float32
 from sightword.model.encoders import Encoders, pad
@@ -47,6 +49,7 @@ class SightwordModule(nn.Module):
     def __init__(self, encoder: SentenceEncoder) -> None:
         super().__init__()
         self.members = nn.ModuleList(encoder.members)
+        self.beside = nn.ModuleList(SightwordModule(other) for other in encoder.beside)
         self.encoder = encoder
         self._warned_at = 0
 
@@ -90,7 +93,10 @@ class SightwordModule(nn.Module):
             parts = [self._caption_side(member)(ids, lengths) for member in self.members]
         total = torch.stack(parts).sum(dim=0)
         if self.encoder.renormalise:
-            total = total / torch.linalg.vector_norm(total, dim=1, keepdim=True).clamp_min(SHORTEST)
+            total = _scaled(total)
+        if self.beside:
+            others = [other({**features})["sentence_embedding"] for other in self.beside]
+            total = torch.cat([_scaled(side) for side in (total, *others)], dim=1) / math.sqrt(1 + len(others))
         return {**features, "sentence_embedding": total}
 
     def get_embedding_dimension(self) -> int:
@@ -122,3 +128,8 @@ class SightwordModule(nn.Module):
     def _caption_side(member: nn.Module) -> nn.Module:
         assert isinstance(member, Encoders)
         return member.captions
+
+
+def _scaled(vectors: torch.Tensor) -> torch.Tensor:
+    lengths: torch.Tensor = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
+    return vectors / lengths.clamp_min(SHORTEST)

@@ -70,7 +70,7 @@ def untrained(encoder: SentenceEncoder, seed: int) -> SentenceEncoder:
             drawn = Encoders(len(encoder.vocabulary), member.features_width, encoder.model)
         drawn.captions.scaled = member.captions.scaled
         members.append(drawn.to(member.device))
-    return replace(encoder, members=members)
+    return replace(encoder, members=members, beside=[untrained(other, seed) for other in encoder.beside])
 
 
 def energy_of(encoder: SentenceEncoder) -> tuple[EnergyName, bool]:

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from sightword.encoder.sentence_encoder import LONGEST, SentenceEncoder
+from sightword.encoder.arguments import LONGEST
+from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.entailment import baselines
 from sightword.entailment.classifier import classify
 from sightword.entailment.encoders import Other, energies_by, energy_of, untrained

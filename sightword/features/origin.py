@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 DEMONSTRATION = "random weights: for demonstration"
+_IDENTITY = ("backbone", "feature_point", "weights_sha256", "transform")
 
 
 def random_weights(attributes: Mapping[str, Any]) -> bool:
@@ -20,3 +21,22 @@ def describe(attributes: Mapping[str, Any]) -> str:
         return origin or "of unknown origin"
     words = f"{backbone}, {DEMONSTRATION if random_weights(attributes) else attributes.get('weights', '')}"
     return f"{words}; {origin}" if origin.startswith("precomputed") else words
+
+
+def other_kind(
+    attributes: Mapping[str, Any], width: int, trained: Mapping[str, Any], trained_width: int
+) -> tuple[str, Any, Any] | None:
+    """Return the first property in which features are of another kind than those of a training run; None if in none.
+
+    Args:
+        attributes: the attributes of the features.
+        width: number of features of a picture.
+        trained: the attributes of the features of the training run.
+        trained_width: their number for a picture.
+
+    Returns:
+        The name of the property, its value, and its value in training.
+    """
+    rows: list[tuple[str, Any, Any]] = [("number of features of a picture", width, trained_width)]
+    rows += [(key, attributes.get(key), trained.get(key)) for key in _IDENTITY]
+    return next((row for row in rows if row[1] != row[2]), None)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sightword.encoder.arguments import LONGEST
 from sightword.encoder.grounded import GroundedEncoder
-from sightword.encoder.sentence_encoder import LONGEST
 from sightword.semantics.encoding import Embeddings, embed
 
 

@@ -88,8 +88,9 @@ def read_start(folder: str, name: str) -> Part:
     if is_grounded(place):
         parts = GroundedEncoder.load(place).parts
     else:
-        one = SentenceEncoder.load(place)
-        parts = [Part(member.captions, one.vocabulary, one.model) for member in one.members]
+        first = SentenceEncoder.load(place)
+        encoders = (first, *first.beside)
+        parts = [Part(member.captions, one.vocabulary, one.model) for one in encoders for member in one.members]
     if len(parts) != 1:
         raise EncoderError(f"has {len(parts)} networks", where=place, expected="one, to train on")
     return parts[0]

@@ -18,8 +18,9 @@ import numpy.typing as npt
 
 from sightword import devices
 from sightword.captions.table import CaptionTable
+from sightword.encoder.arguments import LONGEST
 from sightword.encoder.composition import abstract, compose
-from sightword.encoder.sentence_encoder import LONGEST, SentenceEncoder
+from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.encoder.visual import VisualEncoder
 from sightword.errors import EncoderError, FeaturesError, SearchError
 from sightword.features.origin import DEMONSTRATION, random_weights

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from sightword.encoder.sentence_encoder import LONGEST, SentenceEncoder
+from sightword.encoder.arguments import LONGEST
+from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import TrainingError
 from sightword.pairs import Pairs
 from sightword.retrieval import protocols
@@ -60,6 +61,7 @@ def choose(
     *,
     device: torch.device,
     recall: Mapping[int, Recall] | None = None,
+    beside: Sequence[SentenceEncoder] = (),
 ) -> Choice:
     """Make the ensemble of the best snapshots, and measure it (Merkx & Frank 2019, section 3.4).
 
@@ -71,9 +73,11 @@ def choose(
         settings: the parameters.
         device: the device to work on.
         recall: the recall of each snapshot on this split; None: it is measured.
+        beside: encoders of other training runs.
 
     Raises:
         TrainingError: there are fewer snapshots than members.
+        EncoderError: an encoder does not fit beside the ensemble.
     """
     cycle = snapshots.training["cycle"] if settings.candidates == "cycle" else 1
     epochs = [epoch for epoch in snapshots.epochs if epoch % cycle == 0]
@@ -92,7 +96,7 @@ def choose(
         other = "" if settings.criterion == "mean_r10" else f", {settings.criterion} {score[epoch]:.1f}"
         log.info("snapshot of epoch %d: mean recall@10 %.1f on %s%s", epoch, r10[epoch], settings.split, other)
     chosen = sorted(score, key=lambda epoch: (-score[epoch], -epoch))[: settings.members]
-    encoder = ensemble(snapshots, chosen, settings.renormalise, device)
+    encoder = ensemble(snapshots, chosen, settings.renormalise, device, beside=beside)
     images, captions = encoder.encode_images(dev.features), encoder.encode(dev.texts, max_length=LONGEST)
     whole = protocols.score(images, captions, dev.image_of_caption, encoder.similarity_name)
     return Choice(encoder=encoder, epochs=chosen, recall=r10, score=score, ensemble=whole)

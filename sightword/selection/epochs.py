@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from sightword.encoder.sentence_encoder import LONGEST
+from sightword.encoder.arguments import LONGEST
 from sightword.selection.ensemble import ensemble
 from sightword.selection.epochs_settings import EpochsSettings
 from sightword.semantics.evaluation import judge

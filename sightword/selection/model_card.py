@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any
 
 from sightword.captions.table import CaptionTable
+from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.features.origin import describe, random_weights
 from sightword.features.table import FeatureTable
 from sightword.model.ngrams import SHORTEST
@@ -77,7 +78,7 @@ caption and its picture lie close together. It was trained only on pictures and 
 - Pictures: {encoder.features_width} features of an image network, and a linear map.
 - {members} snapshot{"s" * (members != 1)} of one training with {weights:,} weights each; the
   embedding is their sum{", brought to length 1" * encoder.renormalise}.
-- Compared by {_SIMILARITIES[encoder.similarity_name]}.
+{_beside(encoder, settings)}- Compared by {_SIMILARITIES[encoder.similarity_name]}.
 {_RANDOM * random_weights(features)}
 ## Use
 
@@ -159,6 +160,15 @@ def _reader(model: Shape, unit: str, reads: str) -> str:
         return f"the mean of the embeddings of their n-grams of {lengths}, hashed to {model.ngram_buckets:,} embeddings"
     direction = f"{'bidirectional ' * model.bidirectional}{model.reader} with {model.hidden} states a direction"
     return f"read {reads} by a {direction},\n  {_POOLINGS[model.pooling]}"
+
+
+def _beside(encoder: SentenceEncoder, settings: SelectSettings) -> str:
+    lines = []
+    for name, other in zip(settings.beside, encoder.beside, strict=True):
+        shape, parts = other.model, f"{len(other.members)} x {other.model.reader}"
+        size = f"{shape.embedding} numbers" if shape.cell == "ngrams" else f"{shape.hidden} states a direction"
+        lines.append(f"- Beside it `{name}` ({parts}, {size}) of another training run: all cosines count alike.\n")
+    return "".join(lines)
 
 
 def _head(choice: Choice, settings: SelectSettings) -> str:

@@ -25,3 +25,7 @@ class SelectSettings(Settings):
     """Scale the sum of the members' embeddings to length 1, and compare captions with pictures by the cosine.
     ``false``, as in the released code, compares by the dot product: members that agree give a long sum, which scores
     higher. With one member both are the same."""
+    beside: list[str] = Field(default_factory=list)
+    """Names of encoders of other training runs on the same captions and features, in ``data/raw/encoders``. Their
+    embeddings stand behind the ensemble's, all with the same length: the cosine of two embeddings is the mean of the
+    cosines of all. The snapshots are chosen without them."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import EncoderError
+from sightword.features.origin import other_kind
 from sightword.files import Pathish, read_json, sha256_file, write_json
 from sightword.model.encoders import Encoders
 from sightword.model.saved import load_encoders
@@ -16,7 +17,6 @@ from sightword.model.shape import Shape
 from sightword.training.validation import Recall
 
 SCHEMA = 3
-_IDENTITY = ("backbone", "feature_point", "weights_sha256", "transform")
 
 log = logging.getLogger(__name__)
 
@@ -90,16 +90,10 @@ class Snapshots:
         Raises:
             EncoderError: the backbone, weights, feature point, transform or width differ (both values are named).
         """
-        found = {"number of features of a picture": width, **{key: attributes.get(key) for key in _IDENTITY}}
-        wanted = [self.features_width, *map(self.features.get, _IDENTITY)]
-        for (name, value), expected in zip(found.items(), wanted, strict=True):
-            if value != expected:
-                raise EncoderError(
-                    f"{name} is {value!r}",
-                    where=where,
-                    expected=f"{expected!r}, as in training",
-                    todo="Run `dvc repro train`, or bring back the features of the snapshots.",
-                )
+        if other := other_kind(attributes, width, self.features, self.features_width):
+            name, value, expected = other
+            todo = "Run `dvc repro train`, or bring back the features of the snapshots."
+            raise EncoderError(f"{name} is {value!r}", where=where, expected=f"{expected!r}, as in training", todo=todo)
         if attributes.get("checksum") != self.features.get("checksum"):
             log.warning(
                 "%s: this is not the file that the snapshots were trained on, only features of the same kind", where

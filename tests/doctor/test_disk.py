@@ -64,7 +64,7 @@ def test_the_estimate_follows_pictures_and_parameters_and_shrinks_with_what_has_
         return estimate(Context(project.folder, project.folder))
 
     assert estimated()["DVC's cache"] == disk.BASE  # the lock of the sample has its parameters
-    project.edit("params.yaml", "side: ", "side: 1")
+    project.edit("params.yaml", "\n  side: ", "\n  side: 1")
     larger = estimated()["DVC's cache"]
     assert larger > disk.BASE
     scenes = project.folder / "data/raw/sample/scenes.yaml"

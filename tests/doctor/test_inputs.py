@@ -140,6 +140,16 @@ def test_precomputed_features(project) -> None:
     assert "f.npy exists" in only(project.check(check_weights), "ok").what
 
 
+def test_encoders_beside_the_chosen_snapshots(project) -> None:
+    project.edit("params.yaml", "beside: []", "beside: [gru, lstm]")
+    (project.folder / "data/raw/encoders/gru").mkdir(parents=True)
+    found = [(one.state, one.what) for one in project.check(check_weights)]
+    assert found[:-1] == [
+        ("ok", "select.beside (gru): data/raw/encoders/gru exists"),
+        ("problem", "select.beside (lstm): data/raw/encoders/lstm does not exist"),
+    ]
+
+
 def test_the_inputs_of_the_grounded_space(project, repository: Path) -> None:
     assert project.check(check_grounded) == []  # the pipeline is not there
     shutil.copytree(repository / "grounded", project.folder / "grounded")

@@ -11,6 +11,7 @@ import sys
 import tarfile
 import threading
 import zipfile
+from dataclasses import replace
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -58,19 +59,19 @@ def site(tmp_path):
     thread.join()
 
 
-def packed(kind, below, path):
+def packed(kind, below, path, encoder=None):
     """Write an archive of an encoder's folder; return its sha256."""
     folder = path.parent / "unpacked"
-    made().save(folder)
-    files = sorted(folder.iterdir())
+    (encoder or made()).save(folder)
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
     if kind == "zip":
         with zipfile.ZipFile(path, "w") as archive:
             for file in files:
-                archive.write(file, f"{below}{file.name}")
+                archive.write(file, f"{below}{file.relative_to(folder)}")
     else:
         with tarfile.open(path, "w:gz") as archive:
             for file in files:
-                archive.add(file, f"{below}{file.name}")
+                archive.add(file, f"{below}{file.relative_to(folder)}")
     shutil.rmtree(folder)
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -104,13 +105,15 @@ def test_an_archive_of_this_machine(store, tmp_path):
     assert SentenceEncoder.from_pretrained((tmp_path / "e.zip").as_uri(), sha256=digest).width == made().width
 
 
-def test_a_damaged_copy_is_downloaded_again(store, site, caplog):
+@pytest.mark.parametrize("place", [".", "beside-1"])
+def test_a_damaged_copy_is_downloaded_again(store, site, caplog, place):
     address, folder, asked = site
-    digest = packed("zip", "", folder / "e.zip")
+    whole = replace(made(), beside=[made()])
+    digest = packed("zip", "", folder / "e.zip", whole)
     SentenceEncoder.from_pretrained(f"{address}/e.zip", sha256=digest)
-    (store / "encoders" / digest / "member-1.safetensors").write_bytes(b"damaged")
+    (store / "encoders" / digest / place / "member-1.safetensors").write_bytes(b"damaged")
     found = SentenceEncoder.from_pretrained(f"{address}/e.zip", sha256=digest)
-    np.testing.assert_array_equal(found.encode(TEXTS), made().encode(TEXTS))
+    np.testing.assert_array_equal(found.encode(TEXTS), whole.encode(TEXTS))
     assert len(asked) == 2
     damaged = f"{store / 'encoders' / digest}: is damaged; the encoder is downloaded again"
     assert [text for text in caplog.messages if "damaged" in text] == [damaged]

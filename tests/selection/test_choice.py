@@ -10,10 +10,12 @@ import torch
 from sightword import score
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import EncoderError, TrainingError
+from sightword.features.table import FeatureTable
 from sightword.files import atomic_folder
 from sightword.model.encoders import Encoders
 from sightword.model.saved import save_weights
 from sightword.pairs import Pairs
+from sightword.selection.beside import read_beside
 from sightword.selection.choice import choose, mean_r10
 from sightword.selection.ensemble import ensemble
 from sightword.selection.settings import SelectSettings
@@ -201,3 +203,38 @@ def test_a_damaged_index_or_one_of_another_version_is_refused(snapshots):
     (snapshots.folder / "snapshots.json").write_text('{"schema": 3, "snapshots": []}')
     with pytest.raises(EncoderError, match="is damaged"):
         read_snapshots(snapshots.folder)
+
+
+def test_encoders_beside_it_take_part_in_the_recall_of_the_whole_only(snapshots, dev):
+    other = ensemble(snapshots, [4], False, CPU)
+    choice = choose(snapshots, dev, SelectSettings(members=1), device=CPU, beside=[other])
+    alone = choose(snapshots, dev, SelectSettings(members=1), device=CPU)
+    assert (choice.epochs, choice.recall) == (alone.epochs, alone.recall)
+    own = alone.encoder
+    similarities = np.mean(
+        [each.encode(TEXTS) @ each.encode_images(dev.features).T for each in (own, other)], axis=0, dtype=np.float64
+    )
+    ranks = 1 + (similarities > np.diag(similarities)[:, None]).sum(axis=1)
+    assert choice.ensemble["caption_to_image"]["r5"] == pytest.approx(100 * np.mean(ranks <= 5))
+    assert choice.ensemble["caption_to_image"] != alone.ensemble["caption_to_image"]
+
+
+def test_an_encoder_to_stand_beside_is_looked_for_and_its_features_are_compared(snapshots, tmp_path, caplog):
+    def features(width=5, **attributes):
+        about = {"backbone": "none", "checksum": "f", **attributes}
+        return FeatureTable(np.zeros((1, width), np.float32), ["0"], [], about)
+
+    with pytest.raises(EncoderError, match=r"mine: is no folder of an encoder \(select.beside\); expected none yet"):
+        read_beside(tmp_path, ["mine"], features(), device=CPU)
+    ensemble(snapshots, [4], False, CPU).save(tmp_path / "gru")
+    with pytest.raises(EncoderError, match=r"mine: is no folder .*; expected gru. Copy models/encoder"):
+        read_beside(tmp_path, ["mine"], features(), device=CPU)
+    (found,) = read_beside(tmp_path, ["gru"], features(), device=CPU)
+    assert found.notes["epochs"] == [4]
+    assert not caplog.records
+    with pytest.raises(EncoderError, match=r"gru: was trained on .* kind: backbone 'none'; expected 'vgg19', as in"):
+        read_beside(tmp_path, ["gru"], features(backbone="vgg19"), device=CPU)
+    with pytest.raises(EncoderError, match=r"gru: .*: number of features of a picture 5; expected 6"):
+        read_beside(tmp_path, ["gru"], features(6), device=CPU)
+    read_beside(tmp_path, ["gru"], features(checksum="g"), device=CPU)
+    assert "gru: this encoder was trained on another file of features" in caplog.text

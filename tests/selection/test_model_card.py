@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -138,3 +140,10 @@ def test_the_stage_writes_it_beside_the_encoder_the_same_each_time(tmp_path, mon
     assert b"Trained on 16 captions of 8 pictures." in texts[0]  # the other 4 of 12 are dev
     assert head(texts[0].decode())["library_name"] == "sentence-transformers"
     assert SentenceEncoder.load("models/encoder").encode("a dog").shape == (6,)
+    assert "beside" not in json.loads(Path("metrics/select.json").read_text())
+    shutil.copytree("models/encoder", "data/raw/encoders/first")
+    select.work(SelectSettings(members=1, beside=["first"]))
+    line = "- Beside it `first` (2 x GRU, 3 states a direction) of another training run: all cosines count alike.\n"
+    assert line in Path("models/encoder/README.md").read_text()
+    assert json.loads(Path("metrics/select.json").read_text())["beside"] == "first"
+    assert SentenceEncoder.load("models/encoder").encode("a dog").shape == (12,)
