@@ -15,7 +15,7 @@ SETTINGS = SelectSettings
 
 FEATURES = "data/features/features.h5"
 CAPTIONS = "data/captions/captions.parquet"
-ENCODERS = Path("data/raw/encoders")
+BESIDE = Path("data/raw/beside")
 
 
 def work(settings: SelectSettings) -> None:
@@ -44,7 +44,7 @@ def work(settings: SelectSettings) -> None:
         else:
             log.warning("select: the dev split changed since training: recall of each snapshot is measured again")
     device = devices.use(machine.current())
-    beside = read_beside(ENCODERS, settings.beside, features, device=device)
+    beside = read_beside(BESIDE, settings.beside, snapshots, device=device)
     choice = choose(snapshots, dev, settings, device=device, recall=known, beside=beside)
     with atomic_folder("models/encoder") as folder:
         choice.encoder.save(folder)

@@ -205,7 +205,7 @@ def _pack(arguments: argparse.Namespace) -> int:
         if card.is_file():
             plain = read_text(card).replace(_HALF, "")  # of an encoder that was packed before
             write_text(place / card.name, plain + (_HALF if arguments.half else "") + made)
-    print(f"{out}: {size(sum(path.stat().st_size for path in out.iterdir()))}")
+    print(f"{out}: {size(sum(path.stat().st_size for path in out.rglob('*') if path.is_file()))}")
     return 0
 
 

@@ -146,7 +146,9 @@ def check_weights(context: Context) -> Iterator[Finding]:
     """Check the weights of the image network, or the precomputed features; and the encoders of other training runs."""
     select = context.section("select")
     if select is not None:
-        yield from _exist(context, {f"select.beside ({name})": f"data/raw/encoders/{name}" for name in select.beside})
+        yield from _exist(
+            context, {f"select.beside ({name})": f"data/raw/beside/{name}/encoder.json" for name in select.beside}
+        )
     settings = context.section("features")
     if settings is None:
         return

@@ -129,6 +129,11 @@ def _across(values: dict[str, dict[str, Any]]) -> list[str]:
         if members > kept:
             causes = "train.epochs, train.cycle, train.snapshots, select.candidates"
             problems.append(f"select.members = {members}: there are {kept} to choose from ({causes})")
+        if values["select"]["beside"] and train["similarity"] != "cosine":
+            found = train["similarity"]
+            problems.append(
+                f"select.beside: encoders stand beside one of the cosine only (train.similarity is {found})"
+            )
     if "resize" in values and "features" in values and values["features"]["source"] == "extract":
         side, crop = values["resize"]["side"], values["features"]["crop"]
         if crop > side:

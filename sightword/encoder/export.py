@@ -59,8 +59,8 @@ def write_export(folder: Pathish, encoder: SentenceEncoder) -> float:
         what, todo = _NO_OPERATOR[encoder.model.cell]
         raise EncoderError(f"{what}, which ONNX has no operator for", expected="a GRU or an LSTM", todo=todo)
     if encoder.beside:
-        todo = "Export the encoders of both training runs, each by itself."
-        raise EncoderError("has encoders of other training runs beside it", expected="one encoder", todo=todo)
+        todo = "Run `dvc repro select` without select.beside for one of the first alone; export each other by itself."
+        raise EncoderError("the encoder has others beside it (select.beside)", expected="one encoder", todo=todo)
     place = Path(folder)
     if place.exists() and (not place.is_dir() or {path.name for path in place.iterdir()} - _FILES):
         raise EncoderError("exists, and holds more than an export", where=place, todo="Name a new folder.")

@@ -7,6 +7,8 @@ beside it has a folder of the same kind in it: ``beside-1``, ``beside-2``, ...
 
 from __future__ import annotations
 
+import shlex
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,7 +21,7 @@ from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import CaptionsError, EncoderError, FileFormatError
 from sightword.files import Pathish, read_json, read_text, sha256_file, write_json, write_text
 from sightword.model.encoders import Encoders
-from sightword.model.saved import load_encoders, save_weights, write_tensors
+from sightword.model.saved import load_encoders, write_tensors
 from sightword.model.shape import ComparisonName, Shape
 
 SCHEMA = 2
@@ -29,10 +31,6 @@ WRAPPER = "sightword.encoder.sentence_transformers.SightwordModule"
 _KNOWN = {"schema", "similarity", "width", "features_width", "renormalise", "model", "members", "scaled", "beside"}
 SUMS = "SHA256SUMS"
 WHOLE = "Take the folder whole: run `dvc checkout` in its project, or copy it again."
-_MEANT = (
-    "If the change is intended, write the sums anew: "
-    "`sha256sum encoder.json vocabulary*.json *.safetensors > SHA256SUMS`."
-)
 
 
 @dataclass(frozen=True)
@@ -53,21 +51,28 @@ def write_folder(folder: Pathish, saved: Saved, *, half: bool = False) -> None:
     """Write the files of an encoder, weights in half precision if wanted; the same encoder gives the same bytes.
 
     Raises:
-        EncoderError: a weight is beyond half precision.
+        EncoderError: a weight is beyond half precision; nothing is written then.
     """
     place = Path(folder)
-    names = [f"member-{number}.safetensors" for number in range(1, len(saved.members) + 1)]
-    halved = {name: _halved(member, place / name) for name, member in zip(names, saved.members, strict=True) if half}
-    place.mkdir(parents=True, exist_ok=True)
-    for name, member in zip(names, saved.members, strict=True):
-        if half:
-            write_tensors(place / name, halved[name])
-        else:
-            save_weights(place / name, member)
+    parts = {place / f"beside-{number}": other for number, other in enumerate(saved.beside, start=1)} | {place: saved}
+    weights = {
+        name: _halved(member, name) if half else member.state_dict()
+        for path, part in parts.items()
+        for number, member in enumerate(part.members, start=1)
+        for name in [path / f"member-{number}.safetensors"]
+    }
+    for left in {path for path in place.glob("beside-*") if path.is_dir()} - parts.keys():
+        shutil.rmtree(left)  # of an encoder that was saved here before
+    for path, part in parts.items():  # those beside come first: the encoder's SHA256SUMS has the sums of theirs
+        path.mkdir(parents=True, exist_ok=True)
+        _write_part(path, part, {name.name: state for name, state in weights.items() if name.parent == path})
+
+
+def _write_part(place: Path, saved: Saved, weights: Mapping[str, Mapping[str, torch.Tensor]]) -> None:
+    for name, state in weights.items():
+        write_tensors(place / name, state)
     saved.vocabulary.save(place / "vocabulary.json")
     beside = [f"beside-{number}" for number in range(1, len(saved.beside) + 1)]
-    for name, other in zip(beside, saved.beside, strict=True):
-        write_folder(place / name, other, half=half)
     write_json(
         place / "encoder.json",
         {
@@ -77,13 +82,13 @@ def write_folder(folder: Pathish, saved: Saved, *, half: bool = False) -> None:
             "features_width": saved.members[0].features_width,
             "renormalise": saved.renormalise,
             "model": asdict(saved.model),
-            "members": names,
+            "members": [*weights],
             **({} if all(member.captions.scaled for member in saved.members) else {"scaled": False}),
             **({"beside": beside} if beside else {}),
             **saved.notes,
         },
     )
-    write_sums(place, [*names, "vocabulary.json", "encoder.json", *(f"{name}/{SUMS}" for name in beside)])
+    write_sums(place, [*weights, "vocabulary.json", "encoder.json", *(f"{name}/{SUMS}" for name in beside)])
     write_json(place / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": WRAPPER}])
 
 
@@ -197,6 +202,7 @@ def _sums(place: Path) -> dict[str, str]:
 
 def check_sums(place: Path, names: Sequence[str], sums: Mapping[str, str]) -> None:
     """Check that each of these files exists and is the one that was saved; EncoderError otherwise."""
+    files = shlex.join(sorted(sums))
     for name in names:
         where = place / name
         if not where.is_file():
@@ -213,7 +219,7 @@ def check_sums(place: Path, names: Sequence[str], sums: Mapping[str, str]) -> No
                 f"is not the file that was saved with this encoder: its sha256 is {found}",
                 where=where,
                 expected=f"{sums[name]}, as {SUMS} says",
-                todo=f"{WHOLE} {_MEANT}",
+                todo=f"{WHOLE} If the change is intended, write the sums anew: `sha256sum {files} > {SUMS}`.",
             )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args, overload
 
@@ -59,8 +59,7 @@ class SentenceEncoder:
     the same length and all together to length 1: the cosine of two embeddings is the mean of the encoders' cosines.
 
     Raises:
-        EncoderError: an encoder beside it has another vocabulary or number of features, encoders beside itself, or an
-            order similarity.
+        EncoderError: an encoder beside it does not fit (:func:`check_beside`).
     """
 
     members: list[Encoders]
@@ -71,15 +70,19 @@ class SentenceEncoder:
     """The training parameters, the features, and the epochs of the members."""
     compared_by: ComparisonName | None = None
     """The similarity of captions and pictures. None: the similarity of the training; but the dot product for several
-    members that were trained for the cosine, if their sum is not scaled to length 1, and nothing is beside them."""
+    members that were trained for the cosine, if their sum is not scaled to length 1. With ``beside``: the cosine."""
     beside: Sequence[SentenceEncoder] = ()
     """Encoders of other training runs, whose embeddings stand behind this one's."""
 
     def __post_init__(self) -> None:
         for member in self.members:
             member.eval()
-        for place, other in enumerate(self.beside):
-            self._check_beside(other, f"encoder {place} beside it")
+        object.__setattr__(self, "beside", tuple(self.beside) if isinstance(self.beside, Iterable) else (self.beside,))
+        for place, other in enumerate(self.beside, start=1):
+            where = f"encoder {place} of beside"
+            if not isinstance(other, SentenceEncoder):
+                raise EncoderError(f"is {type(other).__name__}", where=where, expected="a SentenceEncoder")
+            check_beside(other, self.vocabulary, self.model, self.features_width, where=where)
 
     def __repr__(self) -> str:
         """Describe the encoder in one line, without the weights."""
@@ -92,9 +95,11 @@ class SentenceEncoder:
     @property
     def similarity_name(self) -> ComparisonName:
         """The similarity of captions and pictures: ``cosine``, ``dot``, ``order`` or ``reversed_order``."""
+        if self.beside:
+            return "cosine"
         if self.compared_by is not None:
             return self.compared_by
-        lengths_weigh = len(self.members) > 1 and not self.renormalise and not self.beside
+        lengths_weigh = len(self.members) > 1 and not self.renormalise
         return "dot" if self.model.similarity == "cosine" and lengths_weigh else self.model.similarity
 
     @property
@@ -286,27 +291,13 @@ class SentenceEncoder:
     def _of(cls, saved: Saved, device: torch.device) -> SentenceEncoder:
         members = [member.to(device) for member in saved.members]
         beside = [cls._of(one, device) for one in saved.beside]
-        return cls(members, saved.vocabulary, saved.model, saved.renormalise, saved.notes, saved.similarity, beside)
+        found = cls(members, saved.vocabulary, saved.model, saved.renormalise, saved.notes, beside=beside)
+        return found if found.similarity_name == saved.similarity else replace(found, compared_by=saved.similarity)
 
     def _saved(self) -> Saved:
         beside = [other._saved() for other in self.beside]
         about = (self.renormalise, self.similarity_name, self.notes)
         return Saved(self.members, self.vocabulary, self.model, *about, beside)
-
-    def _check_beside(self, other: SentenceEncoder, name: str) -> None:
-        """Refuse an encoder beside this one that reads other tokens or features, or has no cosine."""
-        expected = {
-            "similarity": (other.model.similarity, "cosine"),
-            "similarity of the first encoder": (self.model.similarity, "cosine"),
-            "number of features of a picture": (other.features_width, self.features_width),
-            "number of encoders beside it": (len(other.beside), 0),
-        }
-        for what, (found, wanted) in expected.items():
-            if found != wanted:
-                raise EncoderError(f"{name}: {what} is {found}", expected=str(wanted))
-        if other.vocabulary != self.vocabulary:
-            todo = "Train both on the same captions, cut into the same units."
-            raise EncoderError(f"{name}: the vocabulary is another one", todo=todo)
 
     def _embed(self, embed: Callable[[Encoders], Floats]) -> Floats:
         """Return the embeddings, of which ``embed`` computes each member's."""
@@ -326,6 +317,31 @@ class SentenceEncoder:
         if tensor.ndim not in (1, 2) or tensor.shape[-1] != self.width:
             raise EncoderError(f"{name} have the shape {tuple(tensor.shape)}", expected=f"(.., {self.width})")
         return tensor.to(torch.float32).reshape(-1, self.width)
+
+
+def check_beside(
+    other: SentenceEncoder, vocabulary: Vocabulary, model: Shape, features_width: int, *, where: Pathish
+) -> None:
+    """Refuse an encoder that cannot stand beside one with this vocabulary, shape and number of features.
+
+    Raises:
+        EncoderError: a similarity is no cosine, the encoder has encoders beside itself, or it reads other tokens or
+            another number of features.
+    """
+    if (similarity := other.model.similarity) != "cosine":
+        raise EncoderError(f"was trained with the similarity {similarity}", where=where, expected="cosine")
+    if model.similarity != "cosine":
+        what = f"cannot stand beside an encoder that was trained with the similarity {model.similarity}"
+        raise EncoderError(what, where=where, expected="train.similarity: cosine")
+    if other.beside:
+        todo = "Name each of them instead."
+        raise EncoderError("has encoders of other training runs beside it", where=where, todo=todo)
+    if other.features_width != features_width:
+        what, todo = f"takes {other.features_width} features of a picture", "Train both on the same features."
+        raise EncoderError(what, where=where, expected=str(features_width), todo=todo)
+    if other.vocabulary != vocabulary:
+        todo = "Train both on the same captions, cut into the same units."
+        raise EncoderError("has another vocabulary", where=where, todo=todo)
 
 
 def _scaled(vectors: Floats) -> Floats:

@@ -24,7 +24,7 @@ from sightword.encoder.sentence_encoder import MAX_LENGTH, SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.model.embedding import true_float32
 from sightword.model.encoders import Encoders, pad
-from sightword.model.similarity import SHORTEST
+from sightword.model.similarity import unit
 
 log = logging.getLogger(__name__)
 
@@ -93,10 +93,10 @@ class SightwordModule(nn.Module):
             parts = [self._caption_side(member)(ids, lengths) for member in self.members]
         total = torch.stack(parts).sum(dim=0)
         if self.encoder.renormalise:
-            total = _scaled(total)
+            total = unit(total, "cosine")
         if self.beside:
             others = [other({**features})["sentence_embedding"] for other in self.beside]
-            total = torch.cat([_scaled(side) for side in (total, *others)], dim=1) / math.sqrt(1 + len(others))
+            total = torch.cat([unit(side, "cosine") for side in (total, *others)], dim=1) / math.sqrt(1 + len(others))
         return {**features, "sentence_embedding": total}
 
     def get_embedding_dimension(self) -> int:
@@ -128,8 +128,3 @@ class SightwordModule(nn.Module):
     def _caption_side(member: nn.Module) -> nn.Module:
         assert isinstance(member, Encoders)
         return member.captions
-
-
-def _scaled(vectors: torch.Tensor) -> torch.Tensor:
-    lengths: torch.Tensor = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
-    return vectors / lengths.clamp_min(SHORTEST)

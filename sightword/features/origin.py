@@ -38,5 +38,6 @@ def other_kind(
         The name of the property, its value, and its value in training.
     """
     rows: list[tuple[str, Any, Any]] = [("number of features of a picture", width, trained_width)]
-    rows += [(key, attributes.get(key), trained.get(key)) for key in _IDENTITY]
+    identity = _IDENTITY if attributes.get("backbone") else (*_IDENTITY, "origin")  # the file of precomputed features
+    rows += [(key, attributes.get(key), trained.get(key)) for key in identity]
     return next((row for row in rows if row[1] != row[2]), None)

@@ -20,11 +20,6 @@ from sightword.model.shape import Shape
 Module = TypeVar("Module", bound=nn.Module)
 
 
-def save_weights(path: Pathish, encoders: Encoders) -> None:
-    """Write all weights and buffers as :func:`write_tensors` does."""
-    write_tensors(path, encoders.state_dict())
-
-
 def write_tensors(path: Pathish, tensors: Mapping[str, torch.Tensor]) -> None:
     """Write a safetensors file, whole or not at all; the same values give the same bytes.
 

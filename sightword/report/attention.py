@@ -35,21 +35,22 @@ class Attended(NamedTuple):
 
 
 def attend(encoder: SentenceEncoder, texts: Sequence[str]) -> list[Attended] | None:
-    """Return the attention weights for each text; None for an encoder with another pooling.
+    """Return the attention weights for each text; None for an encoder with another pooling in a part.
 
     A token's weight is the mean over the features of the softmax over time (Merkx & Frank 2019, equation 2), and over
-    the members of the ensemble. Each text is encoded alone, without padding.
+    the members of the ensemble, with those of encoders beside it. Each text is encoded alone, without padding.
     """
     from sightword.model.attention import Attention
 
-    if not all(isinstance(member.captions.pooling, Attention) for member in encoder.members):
+    members = [member for one in (encoder, *encoder.beside) for member in one.members]
+    if not all(isinstance(member.captions.pooling, Attention) for member in members):
         return None
     found = []
     for text in texts:
         tokens = split(encoder.vocabulary.normalise(text), encoder.vocabulary.unit)
         if tokens:
             ids = encoder.vocabulary.encode(text)
-            of_members = [feature_weights(member.captions, ids).mean(axis=1) for member in encoder.members]
+            of_members = [feature_weights(member.captions, ids).mean(axis=1) for member in members]
             weights = np.mean(of_members, axis=0)
             found.append(Attended(text, _pieces(tokens, weights, encoder.vocabulary), _words(tokens, weights)))
     return found

@@ -35,7 +35,7 @@ TABLES = (
     ("attention", "Attention", "encoder", "models/encoder/encoder.json"),
 )
 """Key, name, last source in :data:`ORDER`, and file of each table and drawing."""
-SELECTED = ("criterion", "chosen_epochs", "members")
+SELECTED = ("criterion", "chosen_epochs", "members", "beside")
 FEATURES = ("backbone", "feature_point", "weights", "transform", "precision", "origin", "rows")
 FEATURE_HASHES = {"features.h5 (the checksum in its first bytes)": "checksum", "weights": "weights_sha256"}
 
@@ -71,7 +71,8 @@ def sources(files: RunFiles, run: Run) -> list[Source]:
     """
     features, names = run.features, run.description.get("members")
     members = [Path(str(name)).name for name in names] if isinstance(names, list) else []
-    parts = [files.encoder / name for name in ("encoder.json", *members)]
+    beside = run.description.get("beside", [])
+    members += [f"{Path(str(name)).name}/SHA256SUMS" for name in beside] if isinstance(beside, list) else []
     known = [(key, features[key]) for key in FEATURES if features.get(key) not in ("", None, {})]
     made_by = [(key, _spelt(one)) for key, one in known]
     hashes = [(name, str(features[key])) for name, key in FEATURE_HASHES.items() if features.get(key)]
@@ -79,7 +80,8 @@ def sources(files: RunFiles, run: Run) -> list[Source]:
     tables = [("data/captions/captions.parquet", sha256_file(files.captions))]
     tables.append(("models/encoder/vocabulary.json", sha256_file(files.encoder / "vocabulary.json")))
     selected = [(key, plain(run.select[key])) for key in SELECTED if key in run.select]
-    encoder = [(f"models/encoder/{path.name}", sha256_file(path)) for path in parts if path.exists()]
+    parts = {f"models/encoder/{name}": files.encoder / name for name in ("encoder.json", *members)}
+    encoder = [(name, sha256_file(path)) for name, path in parts.items() if path.exists()]
     return [
         Source("features", "Features of the pictures", made_by, hashes),
         Source("captions", "Captions", texts, tables),

@@ -109,7 +109,7 @@ def write(files: RunFiles, settings: ReportSettings, path: Path, plots_folder: P
         examples=gallery.evenly(shown.captions, EXAMPLES),
         why_no_pictures=notes.why_no_pictures(run, shown) if shown.without_thumbnails else "",
         attended=attended,
-        reads=story.without_attention(run.training),
+        reads=story.without_attention(run.training, "beside" in run.select),
         unit=run.unit,
         facts=story.facts(run),
         sources=chain.sources(files, run),

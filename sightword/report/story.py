@@ -40,8 +40,10 @@ def headlines(run: Run, captions_each: Mapping[str, list[int]]) -> list[tuple[st
     return found
 
 
-def without_attention(training: Mapping[str, Any]) -> str:
+def without_attention(training: Mapping[str, Any], beside: bool) -> str:
     """Return why an encoder has no attention weights, as the end of a sentence about it."""
+    if beside:
+        return "has parts that do not pool by attention"
     if training.get("cell") == "ngrams":
         return "takes the mean of its n-grams"
     return f"pools by {training.get('pooling') or 'other means'}, not by attention"
@@ -76,6 +78,8 @@ def story(run: Run) -> str:
     if is_number(members):
         evaluated = "one snapshot" if members == 1 else f"the sum of {members} snapshots"
         found += f". Evaluated: {evaluated}, chosen by recall on the split dev"
+        if names := run.select.get("beside"):
+            found += f", and beside it the encoders of other training runs ({str(names).replace('+', ', ')})"
     return found + "."
 
 

@@ -2,54 +2,52 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
-from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.encoder.sentence_encoder import SentenceEncoder, check_beside
 from sightword.errors import EncoderError
 from sightword.features.origin import other_kind
-from sightword.features.table import FeatureTable
-
-log = logging.getLogger(__name__)
+from sightword.training.snapshots import Snapshots
 
 
 def read_beside(
-    folder: Path, names: Sequence[str], features: FeatureTable, *, device: torch.device
+    folder: Path, names: Sequence[str], snapshots: Snapshots, *, device: torch.device
 ) -> list[SentenceEncoder]:
-    """Return saved encoders of a folder, which were trained on features of the same kind as these.
+    """Return saved encoders of a folder, each from another training run on what the snapshots were trained on.
 
-    The log warns of an encoder that was trained on another file of features: a picture of dev or test may have been in
-    its training.
+    Equal captions make sure that no picture of dev or test was in the other training.
 
     Raises:
-        EncoderError: there is no such encoder, it is damaged, or its features are of another kind.
+        EncoderError: there is no such encoder, it is damaged, or it was trained on other captions, on features of
+            another kind, or for another similarity than the cosine.
     """
     found = []
     for name in names:
         place = folder / name
         if not (place / "encoder.json").is_file():
             known = ", ".join(sorted(path.parent.name for path in folder.glob("*/encoder.json"))) or "none yet"
-            todo = f"Copy models/encoder of the other training run to {place}, and run `dvc add {place}`."
+            todo = f"Copy models/encoder of the other training run there, and run `dvc add {place}`."
             raise EncoderError("is no folder of an encoder (select.beside)", where=place, expected=known, todo=todo)
         encoder = SentenceEncoder.load(place, device=str(device))
-        trained = encoder.notes.get("features", {})
-        width = features.features.shape[1]
-        if other := other_kind(features.attributes, width, trained, encoder.features_width):
+        if encoder.notes.get("captions_sha256") != snapshots.captions_sha256:
+            raise EncoderError(
+                "was trained on other captions, perhaps on pictures of dev or test (captions_sha256)",
+                where=place,
+                expected=snapshots.captions_sha256,
+                todo="Train that encoder on the same data/captions/captions.parquet.",
+            )
+        trained = encoder.notes.get("features") or {}
+        if other := other_kind(trained, encoder.features_width, snapshots.features, snapshots.features_width):
             what, value, expected = other
             raise EncoderError(
-                f"was trained on features of another kind: {what} {expected!r}",
+                f"was trained on features of another kind: {what} {value!r}",
                 where=place,
-                expected=f"{value!r}, as in data/features/features.h5",
+                expected=repr(expected),
                 todo="Train that encoder on the same features.",
             )
-        if trained.get("checksum") != features.attributes.get("checksum"):
-            log.warning(
-                "%s: this encoder was trained on another file of features; if its training had pictures of dev or "
-                "test, their scores are too high",
-                place,
-            )
+        check_beside(encoder, snapshots.vocabulary, snapshots.model, snapshots.features_width, where=place)
         found.append(encoder)
     return found

@@ -28,6 +28,11 @@ def ensemble(
         vocabulary=snapshots.vocabulary,
         model=snapshots.model,
         renormalise=renormalise,
-        notes={"epochs": epochs, "training": snapshots.training, "features": snapshots.features},
+        notes={
+            "epochs": epochs,
+            "training": snapshots.training,
+            "features": snapshots.features,
+            "captions_sha256": snapshots.captions_sha256,
+        },
         beside=beside,
     )

@@ -77,8 +77,8 @@ caption and its picture lie close together. It was trained only on pictures and 
 - Captions: {_reader(model, unit, reads)}.
 - Pictures: {encoder.features_width} features of an image network, and a linear map.
 - {members} snapshot{"s" * (members != 1)} of one training with {weights:,} weights each; the
-  embedding is their sum{", brought to length 1" * encoder.renormalise}.
-{_beside(encoder, settings)}- Compared by {_SIMILARITIES[encoder.similarity_name]}.
+  {"vector" if encoder.beside else "embedding"} is their sum{", brought to length 1" * encoder.renormalise}.
+{_beside(encoder, settings, reads)}- Compared by {_SIMILARITIES[encoder.similarity_name]}.
 {_RANDOM * random_weights(features)}
 ## Use
 
@@ -162,12 +162,17 @@ def _reader(model: Shape, unit: str, reads: str) -> str:
     return f"read {reads} by a {direction},\n  {_POOLINGS[model.pooling]}"
 
 
-def _beside(encoder: SentenceEncoder, settings: SelectSettings) -> str:
+def _beside(encoder: SentenceEncoder, settings: SelectSettings, reads: str) -> str:
+    """Return a line for each encoder of another training run."""
     lines = []
     for name, other in zip(settings.beside, encoder.beside, strict=True):
-        shape, parts = other.model, f"{len(other.members)} x {other.model.reader}"
-        size = f"{shape.embedding} numbers" if shape.cell == "ngrams" else f"{shape.hidden} states a direction"
-        lines.append(f"- Beside it `{name}` ({parts}, {size}) of another training run: all cosines count alike.\n")
+        epochs, seed = other.notes.get("epochs", []), other.notes.get("training", {}).get("seed")
+        weights = sum(weights.numel() for weights in other.members[0].parameters())
+        lines.append(
+            f"- Beside it `{name}`, of another training run (seed {seed}; epochs {', '.join(map(str, epochs))}; "
+            f"{weights:,} weights each): {_reader(other.model, other.vocabulary.unit, reads)}.\n  "
+            "The embedding joins the vectors, all of one length.\n"
+        )
     return "".join(lines)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from sightword.settings import Settings
 
@@ -24,8 +25,18 @@ class SelectSettings(Settings):
     renormalise: bool = False
     """Scale the sum of the members' embeddings to length 1, and compare captions with pictures by the cosine.
     ``false``, as in the released code, compares by the dot product: members that agree give a long sum, which scores
-    higher. With one member both are the same."""
+    higher. With one member both are the same; with ``beside`` the similarity is the cosine."""
     beside: list[str] = Field(default_factory=list)
-    """Names of encoders of other training runs on the same captions and features, in ``data/raw/encoders``. Their
-    embeddings stand behind the ensemble's, all with the same length: the cosine of two embeddings is the mean of the
-    cosines of all. The snapshots are chosen without them."""
+    """Folders in ``data/raw/beside``, each with ``models/encoder`` of another training run on the same captions and
+    features. Each encoder's vector is scaled to the same length, and the embedding joins these vectors: the cosine of
+    two embeddings is the mean of the encoders' cosines. The snapshots are chosen without the other encoders."""
+
+    @field_validator("beside")
+    @classmethod
+    def _names(cls, names: list[str]) -> list[str]:
+        for name in names:
+            if name in ("", "..") or name != Path(name).name:
+                raise ValueError(f"{name!r} is not the name of a folder in data/raw/beside")
+        if len(set(names)) < len(names):
+            raise ValueError("a name stands twice")
+        return names

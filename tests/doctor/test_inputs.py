@@ -142,11 +142,13 @@ def test_precomputed_features(project) -> None:
 
 def test_encoders_beside_the_chosen_snapshots(project) -> None:
     project.edit("params.yaml", "beside: []", "beside: [gru, lstm]")
-    (project.folder / "data/raw/encoders/gru").mkdir(parents=True)
+    (project.folder / "data/raw/beside/lstm").mkdir()
+    (project.folder / "data/raw/beside/gru").mkdir()
+    (project.folder / "data/raw/beside/gru/encoder.json").write_text("{}")
     found = [(one.state, one.what) for one in project.check(check_weights)]
     assert found[:-1] == [
-        ("ok", "select.beside (gru): data/raw/encoders/gru exists"),
-        ("problem", "select.beside (lstm): data/raw/encoders/lstm does not exist"),
+        ("ok", "select.beside (gru): data/raw/beside/gru/encoder.json exists"),
+        ("problem", "select.beside (lstm): data/raw/beside/lstm/encoder.json does not exist"),
     ]
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from sightword.encoder.sentence_transformers import SightwordModule
 from sightword.errors import EncoderError
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
+from sightword.report.attention import attend
 
 TEXTS = ["a dog runs", "", "two big dogs run in the snow .", "\N{SNOWMAN}", "a dog runs"]
 VOCABULARY = Vocabulary.build(TEXTS[:3])
@@ -72,8 +75,11 @@ def test_a_saved_one_is_loaded_whole(three, tmp_path, half):
     assert loaded.similarity_name == "cosine"
     np.testing.assert_allclose(loaded.encode(TEXTS), three.encode(TEXTS), atol=2e-3 if half else 0)
     loaded.save(tmp_path / "again", half=half)
-    files = sorted(path.relative_to(tmp_path / "encoder") for path in (tmp_path / "encoder").rglob("*.*"))
+    files = sorted(
+        path.relative_to(tmp_path / "encoder") for path in (tmp_path / "encoder").rglob("*") if path.is_file()
+    )
     assert len(files) > 12
+    assert Path("beside-2/SHA256SUMS") in files
     for path in files:
         assert (tmp_path / "again" / path).read_bytes() == (tmp_path / "encoder" / path).read_bytes()
 
@@ -111,23 +117,70 @@ def test_sentence_transformers_gets_the_same_embeddings(three):
 @pytest.mark.parametrize(
     ("other", "told"),
     [
-        (lambda: one(GRU, vocabulary=Vocabulary.build(["xyz"])), "the vocabulary is another one"),
-        (lambda: one(GRU, features=8), "number of features of a picture is 8; expected 7"),
-        (lambda: one({**GRU, "similarity": "order"}), "similarity is order; expected cosine"),
-        (lambda: one(GRU, beside=[one(BAG)]), "number of encoders beside it is 1; expected 0"),
+        (lambda: one(GRU, vocabulary=Vocabulary.build(["xyz"])), "has another vocabulary"),
+        (lambda: one(GRU, features=8), "takes 8 features of a picture; expected 7"),
+        (lambda: one({**GRU, "similarity": "order"}), "was trained with the similarity order; expected cosine"),
+        (lambda: one(GRU, beside=[one(BAG)]), "has encoders of other training runs beside it. Name each"),
+        (lambda: "models/encoder", "is str; expected a SentenceEncoder"),
     ],
 )
 def test_one_that_does_not_fit_is_refused(other, told):
-    with pytest.raises(EncoderError, match=f"^encoder 1 beside it: {told}"):
+    with pytest.raises(EncoderError, match=f"^encoder 2 of beside: {told}"):
         one(BAG, beside=[one(GRU), other()])
 
 
 def test_one_of_the_order_penalty_takes_none_beside():
-    with pytest.raises(EncoderError, match="similarity of the first encoder is order; expected cosine"):
+    with pytest.raises(EncoderError, match="cannot stand beside an encoder that was trained with the similarity order"):
         one({**GRU, "similarity": "order"}, beside=[one(GRU)])
+    with pytest.raises(EncoderError, match="encoder 1 of beside: is int"):
+        one(GRU, beside=3)
+
+
+def test_those_beside_may_come_from_an_iterator():
+    assert one(GRU, beside=(one(GRU, seed=seed) for seed in (1, 2))).width == 3 * one(GRU).width
+
+
+def test_a_loaded_ensemble_takes_one_beside_and_lets_go_of_it(tmp_path):
+    """Its own similarity is the dot product, and the similarity with one beside is the cosine."""
+    one(GRU, members=2).save(tmp_path / "encoder")
+    loaded = SentenceEncoder.load(tmp_path / "encoder")
+    assert loaded.similarity_name == "dot"
+    with_one = replace(loaded, beside=[one(BAG)])
+    assert with_one.similarity_name == "cosine"
+    with_one.save(tmp_path / "both")
+    again = SentenceEncoder.load(tmp_path / "both")
+    assert again.similarity_name == "cosine"
+    assert replace(again, beside=[]).similarity_name == "dot"
+
+
+def test_nothing_is_written_where_a_weight_is_beyond_half_precision(three, tmp_path):
+    with torch.no_grad():
+        three.beside[1].members[0].images.linear.weight[0, 0] = 1e6
+    with pytest.raises(EncoderError, match=r"beside-2/member-1.safetensors: has weights beyond half precision"):
+        three.save(tmp_path / "encoder", half=True)
+    assert not (tmp_path / "encoder").exists()
+
+
+def test_what_stood_beside_before_is_gone(three, tmp_path):
+    three.save(tmp_path / "encoder")
+    replace(three, beside=three.beside[:1]).save(tmp_path / "encoder")
+    assert [path.name for path in (tmp_path / "encoder").glob("beside-*")] == ["beside-1"]
+    assert len(SentenceEncoder.load(tmp_path / "encoder").beside) == 1
+
+
+def test_attention_is_that_of_all_encoders(three):
+    sharp = one(GRU, seed=3)
+    with torch.no_grad():
+        for weights in sharp.members[0].captions.pooling.parameters():
+            weights.mul_(30)
+    gru = replace(three.beside[0], beside=[sharp])
+    text = "two big dogs run in the snow ."
+    parts = [attend(each, [text])[0] for each in (replace(gru, beside=[]), *gru.beside, gru)]
+    assert parts[2] not in parts[:2]
+    assert attend(three, [text]) is None
 
 
 def test_its_graph_is_refused(tmp_path):
-    with pytest.raises(EncoderError, match="has encoders of other training runs beside it"):
+    with pytest.raises(EncoderError, match=r"has others beside it \(select.beside\)"):
         write_export(tmp_path / "export", one(GRU, beside=[one(GRU, seed=1)]))
     assert not (tmp_path / "export").exists()

@@ -92,3 +92,5 @@ def test_one_is_singular(run: Run) -> None:
     assert "Evaluated: one snapshot," in story
     assert "1,500 captions of 300 pictures in 8 epochs," in _story(run)
     assert "Evaluated: the sum of 2 snapshots," in _story(run)
+    with_others = _story(replace(run, select={**run.select, "beside": "gru+lstm"}))
+    assert "beside it the encoders of other training runs (gru, lstm)." in with_others

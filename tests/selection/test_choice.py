@@ -6,14 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 
 from sightword import score
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import EncoderError, TrainingError
-from sightword.features.table import FeatureTable
 from sightword.files import atomic_folder
 from sightword.model.encoders import Encoders
-from sightword.model.saved import save_weights
+from sightword.model.saved import write_tensors
 from sightword.pairs import Pairs
 from sightword.selection.beside import read_beside
 from sightword.selection.choice import choose, mean_r10
@@ -36,7 +36,7 @@ def snapshots(tmp_path):
     with atomic_folder(tmp_path / "snapshots") as folder:
         for epoch in (1, 2, 3, 4):
             torch.manual_seed(epoch)
-            save_weights(folder / file_name(epoch), Encoders(len(vocabulary), 5, SETTINGS))
+            write_tensors(folder / file_name(epoch), Encoders(len(vocabulary), 5, SETTINGS).state_dict())
         recall, features = dict.fromkeys((1, 2, 3, 4), NONE), {"backbone": "none", "checksum": "f"}
         Snapshots(folder, recall, SETTINGS.model_dump(), features, 5, "c", vocabulary).write_index()
     return read_snapshots(tmp_path / "snapshots")
@@ -136,7 +136,7 @@ def test_snapshots_of_an_order_are_measured_by_it(dev, tmp_path):
     torch.manual_seed(0)
     encoders = Encoders(len(vocabulary), 5, settings)
     with atomic_folder(tmp_path / "snapshots") as folder:
-        save_weights(folder / file_name(4), encoders)
+        write_tensors(folder / file_name(4), encoders.state_dict())
         Snapshots(folder, {4: NONE}, settings.model_dump(), {}, 5, "", vocabulary).write_index()
     choice = choose(read_snapshots(tmp_path / "snapshots"), dev, SelectSettings(members=1), device=CPU)
     assert choice.encoder.similarity_name == "order"
@@ -219,22 +219,39 @@ def test_encoders_beside_it_take_part_in_the_recall_of_the_whole_only(snapshots,
     assert choice.ensemble["caption_to_image"] != alone.ensemble["caption_to_image"]
 
 
-def test_an_encoder_to_stand_beside_is_looked_for_and_its_features_are_compared(snapshots, tmp_path, caplog):
-    def features(width=5, **attributes):
-        about = {"backbone": "none", "checksum": "f", **attributes}
-        return FeatureTable(np.zeros((1, width), np.float32), ["0"], [], about)
+def test_an_encoder_to_stand_beside_was_trained_on_the_same_captions_and_features(snapshots, tmp_path):
+    def read(name, **changed):
+        return read_beside(tmp_path, [name], replace(snapshots, **changed), device=CPU)
 
     with pytest.raises(EncoderError, match=r"mine: is no folder of an encoder \(select.beside\); expected none yet"):
-        read_beside(tmp_path, ["mine"], features(), device=CPU)
+        read("mine")
     ensemble(snapshots, [4], False, CPU).save(tmp_path / "gru")
     with pytest.raises(EncoderError, match=r"mine: is no folder .*; expected gru. Copy models/encoder"):
-        read_beside(tmp_path, ["mine"], features(), device=CPU)
-    (found,) = read_beside(tmp_path, ["gru"], features(), device=CPU)
+        read("mine")
+    (found,) = read("gru")
     assert found.notes["epochs"] == [4]
-    assert not caplog.records
-    with pytest.raises(EncoderError, match=r"gru: was trained on .* kind: backbone 'none'; expected 'vgg19', as in"):
-        read_beside(tmp_path, ["gru"], features(backbone="vgg19"), device=CPU)
+    with pytest.raises(EncoderError, match=r"gru: was trained on other captions, perhaps on pictures of dev or test"):
+        read("gru", captions_sha256="d")
+    with pytest.raises(EncoderError, match=r"gru: was trained on .* kind: backbone 'none'; expected 'vgg19'"):
+        read("gru", features={"backbone": "vgg19"})
     with pytest.raises(EncoderError, match=r"gru: .*: number of features of a picture 5; expected 6"):
-        read_beside(tmp_path, ["gru"], features(6), device=CPU)
-    read_beside(tmp_path, ["gru"], features(checksum="g"), device=CPU)
-    assert "gru: this encoder was trained on another file of features" in caplog.text
+        read("gru", features_width=6)
+    with pytest.raises(EncoderError, match=r"gru: cannot stand beside an encoder .* similarity order; expected train"):
+        read("gru", training={**snapshots.training, "similarity": "order"})
+
+
+def test_precomputed_features_are_told_apart_by_their_origin(snapshots, tmp_path):
+    known = {"backbone": "", "origin": "precomputed: a.npy (sha256 1)"}
+    of_a = replace(snapshots, features=known)
+    ensemble(of_a, [4], False, CPU).save(tmp_path / "gru")
+    assert len(read_beside(tmp_path, ["gru"], of_a, device=CPU)) == 1
+    of_b = replace(snapshots, features={**known, "origin": "precomputed: b.npy (sha256 2)"})
+    with pytest.raises(EncoderError, match=r"gru: .* kind: origin 'precomputed: a.npy .*; expected 'precomputed: b"):
+        read_beside(tmp_path, ["gru"], of_b, device=CPU)
+
+
+@pytest.mark.parametrize("names", [[""], ["."], [".."], ["../gru"], ["/gru"], ["a/b"], ["gru", "gru"]])
+def test_the_encoders_beside_are_named_by_their_folders_once_each(names):
+    with pytest.raises(ValidationError, match=r"is not the name of a folder in data/raw/beside|stands twice"):
+        SelectSettings(beside=names)
+    assert SelectSettings(beside=["gru", "lstm.2"]).beside == ["gru", "lstm.2"]

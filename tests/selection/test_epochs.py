@@ -14,7 +14,7 @@ from sightword.captions.table import read_captions
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import SemanticsError
 from sightword.features.table import read_features
-from sightword.model.saved import save_weights
+from sightword.model.saved import write_tensors
 from sightword.pairs import pair
 from sightword.selection.epochs import measure_epochs, rows
 from sightword.selection.epochs_settings import EpochsSettings
@@ -134,7 +134,7 @@ def test_an_encoder_that_gives_one_vector_for_everything_has_no_correlation(inpu
         for weights in constant.captions.parameters():
             weights.fill_(0.1)
         constant.captions.embedding.weight.fill_(0.0)
-    save_weights(snapshots.folder / file_name(2), constant)
+    write_tensors(snapshots.folder / file_name(2), constant.state_dict())
     measured = measure_epochs(snapshots, settings(data), device=CPU)
     _, lines = rows(measured, ["STSOwn"])
     assert lines[0][3:] == [None, None]

@@ -141,9 +141,11 @@ def test_the_stage_writes_it_beside_the_encoder_the_same_each_time(tmp_path, mon
     assert head(texts[0].decode())["library_name"] == "sentence-transformers"
     assert SentenceEncoder.load("models/encoder").encode("a dog").shape == (6,)
     assert "beside" not in json.loads(Path("metrics/select.json").read_text())
-    shutil.copytree("models/encoder", "data/raw/encoders/first")
+    shutil.copytree("models/encoder", "data/raw/beside/first")
     select.work(SelectSettings(members=1, beside=["first"]))
-    line = "- Beside it `first` (2 x GRU, 3 states a direction) of another training run: all cosines count alike.\n"
-    assert line in Path("models/encoder/README.md").read_text()
+    text = Path("models/encoder/README.md").read_text()
+    assert "- Beside it `first`, of another training run (seed 0; epochs 2, 1; " in text
+    assert "bidirectional GRU with 3 states a direction" in text
+    assert "the\n  vector is their sum" in text
     assert json.loads(Path("metrics/select.json").read_text())["beside"] == "first"
     assert SentenceEncoder.load("models/encoder").encode("a dog").shape == (12,)

@@ -155,11 +155,11 @@ def other_parameters():
 def other_run_s_snapshot():
     """Replace one file by that of a training run of another size, with its hash in the index."""
     from sightword.model.encoders import Encoders
-    from sightword.model.saved import save_weights
+    from sightword.model.saved import write_tensors
 
     path = Path("models/snapshots/epoch-002.safetensors")
     tokens = len(Vocabulary.load("models/snapshots/vocabulary.json"))
-    save_weights(path, Encoders(tokens, 6, SETTINGS.model_copy(update={"hidden": 5})))
+    write_tensors(path, Encoders(tokens, 6, SETTINGS.model_copy(update={"hidden": 5})).state_dict())
     index = json.loads(Path("models/snapshots/snapshots.json").read_text())
     index["snapshots"][1]["sha256"] = sha256_file(path)
     Path("models/snapshots/snapshots.json").write_text(json.dumps(index))

@@ -12,7 +12,7 @@ from sightword.captions.vocabulary import Vocabulary
 from sightword.features.table import Origin, read_features, write_features
 from sightword.files import atomic_folder, sha256_file
 from sightword.model.encoders import Encoders
-from sightword.model.saved import save_weights
+from sightword.model.saved import write_tensors
 from sightword.pairs import pair
 from sightword.training.settings import TrainSettings
 from sightword.training.snapshots import Snapshots, file_name
@@ -45,7 +45,7 @@ def write_inputs(folder: Path) -> None:
         for epoch in EPOCHS:
             torch.manual_seed(epoch)
             encoders = Encoders(len(vocabulary), WIDTH, SETTINGS)
-            save_weights(place / file_name(epoch), encoders)
+            write_tensors(place / file_name(epoch), encoders.state_dict())
             recall[epoch] = validate(encoders, dev, SETTINGS.similarity)
         sha256 = sha256_file(folder / "data/captions/captions.parquet")
         Snapshots(place, recall, SETTINGS.model_dump(), features.attributes, WIDTH, sha256, vocabulary).write_index()

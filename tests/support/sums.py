@@ -8,5 +8,7 @@ from pathlib import Path
 
 def renew(folder: Path) -> None:
     paths = [folder / "encoder.json", *sorted(folder.glob("*.safetensors")), *sorted(folder.glob("vocabulary*.json"))]
-    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in paths if path.exists()]
+    paths += sorted(folder.glob("beside-*/SHA256SUMS"))
+    sums = {path.relative_to(folder): hashlib.sha256(path.read_bytes()) for path in paths if path.exists()}
+    lines = [f"{found.hexdigest()}  {path.as_posix()}\n" for path, found in sums.items()]
     (folder / "SHA256SUMS").write_text("".join(lines))
