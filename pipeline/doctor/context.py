@@ -121,6 +121,10 @@ class Context:
         """Return one section of the parameters of all pipelines; None where there is none."""
         return self._settings.get(name)
 
+    def in_bfloat16(self) -> list[str]:
+        """Return the names of the sections whose precision is ``bf16``."""
+        return [name for name, section in self._settings.items() if getattr(section, "precision", "") == "bf16"]
+
     def has_run(self, stage: str) -> bool:
         """Return whether ``dvc.lock`` has a stage with its present parameters."""
         section = self.section(stage)

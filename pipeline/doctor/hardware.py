@@ -78,3 +78,8 @@ def check_devices(context: Context) -> Iterator[Finding]:
         )
     elif not devices:
         yield good("no CUDA device: all work is done on the CPU")
+    slower, sections = facts.get("bfloat16_time", 0.0), context.in_bfloat16()
+    if slower > 1.1 and sections:
+        what = f"a product of matrices in bfloat16 takes {slower:.1f} times as long as in float32 on this processor"
+        names = ", ".join(f"{name}.precision" for name in sections)
+        yield warning(what, f"`fp32` is the better choice here for {names}; the last digits of results differ.")

@@ -10,11 +10,15 @@ import json
 import os
 import re
 import sys
+import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from sightword.messages import first_line, flat
+
+if TYPE_CHECKING:
+    import torch
 
 RUNS = 50
 """Number of the newest entries of the run-cache that are looked for in the remote."""
@@ -64,11 +68,26 @@ def probe_torch(section: str) -> None:
         free, total = torch.cuda.mem_get_info(number)
         devices.append({"name": torch.cuda.get_device_name(number), "free": free, "total": total})
     _print(torch=torch.__version__, cuda_build=torch.version.cuda, devices=devices)
+    if not devices:
+        _print(bfloat16_time=_product_seconds(torch.bfloat16) / _product_seconds(torch.float32))
     if features.get("source", "extract") == "extract":
         try:
             _print(**_torchvision(features))
         except Exception as error:  # noqa: BLE001 - torchvision fails to load in many ways
             _print(torchvision_error=first_line(error))
+
+
+def _product_seconds(kind: torch.dtype) -> float:
+    """Return the least time of a product of two matrices on one thread."""
+    import torch
+
+    square, times = torch.ones(512, 512, dtype=kind), []
+    torch.set_num_threads(1)
+    for _ in range(6):
+        start = time.perf_counter()
+        _ = square @ square
+        times.append(time.perf_counter() - start)
+    return min(times)
 
 
 def _print(**facts: Any) -> None:

@@ -88,3 +88,23 @@ def test_cards_and_drivers(project, monkeypatch, facts, there, device, state, wo
     monkeypatch.setenv("SIGHTWORD_DEVICE", device)
     project.facts["torch"] = facts
     assert word in only(project.check(check_devices), state).what
+
+
+@pytest.mark.parametrize(
+    ("factor", "precision", "told"), [(1.9, "bf16", True), (1.9, "fp32", False), (0.6, "bf16", False)]
+)
+def test_bfloat16_that_is_slower_is_told_of_where_it_is_asked_for(project, factor, precision, told) -> None:
+    project.facts["torch"] = {**CPU, "bfloat16_time": factor}
+    project.edit("params.yaml", "precision: fp32", f"precision: {precision}")
+    found = [one for one in project.check(check_devices) if one.state == "warning"]
+    assert len(found) == told
+    for one in found:
+        assert "in bfloat16 takes 1.9 times as long as in float32" in one.what
+        assert "features.precision" in one.todo
+
+
+def test_the_time_of_bfloat16_is_measured() -> None:
+    from pipeline.doctor.context import Context
+
+    with Context(Path.cwd(), None) as context:
+        assert 0.01 < context.ask("torch")["bfloat16_time"] < 100
