@@ -59,7 +59,7 @@ def write_export(folder: Pathish, encoder: SentenceEncoder) -> float:
         what, todo = _NO_OPERATOR[encoder.model.cell]
         raise EncoderError(f"{what}, which ONNX has no operator for", expected="a GRU or an LSTM", todo=todo)
     if encoder.beside:
-        todo = "Run `dvc repro select` without select.beside for one of the first alone; export each other by itself."
+        todo = "Export each encoder by itself, the first one after `dvc repro select` with `select.beside: []`."
         raise EncoderError("the encoder has others beside it (select.beside)", expected="one encoder", todo=todo)
     place = Path(folder)
     if place.exists() and (not place.is_dir() or {path.name for path in place.iterdir()} - _FILES):
