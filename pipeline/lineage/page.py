@@ -24,7 +24,7 @@ SWEEPS = 8
 """Passes over the columns that order their nodes."""
 TABLES = {"params": "Parameters", "code": "Code", "data": "Raw data", "reads": "Reads", "writes": "Writes"}
 """The lines of a stage that are shown as tables, by title."""
-PERCENT = re.compile(r"(^|[._])(r1|r5|r10|accuracy)(_ci95|_1k)?$")
+PERCENT = re.compile(r"(^|[._])(r1|r5|r10|accuracy)(_ci95|_1k|_querybank)?$")
 """The names of scores in percent."""
 Place = tuple[float, float]
 """A column from 0 and a row, which may be a half; or pixels from the left and from the top."""

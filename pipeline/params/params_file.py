@@ -134,6 +134,10 @@ def _across(values: dict[str, dict[str, Any]]) -> list[str]:
             problems.append(
                 f"select.beside: encoders stand beside one of the cosine only (train.similarity is {found})"
             )
+    if "train" in values and "retrieval" in values:
+        found = values["train"]["similarity"]
+        if "querybank" in values["retrieval"]["protocols"] and found != "cosine":
+            problems.append(f"retrieval.protocols: querybank normalises cosines (train.similarity is {found})")
     if "resize" in values and "features" in values and values["features"]["source"] == "extract":
         side, crop = values["resize"]["side"], values["features"]["crop"]
         if crop > side:

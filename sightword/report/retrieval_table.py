@@ -12,7 +12,11 @@ from sightword.statistics import wald_half_width
 
 DEPTHS = ("r1", "r5", "r10")
 DIRECTIONS = {"caption_to_image": "From a caption to its picture", "image_to_caption": "From a picture to its captions"}
-PROTOCOLS = {"full": "all pictures of the split", "five_fold_1k": "five folds of 1,000 pictures, averaged"}
+PROTOCOLS = {
+    "full": "all pictures of the split",
+    "five_fold_1k": "five folds of 1,000 pictures, averaged",
+    "querybank": "all pictures of the split, normalised with a query bank",
+}
 
 
 class Row(NamedTuple):

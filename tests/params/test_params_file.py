@@ -98,10 +98,12 @@ def test_sections_that_do_not_fit_each_other(edited):
         values["train"].update(epochs=4, cycle=4)
         values["train"].update(similarity="order", bidirectional=False)
         values["select"]["beside"] = ["gru"]
+        values["retrieval"]["protocols"] = ["querybank"]
         values["resize"]["side"] = 200
 
     text = message(edited(change))
     assert "select.beside: encoders stand beside one of the cosine only (train.similarity is order)" in text
+    assert "retrieval.protocols: querybank normalises cosines (train.similarity is order)" in text
     assert "select.members = 2: there are 1 to choose from" in text
     assert "features.crop = 224: the resized pictures' smaller side is 200" in text
 

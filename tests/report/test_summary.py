@@ -25,13 +25,13 @@ def test_flat_and_from_the_metrics(tmp_path):
     }
 
 
-def test_five_folds_have_names_of_their_own_and_what_is_missing_is_left_out(tmp_path):
+def test_other_protocols_have_names_of_their_own_and_what_is_missing_is_left_out(tmp_path):
     places = write_run(tmp_path)
     path = places.metrics / "retrieval.json"
     full = json.loads(path.read_text())["test"]["full"]
-    path.write_text(json.dumps({"dev": {"full": full, "five_fold_1k": full}}))
+    path.write_text(json.dumps({"dev": {"full": full, "five_fold_1k": full, "querybank": full}}))
     (places.metrics / "semantics.json").write_text(json.dumps({"STS12": {"mean": {"pearson": None}}}))
     found = summary(read_run(places))
     assert found["split"] == "dev"
-    assert found["caption_r10_1k"] == 66.7
+    assert found["caption_r10_1k"] == found["caption_r10_querybank"] == 66.7
     assert not {"sts", "stsb", "sick"} & set(found)

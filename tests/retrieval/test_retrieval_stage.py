@@ -17,6 +17,7 @@ from sightword.features.table import Origin, write_features
 from sightword.files import write_table
 from sightword.retrieval import folds
 from sightword.retrieval.protocols import score
+from sightword.retrieval.querybank import with_querybank
 from sightword.retrieval.settings import RetrievalSettings
 from sightword.statistics import rounded
 from stages import retrieval
@@ -123,6 +124,23 @@ def test_five_folds_alone_of_too_few_pictures_are_told_before_anything_is_encode
     with pytest.raises(ScoringError, match=r"retrieval.protocols: the split test has 11 pictures.* Add full to retri"):
         retrieval.work(RetrievalSettings(protocols=["five_fold_1k"]))
     assert not Path("metrics").exists()
+
+
+def test_the_query_bank_is_the_training_split_and_changes_nothing_else(workplace, monkeypatch):
+    retrieval.work(RetrievalSettings(protocols=["full"]))
+    plain = contents(workplace)
+    retrieval.work(RetrievalSettings(protocols=["full", "querybank"]))
+    found = json.loads(Path("metrics/retrieval.json").read_text())["test"]
+    rows = [number for number in range(PICTURES) if number != 3]
+    captions = embedded([f"x {n + k}" for n in rows for k in (0, 1)])
+    sides = with_querybank(np.eye(PICTURES)[rows], captions, np.eye(PICTURES)[[3]], embedded(["x 3"]))
+    assert found["querybank"] == rounded(score(*sides, np.repeat(np.arange(11), 2), "dot"))
+    assert found["querybank"] != found["full"]
+    changed = {path.name for path, text in contents(workplace).items() if plain[path] != text}
+    assert changed == {"retrieval.json"}
+    monkeypatch.setattr(StandIn, "similarity_name", "order")
+    with pytest.raises(ScoringError, match=r"querybank normalises cosines; the encoder is compared by order"):
+        retrieval.work(RetrievalSettings(protocols=["querybank"]))
 
 
 def test_the_lists_are_as_long_as_asked_for(workplace):
