@@ -1,8 +1,9 @@
 """Query bank normalisation: a candidate that is near to many training queries is scored lower.
 
 Some candidates, called hubs, are among the nearest neighbours of many queries. The inverted softmax (Smith et al. 2017)
-divides the softmax of a candidate's scores over a bank of queries, here training captions and pictures as in QB-Norm
-(Bogolin et al. 2022, which also chooses the temperature). No query of the scored split is looked at for another.
+takes the softmax of a candidate's scores over a bank of queries: here training captions and pictures, as in QB-Norm
+(Bogolin et al. 2022). QB-Norm's code normalises only the scores of queries whose first candidate is also the first of a
+query of the bank; here all scores are normalised. No query of the scored split plays a part in the scores of another.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from sightword.retrieval.similarity import of_length_1
 PICTURES = 10_000
 """The most training pictures of the stage's bank, each with one caption."""
 TEMPERATURE = 1 / 20
+"""As in QB-Norm's code, in the unit of the cosine."""
 _BLOCK = 1024
 
 
@@ -44,7 +46,7 @@ def with_querybank(
         caption_embeddings: (M, D) finite numbers.
         bank_images: (B, D) pictures that ask for captions, of another split.
         bank_captions: (C, D) captions that ask for pictures, of another split.
-        temperature: above 0, in the unit of the cosine.
+        temperature: t, above 0.
         device: the device that computes the cosines; the CPU by default.
 
     Returns:
