@@ -15,10 +15,7 @@ from sightword.errors import ScoringError
 from sightword.retrieval.settings import RetrievalSettings
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from sightword.pairs import Pairs
+    from sightword.retrieval.ranks import Ranks
 
 log = logging.getLogger(__name__)
 
@@ -37,23 +34,28 @@ LISTS = Path("data/retrieval")
 def work(settings: RetrievalSettings) -> None:
     """Score the chosen encoder by retrieval on the test split."""
     from sightword import devices, machine
+    from sightword.captions.table import read_captions
     from sightword.encoder.arguments import LONGEST
     from sightword.encoder.sentence_encoder import SentenceEncoder
+    from sightword.features.table import read_features
     from sightword.files import atomic_folder, read_table, write_json, write_table, write_tsv
     from sightword.messages import plural
+    from sightword.pairs import pair
     from sightword.retrieval.composition import composition_entry
     from sightword.retrieval.distributed import ranker
     from sightword.retrieval.folds import PICTURES, corpus_order, fold_rows
     from sightword.retrieval.lengths import NO_PAIRS, lengths_entry, lengths_table
     from sightword.retrieval.protocols import entry, rank_folds
-    from sightword.retrieval.querybank import with_querybank
+    from sightword.retrieval.querybank import bank, with_querybank
     from sightword.retrieval.tables import rank_rows, recall_rows, top_table
     from sightword.statistics import rounded
 
     here = machine.current()
     device = devices.use(here)
-    normalise = "querybank" in settings.protocols
-    split, bank = _read(settings.split, normalise)
+    features, captions = read_features(FEATURES), read_captions(CAPTIONS)
+    split = pair(features, captions, settings.split)
+    asking = bank(features, captions, settings.bank_pictures) if "querybank" in settings.protocols else None
+    del features, captions  # gigabytes of a large corpus
     owners = split.image_of_caption
     folds, skipped = None, {}
     if "five_fold_1k" in settings.protocols:
@@ -68,25 +70,31 @@ def work(settings: RetrievalSettings) -> None:
             log.warning("protocol five_fold_1k left out: %s", few)
     encoder = SentenceEncoder.load(ENCODER, device=device)
     similarity = encoder.similarity_name
-    if normalise and similarity not in ("cosine", "dot"):
-        what = f"the protocol querybank normalises cosines; the encoder is compared by {similarity}"
-        raise ScoringError(what, where="retrieval.protocols", todo="Leave querybank out of retrieval.protocols.")
+    if asking and similarity != "cosine":
+        what = f"querybank needs an encoder that is compared by the cosine, this one is by {similarity}"
+        todo = f"Leave querybank out{', or set select.renormalise: true' * (similarity == 'dot')}."
+        raise ScoringError(what, where="retrieval.protocols", todo=todo)
     counts = {"captions": len(split.texts), "pictures": len(split.image_ids), "dimensions": encoder.width}
     encode = partial(encoder.encode, batch_size=settings.batch_size, show_progress_bar=True, max_length=LONGEST)
+    normalised: list[Ranks] = []
     with ranker(here, **counts, device=device, folder=LISTS.parent) as rank:
         images, sentences = encoder.encode_images(split.features), encode(split.texts)
         ranks = rank(images, sentences, owners, similarity, top=settings.top)
-        if normalise:
-            log.info("retrieval: %s, each with one caption, are the query bank", plural(len(bank[1]), "picture"))
-            queries = encoder.encode_images(bank[0]), encode(bank[1])
-            normalised = rank(*with_querybank(images, sentences, *queries, device=device), owners, "dot")
+        if asking:
+            log.info("retrieval: the query bank has %s, with one caption each", plural(len(asking[1]), "picture"))
+            queries = encoder.encode_images(asking[0]), encode(asking[1])
+            sides = with_querybank(
+                *(images, sentences, *queries),
+                temperature=settings.bank_temperature, device=device, progress=True,
+            )  # fmt: skip
+            normalised.append(rank(*sides, owners, "dot"))
 
     found: dict[str, Any] = {}
     for protocol in settings.protocols:
         if protocol == "full":
             found[protocol] = entry([ranks])
         elif protocol == "querybank":
-            found[protocol] = entry([normalised])
+            found[protocol] = entry(normalised)
         elif folds is not None:
             found[protocol] = entry(rank_folds(images, sentences, owners, folds, similarity, device=device))
     about: dict[str, Any] = {
@@ -129,19 +137,3 @@ def work(settings: RetrievalSettings) -> None:
         "retrieval: %s, %d captions x %d pictures; R@1/5/10 caption to image %s, image to caption %s",
         *(settings.split, len(sentences), len(images), *recalls),
     )
-
-
-def _read(split: str, bank: bool) -> tuple[Pairs, tuple[NDArray[np.float32], list[str]]]:
-    """Return the split, and the query bank's features and captions: rows of the training split, or none."""
-    from sightword.captions.table import read_captions
-    from sightword.features.table import read_features
-    from sightword.pairs import pair
-    from sightword.retrieval.querybank import bank_rows
-
-    features, captions = read_features(FEATURES), read_captions(CAPTIONS)
-    scored = pair(features, captions, split)
-    if not bank:
-        return scored, (scored.features[:0], [])
-    training = pair(features, captions, "train")
-    pictures, first = bank_rows(training.image_of_caption)
-    return scored, (training.features[pictures], [training.texts[row] for row in first])

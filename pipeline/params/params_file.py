@@ -134,10 +134,12 @@ def _across(values: dict[str, dict[str, Any]]) -> list[str]:
             problems.append(
                 f"select.beside: encoders stand beside one of the cosine only (train.similarity is {found})"
             )
-    if "train" in values and "retrieval" in values:
-        found = values["train"]["similarity"]
-        if "querybank" in values["retrieval"]["protocols"] and found != "cosine":
-            problems.append(f"retrieval.protocols: querybank normalises cosines (train.similarity is {found})")
+        if "querybank" in values.get("retrieval", {}).get("protocols", ()):
+            if train["similarity"] != "cosine":
+                found = train["similarity"]
+                problems.append(f"retrieval.protocols: querybank needs the cosine (train.similarity is {found})")
+            elif members > 1 and not values["select"]["renormalise"] and not values["select"]["beside"]:
+                problems.append("retrieval.protocols: querybank with select.members > 1 needs select.renormalise: true")
     if "resize" in values and "features" in values and values["features"]["source"] == "extract":
         side, crop = values["resize"]["side"], values["features"]["crop"]
         if crop > side:

@@ -15,7 +15,7 @@ DIRECTIONS = {"caption_to_image": "From a caption to its picture", "image_to_cap
 PROTOCOLS = {
     "full": "all pictures of the split",
     "five_fold_1k": "five folds of 1,000 pictures, averaged",
-    "querybank": "all pictures of the split, normalised with a query bank",
+    "querybank": "all pictures of the split, with a query bank from training",
 }
 
 
@@ -54,7 +54,7 @@ def tables(
             if protocol == "skipped" or not isinstance(scores, Mapping):
                 continue
             rows = [_ours(scores)]
-            if protocol == "full":
+            if protocol in ("full", "querybank"):
                 rows += _chance(scores, direction, captions_each.get(split, ()))
             blocks = [("", rows), *(_published(direction, protocol) if with_published else [])]
             found.append(Table(split, PROTOCOLS.get(protocol, protocol), heading, blocks))

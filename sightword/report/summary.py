@@ -21,9 +21,9 @@ def summary(run: Run) -> dict[str, float | str]:
     Returns:
         ``dev_r10``: mean recall@10 of both directions on dev, which selects models. Then, for the scored ``split``, in
             percent: ``image_r1`` and ``image_r10`` (pictures found by captions), ``caption_r1`` and ``caption_r10``
-            (captions found by pictures), the same with ``_1k`` for five folds, and with ``_querybank`` for cosines
-            normalised with a query bank. As fractions: ``sts``, the mean of Pearson's r over all STS subtasks, ``stsb``
-            and ``sick``, Pearson's r of the test pairs' cosines. Missing numbers are left out.
+            (captions found by pictures), the same with ``_1k`` for five folds, and with ``_querybank`` for scores
+            with a query bank. As fractions: ``sts``, the mean of Pearson's r over all STS subtasks, ``stsb`` and
+            ``sick``, Pearson's r of the test pairs' cosines. Missing numbers are left out.
     """
     found: dict[str, object] = {"dev_r10": run.select.get("ensemble_r10")}
     retrieval, semantics, mean = flat(run.retrieval), flat(run.semantics), headline(run.semantics)

@@ -1,28 +1,30 @@
-"""Query bank normalisation: a candidate that is near to many training queries is scored lower.
+"""Query bank normalisation: a candidate that is near to many queries of a bank is scored lower.
 
 Some candidates, called hubs, are among the nearest neighbours of many queries. The inverted softmax (Smith et al. 2017)
-takes the softmax of a candidate's scores over a bank of queries: here training captions and pictures, as in QB-Norm
-(Bogolin et al. 2022). QB-Norm's code normalises only the scores of queries whose first candidate is also the first of a
-query of the bank; here all scores are normalised. No query of the scored split plays a part in the scores of another.
+takes the softmax of a candidate's scores over queries, here over a bank of training captions and pictures (Bogolin et
+al. 2022). No query of the scored split plays a part in the scores of another.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from sightword.errors import ScoringError
-from sightword.retrieval.inputs import Embeddings, embeddings
-from sightword.retrieval.similarity import of_length_1
+from sightword.captions.table import CaptionTable
+from sightword.errors import CaptionsError, ScoringError
+from sightword.features.table import FeatureTable
+from sightword.retrieval.inputs import embeddings
+from sightword.retrieval.ranks import tiles
+from sightword.retrieval.similarity import Similarity, similarity
 
-PICTURES = 10_000
-"""The most training pictures of the stage's bank, each with one caption."""
-TEMPERATURE = 1 / 20
-"""As in QB-Norm's code, in the unit of the cosine."""
+COLDEST = 0.001
+"""The lowest temperature: the softmax is then nearly the maximum."""
 _BLOCK = 1024
+_WITHOUT = "Leave querybank out of retrieval.protocols."
 
 
 def with_querybank(
@@ -31,76 +33,93 @@ def with_querybank(
     bank_images: ArrayLike,
     bank_captions: ArrayLike,
     *,
-    temperature: float = TEMPERATURE,
+    temperature: float = 0.05,
     device: torch.device | None = None,
+    progress: bool = False,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return embeddings of pictures and captions whose dot product is their cosine less what the bank takes off.
+    """Return embeddings of pictures and captions whose dot product is their cosine less two offsets from the bank.
 
     The dot product of caption c and picture i is ``cos(c, i) - o(i) - o(c)``, where ``o(i)`` is
     ``t log mean_b exp(cos(b, i) / t)`` over the captions b of the bank at the temperature t, and ``o(c)`` the same over
     its pictures. For a given query one of the two is constant, so the order of the candidates is that of the inverted
-    softmax, in both directions.
+    softmax (Smith et al. 2017) in both directions.
 
     Args:
         image_embeddings: (N, D) finite numbers.
         caption_embeddings: (M, D) finite numbers.
         bank_images: (B, D) pictures that ask for captions, of another split.
         bank_captions: (C, D) captions that ask for pictures, of another split.
-        temperature: t, above 0.
+        temperature: t, in the unit of the cosine, at least 0.001.
         device: the device that computes the cosines; the CPU by default.
+        progress: show a progress bar on a terminal.
 
     Returns:
         (N, D + 2) and (M, D + 2), for the similarity "dot" (:func:`sightword.retrieval.protocols.score`).
 
     Raises:
-        ScoringError: values that are not finite, or sides with different dimensions.
+        ScoringError: values that are not finite, sides with different dimensions, or a temperature that is too low.
     """
-    given = {
-        "image_embeddings": image_embeddings,
-        "caption_embeddings": caption_embeddings,
-        "bank_images": bank_images,
-        "bank_captions": bank_captions,
-    }
-    sides = {name: embeddings(values, name) for name, values in given.items()}
-    widths = {name: side.dimensions for name, side in sides.items()}
-    if len(set(widths.values())) > 1:
-        raise ScoringError(f"the dimensions are {widths}", expected="the same number of dimensions")
-    images, captions, bank_images, bank_captions = (_unit(side) for side in sides.values())
-    off_images = _offsets(images, bank_captions, temperature, device or torch.device("cpu"))
-    off_captions = _offsets(captions, bank_images, temperature, device or torch.device("cpu"))
+    if not COLDEST <= temperature < math.inf:
+        raise ScoringError(f"the temperature is {temperature!r}", expected=f"a finite number of at least {COLDEST}")
+    images = embeddings(image_embeddings, "image_embeddings")
+    captions = embeddings(caption_embeddings, "caption_embeddings")
+    asking_images, asking_captions = embeddings(bank_images, "bank_images"), embeddings(bank_captions, "bank_captions")
+    for side in (captions, asking_images, asking_captions):
+        if side.dimensions != images.dimensions:
+            what = f"has {side.dimensions} dimensions, the pictures have {images.dimensions}"
+            raise ScoringError(what, where=side.name, expected="the same number of dimensions")
+    here = device or torch.device("cpu")
+    of_images = similarity("cosine", images, asking_captions, here)
+    of_captions = similarity("cosine", asking_images, captions, here)
+    off_images = _softmax(of_images, temperature, over="captions", progress=progress)
+    off_captions = _softmax(of_captions, temperature, over="images", progress=progress)
     return (
-        np.column_stack([images, -off_images, np.ones(len(images))]),
-        np.column_stack([captions, np.ones(len(captions)), -off_captions]),
+        _widened(of_images.images, -off_images, np.ones(len(images))),
+        _widened(of_captions.captions, np.ones(len(captions)), -off_captions),
     )
 
 
-def bank_rows(image_of_caption: NDArray[np.int64], most: int = PICTURES) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows of a bank's pictures, and of the first caption of each.
+def bank(features: FeatureTable, captions: CaptionTable, most: int) -> tuple[NDArray[np.float32], list[str]]:
+    """Return the features (B, D) of training pictures, and the first caption of each.
 
-    Args:
-        image_of_caption: (M,) the row of each caption's picture; each picture has a caption.
-        most: the largest number of pictures; of more pictures, evenly spaced ones are taken.
+    Of more pictures than ``most``, evenly spaced ones are taken, in the order of their ids. Pictures that could not be
+    decoded are left out.
+
+    Raises:
+        CaptionsError: no training picture has features and a caption.
     """
-    pictures, first = np.unique(image_of_caption, return_index=True)
-    chosen = np.arange(min(most, len(pictures))) * len(pictures) // min(most, len(pictures))
-    return pictures[chosen], first[chosen]
+    try:
+        training = captions.split("train")
+    except CaptionsError as error:
+        raise CaptionsError("the split 'train' has no captions for the query bank", todo=_WITHOUT) from error
+    first: dict[str, int] = {}
+    for row, image_id in enumerate(training.image_ids):
+        if image_id not in features.rejected:
+            first.setdefault(image_id, row)
+    if not first:
+        raise CaptionsError("no picture of the split 'train', the query bank, could be decoded", todo=_WITHOUT)
+    ids, count = sorted(first), min(most, len(first))
+    chosen = [ids[number * len(ids) // count] for number in range(count)]
+    return features.features[features.rows(chosen)], [training.texts[first[image_id]] for image_id in chosen]
 
 
-def _unit(side: Embeddings) -> NDArray[np.float64]:
-    return of_length_1(side).rows(slice(None))
+def _softmax(alike: Similarity, temperature: float, *, over: str, progress: bool) -> NDArray[np.float64]:
+    """Return ``t log mean exp(score / t)`` of each picture over the captions, or of each caption over the pictures."""
+    queries, rows = alike.counts if over == "captions" else alike.counts[::-1]
+    found = torch.full((rows,), -torch.inf, dtype=torch.float64, device=alike.device)
+    with torch.inference_mode():
+        for captions, images, scores in tiles(alike, slice(0, alike.counts[0]), progress=progress):
+            which, side = (images, 0) if over == "captions" else (captions, 1)
+            found[which] = torch.logaddexp(found[which], torch.logsumexp(scores / temperature, dim=side))
+    return (temperature * (found - math.log(queries))).cpu().numpy()
 
 
-def _offsets(
-    candidates: NDArray[np.float64], bank: NDArray[np.float64], temperature: float, device: torch.device
-) -> NDArray[np.float64]:
-    """Return ``t log mean_b exp(cos / t)`` (n,) of each candidate over the bank, in blocks."""
-    rows, queries = (torch.from_numpy(values).to(device) for values in (candidates, bank))
-    found = torch.empty(len(rows), dtype=torch.float64, device=device)
-    for start in range(0, len(rows), _BLOCK):
+def _widened(rows: Callable[[slice], torch.Tensor], *columns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return rows, which are given in blocks, with more columns."""
+    count, width = len(columns[0]), rows(slice(0, 1)).shape[1]
+    found = np.empty((count, width + len(columns)))
+    for start in range(0, count, _BLOCK):
         block = slice(start, start + _BLOCK)
-        parts = [
-            torch.logsumexp(rows[block] @ queries[first : first + _BLOCK].T / temperature, dim=1)
-            for first in range(0, len(queries), _BLOCK)
-        ]
-        found[block] = torch.logsumexp(torch.stack(parts), dim=0)
-    return (temperature * (found - math.log(len(queries)))).cpu().numpy()
+        found[block, :width] = rows(block).cpu().numpy()
+    found[:, width:] = np.column_stack(columns)
+    return found

@@ -164,7 +164,7 @@ def rank_part(
     top_images = Best(count, pictures, top, alike) if top else None
     top_captions = Best(pictures, count, top, alike, least) if top else None
     with torch.inference_mode():
-        for captions, columns, scores in _tiles(alike, part, progress=progress):
+        for captions, columns, scores in tiles(alike, part, progress=progress):
             rows = slice(captions.start - part.start, captions.stop - part.start)
             if top_images and top_captions:
                 top_images.offer(scores, rows=rows, candidates_from=columns.start)
@@ -216,7 +216,7 @@ def rank_best(
     no_rivals = [np.concatenate(each) for each in zip(right, left_out, strict=True)] if left_out else [*right]
     asked, given = (torch.from_numpy(rows).to(alike.device) for rows in no_rivals)
     with torch.inference_mode():
-        for rows, columns, scores in _tiles(alike, slice(0, len(queries)), progress=False):
+        for rows, columns, scores in tiles(alike, slice(0, len(queries)), progress=False):
             here = (rows.start <= asked) & (asked < rows.stop) & (columns.start <= given) & (given < columns.stop)
             scores[asked[here] - rows.start, given[here] - columns.start] = -torch.inf
             found[rows] += (scores >= bar[rows, None]).sum(dim=1)
@@ -228,7 +228,7 @@ def tile_side(device: torch.device) -> int:
     return _TILE if device.type == "cpu" else _TILE_ELSEWHERE
 
 
-def _tiles(alike: Similarity, part: slice, *, progress: bool) -> Iterator[tuple[slice, slice, torch.Tensor]]:
+def tiles(alike: Similarity, part: slice, *, progress: bool) -> Iterator[tuple[slice, slice, torch.Tensor]]:
     """Yield the rows of captions and pictures of each tile of a part with their scores, which the next tile overwrites.
 
     The tiles of a caption come in the order of the pictures, and the tiles of a picture in the order of the captions.

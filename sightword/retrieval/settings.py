@@ -18,10 +18,10 @@ class RetrievalSettings(Settings):
     """The split that is scored."""
     protocols: list[Protocol] = Field(default=["full", "five_fold_1k"], min_length=1)
     """``full`` ranks all candidates of the split; ``five_fold_1k`` takes five folds of 1000 pictures and pools
-    their queries. Five folds of a split with fewer than 5000 pictures are left out; the log, the metrics and the
-    report say so. Where no other protocol is asked for, the stage stops. ``querybank`` ranks as ``full`` does, by
-    cosines normalised with a bank of training captions and pictures (Bogolin et al. 2022): candidates that are near to
-    many of them are scored lower. The published systems did not."""
+    their queries; ``querybank`` ranks all candidates by cosines from which the softmax over a bank of training captions
+    and pictures is taken off (Smith et al. 2017; Bogolin et al. 2022): a candidate that is near to many queries of the
+    bank is scored lower. Five folds of a split with fewer than 5000 pictures are left out; the log, the metrics and the
+    report say so. Where no other protocol is asked for, the stage stops."""
     folds: Literal["contiguous", "random"] = "contiguous"
     """Which pictures make a fold: blocks of 1000 in the corpus's own order (Vendrov and VSE++; for COCO that of
     Karpathy's file), or drawn with ``fold_seed`` (Merkx & Frank draw them)."""
@@ -32,6 +32,10 @@ class RetrievalSettings(Settings):
     length_pairs: int = Field(default=0, ge=0, le=1_000_000)
     """Over how many pairs of captions of one picture, those with the largest difference in words, ranks are compared
     (Vendrov et al. 2016, section 4.6); 0 leaves them out."""
+    bank_pictures: int = Field(default=10_000, ge=1)
+    """The most training pictures of the query bank, each with its first caption; of more, evenly spaced ones."""
+    bank_temperature: float = Field(default=0.05, ge=0.001, le=1000, allow_inf_nan=False)
+    """The temperature of the softmax over the query bank, in the unit of the cosine (as in the code of QB-Norm)."""
     batch_size: int = Field(default=256, ge=1)
     """Captions encoded together."""
 

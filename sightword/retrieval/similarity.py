@@ -182,7 +182,7 @@ def similarity(name: str, images: Embeddings, captions: Embeddings, device: torc
     if name not in NAMES:
         raise ScoringError(f"no such similarity: {name!r}", expected=", ".join(NAMES[:-1]) + f" or {NAMES[-1]}")
     if name == "cosine":
-        return _Products(of_length_1(images), of_length_1(captions), device)
+        return _Products(_of_length_1(images), _of_length_1(captions), device)
     longest = [float(np.sqrt(side.squares.max())) for side in (images, captions)]
     for side, length in zip((images, captions), longest, strict=True):
         if length > LONGEST:
@@ -200,7 +200,7 @@ def similarity(name: str, images: Embeddings, captions: Embeddings, device: torc
     return (_Products if name == "dot" else _Order)(*sides, device, unit)
 
 
-def of_length_1(embeddings: Embeddings) -> Side:
+def _of_length_1(embeddings: Embeddings) -> Side:
     """Return rows of length 1; rows whose squares overflow or vanish are first brought near 1, which rounds nothing."""
     squares = embeddings.squares.copy()
     extreme = np.flatnonzero(~((squares > _SAFE[0]) & (squares < _SAFE[1])))

@@ -103,9 +103,20 @@ def test_sections_that_do_not_fit_each_other(edited):
 
     text = message(edited(change))
     assert "select.beside: encoders stand beside one of the cosine only (train.similarity is order)" in text
-    assert "retrieval.protocols: querybank normalises cosines (train.similarity is order)" in text
+    assert "retrieval.protocols: querybank needs the cosine (train.similarity is order)" in text
     assert "select.members = 2: there are 1 to choose from" in text
     assert "features.crop = 224: the resized pictures' smaller side is 200" in text
+
+
+def test_a_query_bank_needs_cosines(edited):
+    def change(values):
+        values["retrieval"]["protocols"] = ["full", "querybank"]
+        values["select"].update(members=2, renormalise=renormalise)
+
+    renormalise = False
+    assert "querybank with select.members > 1 needs select.renormalise: true" in message(edited(change))
+    renormalise = True
+    assert params_file.load(edited(change))["retrieval"].protocols == ["full", "querybank"]
 
 
 def test_infinity_and_seeds_that_no_generator_takes(edited):

@@ -204,10 +204,11 @@ def test_four_captions_stand_before_the_tables_and_the_others_are_folded(text: s
 def test_five_folds_and_unknown_keys_are_shown(run_folder: RunFiles, tmp_path: Path) -> None:
     path = run_folder.metrics / "retrieval.json"
     full = json.loads(path.read_text())["test"]["full"]
-    path.write_text(json.dumps({"test": {"full": full, "five_fold_1k": full}}))
+    path.write_text(json.dumps({"test": {"full": full, "five_fold_1k": full, "querybank": full}}))
     change(run_folder.metrics / "train.json", seconds_of_joy=42)
     text = Page(make(run_folder, tmp_path)).text
     assert "five folds of 1,000 pictures" in text
+    assert "test: all pictures of the split, with a query bank from training" in text
     assert "seconds_of_joy" in text
 
 

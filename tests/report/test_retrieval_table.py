@@ -56,11 +56,19 @@ def test_a_larger_test_set_is_harder_in_the_papers_too() -> None:
 def test_a_table_has_the_published_rows_of_its_protocol() -> None:
     scores = {"r1": 1.0, "r5": 2.0, "r10": 3.0, "median_rank": 4.0, "queries": 10}
     both = {"caption_to_image": scores, "image_to_caption": scores}
-    protocols = {"full": both, "five_fold_1k": both}
-    found = tables({"test": protocols}, {}, with_published=True)
+    protocols = {"full": both, "five_fold_1k": both, "querybank": both}
+    found = tables({"test": protocols}, {"test": [1] * 10}, with_published=True)
     data = [[name for name, _ in table.blocks[1:]] for table in found]
-    assert data == [["Flickr8k", "COCO 5k"]] * 2 + [["COCO 1k"]] * 2
-    there, back = ({row.name: row.cells for row in table.blocks[1][1]} for table in found[2:])
+    assert data == [["Flickr8k", "COCO 5k"]] * 2 + [["COCO 1k"]] * 2 + [[]] * 2
+    assert [len(table.blocks[0][1]) for table in found] == [
+        2,
+        2,
+        1,
+        1,
+        2,
+        2,
+    ]  # chance, where all pictures are candidates
+    there, back = ({row.name: row.cells for row in table.blocks[1][1]} for table in found[2:4])
     symmetric = "order-embeddings, symmetric"  # Table 2 of Vendrov et al., 1,000 test pictures
     assert [text for text, _ in there[symmetric]] == ["36.3", "–", "85.8", "2"]
     assert [text for text, _ in back[symmetric]] == ["45.4", "–", "88.7", "2"]

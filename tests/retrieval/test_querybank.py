@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightword.errors import ScoringError
+from sightword.captions.table import CaptionTable
+from sightword.errors import CaptionsError, ScoringError
+from sightword.features.table import Origin, read_features, write_features
 from sightword.retrieval.protocols import score
-from sightword.retrieval.querybank import bank_rows, with_querybank
+from sightword.retrieval.querybank import bank, with_querybank
 from sightword.retrieval.ranks import rank
 
 
@@ -42,16 +44,15 @@ def test_ranks_are_those_of_the_inverted_softmax_by_a_loop(seed, temperature):
         assert found.image_to_caption[row] == 1 + sum(each > best for each in rivals)
 
 
-def test_more_than_one_block_of_the_bank_and_of_candidates():
+def test_more_than_one_tile_of_the_bank_and_of_candidates():
     images, captions, bank_images, bank_captions = embedded(0, 1500, 2500, 1100, 2300)
     found, back = with_querybank(images, captions, bank_images, bank_captions)
-    for given_, row in ((images, 1499), (images, 3)):
-        cosines = bank_captions @ given_[row] / np.linalg.norm(bank_captions, axis=1) / np.linalg.norm(given_[row])
+    assert (found.shape, back.shape) == ((1500, 8), (2500, 8))
+    for row in (3, 1499):
+        cosines = bank_captions @ images[row] / np.linalg.norm(bank_captions, axis=1) / np.linalg.norm(images[row])
         assert found[row, -2] == pytest.approx(-np.log(np.exp(20.0 * cosines).mean()) / 20, abs=1e-6)
     cosines = bank_images @ captions[2400] / np.linalg.norm(bank_images, axis=1) / np.linalg.norm(captions[2400])
     assert back[2400, -1] == pytest.approx(-np.log(np.exp(20.0 * cosines).mean()) / 20, abs=1e-6)
-    assert found.shape == (1500, 8)
-    assert back.shape == (2500, 8)
 
 
 def test_a_hub_loses_its_place():
@@ -70,16 +71,45 @@ def test_a_collapsed_model_scores_no_better_than_chance():
     assert score(*with_querybank(*sides), owner, "dot")["rsum"] == 0.0
 
 
-def test_wrong_embeddings_are_told():
-    images, captions, bank = embedded(0, 3, 3, 3)
-    with pytest.raises(ScoringError, match=r"the dimensions are .*'bank_captions': 5.* expected the same number"):
-        with_querybank(images, captions, bank, bank[:, :5])
-    bank[1, 2] = np.nan
+def test_wrong_values_are_told():
+    images, captions, asking = embedded(0, 3, 3, 3)
+    with pytest.raises(
+        ScoringError, match=r"bank_captions: has 5 dimensions, the pictures have 6.* expected the same n"
+    ):
+        with_querybank(images, captions, asking, asking[:, :5])
+    for temperature in (0, -0.05, math.nan, math.inf, 1e-320):
+        with pytest.raises(ScoringError, match=r"the temperature is .* expected a finite number of at least 0.001"):
+            with_querybank(images, captions, asking, asking, temperature=temperature)
+    asking[1, 2] = np.nan
     with pytest.raises(ScoringError, match=r"bank_images: 1 of 3 rows have values that are not finite"):
-        with_querybank(images, captions, bank, captions)
+        with_querybank(images, captions, asking, captions)
 
 
-def test_the_bank_has_each_picture_with_its_first_caption_or_evenly_spaced_ones():
-    owner = np.array([0, 0, 1, 2, 2, 2, 3, 4])
-    assert [rows.tolist() for rows in bank_rows(owner)] == [[0, 1, 2, 3, 4], [0, 2, 3, 6, 7]]
-    assert [rows.tolist() for rows in bank_rows(owner, 2)] == [[0, 2], [0, 3]]
+@pytest.mark.parametrize(("most", "expected"), [(9, [1, 2, 4, 5]), (2, [1, 4]), (3, [1, 2, 4])])
+def test_the_bank_has_evenly_spaced_training_pictures_with_their_first_captions(tmp_path, most, expected):
+    ids = [f"p{number}" for number in range(6)]
+    values = np.array([0, 1, 2, 4, 5])
+    block = (np.arange(5), values[:, None].astype(np.float32))
+    origin = Origin("b", "p", "w", "", "{}", "float32", "extracted")
+    write_features(tmp_path / "f.h5", [f"p{value}" for value in values], [""] * 5, 1, [block], origin, ["p3"])
+    of_caption = [image_id for image_id in ids for _ in range(2)]
+    captions = CaptionTable(
+        of_caption,
+        [0, 1] * 6,
+        ["test" if image_id == "p0" else "train" for image_id in of_caption],
+        [f"{image_id} {number}" for image_id in ids for number in range(2)],
+        [np.array([2], np.int32)] * 12,
+    )
+    features, texts = bank(read_features(tmp_path / "f.h5"), captions, most)
+    assert features[:, 0].tolist() == expected
+    assert texts == [f"p{number} 0" for number in expected]
+
+
+def test_a_bank_without_pictures_is_told(tmp_path):
+    block = (np.array([0]), np.ones((1, 1), np.float32))
+    origin = Origin("b", "p", "w", "", "{}", "float32", "extracted")
+    write_features(tmp_path / "f.h5", ["p1"], [""], 1, [block], origin, ["p0"])
+    for split, text in (("train", "the query bank, could be decoded"), ("dev", "has no captions for the query bank")):
+        captions = CaptionTable(["p0", "p1"], [0, 0], [split, "test"], ["a", "b"], [np.array([2], np.int32)] * 2)
+        with pytest.raises(CaptionsError, match=rf"the split 'train'.*{text}.* Leave querybank out"):
+            bank(read_features(tmp_path / "f.h5"), captions, 5)

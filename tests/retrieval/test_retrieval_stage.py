@@ -126,21 +126,28 @@ def test_five_folds_alone_of_too_few_pictures_are_told_before_anything_is_encode
     assert not Path("metrics").exists()
 
 
-def test_the_query_bank_is_the_training_split_and_changes_nothing_else(workplace, monkeypatch):
+def test_the_query_bank_is_the_training_split_and_changes_nothing_else(workplace, monkeypatch, caplog):
+    table = read_captions("data/captions/captions.parquet")
+    splits = ["train" if int(image_id[1:3]) in (3, 7, 8) else "test" for image_id in table.image_ids]
+    write_captions("data/captions/captions.parquet", dataclasses.replace(table, splits=splits))
     retrieval.work(RetrievalSettings(protocols=["full"]))
     plain = contents(workplace)
-    retrieval.work(RetrievalSettings(protocols=["full", "querybank"]))
+    with caplog.at_level(logging.INFO):
+        retrieval.work(RetrievalSettings(protocols=["full", "querybank"], bank_pictures=2, bank_temperature=0.5))
     found = json.loads(Path("metrics/retrieval.json").read_text())["test"]
-    rows = [number for number in range(PICTURES) if number != 3]
+    rows = [number for number in range(PICTURES) if number not in (3, 7, 8)]
     captions = embedded([f"x {n + k}" for n in rows for k in (0, 1)])
-    sides = with_querybank(np.eye(PICTURES)[rows], captions, np.eye(PICTURES)[[3]], embedded(["x 3"]))
-    assert found["querybank"] == rounded(score(*sides, np.repeat(np.arange(11), 2), "dot"))
+    asking = np.eye(PICTURES)[[3, 7]], embedded(["x 3", "x 7"])
+    sides = with_querybank(np.eye(PICTURES)[rows], captions, *asking, temperature=0.5)
+    assert found["querybank"] == rounded(score(*sides, np.repeat(np.arange(9), 2), "dot"))
     assert found["querybank"] != found["full"]
+    assert "the query bank has 2 pictures, with one caption each" in caplog.text
     changed = {path.name for path, text in contents(workplace).items() if plain[path] != text}
     assert changed == {"retrieval.json"}
-    monkeypatch.setattr(StandIn, "similarity_name", "order")
-    with pytest.raises(ScoringError, match=r"querybank normalises cosines; the encoder is compared by order"):
-        retrieval.work(RetrievalSettings(protocols=["querybank"]))
+    for name, remedy in (("order", "Leave querybank out."), ("dot", "or set select.renormalise: true")):
+        monkeypatch.setattr(StandIn, "similarity_name", name)
+        with pytest.raises(ScoringError, match=rf"compared by the cosine, this one is by {name}.*{remedy}"):
+            retrieval.work(RetrievalSettings(protocols=["querybank"]))
 
 
 def test_the_lists_are_as_long_as_asked_for(workplace):
