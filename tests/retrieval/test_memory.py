@@ -14,7 +14,7 @@ import pytest
 MEASURE = """
 import resource, sys
 import numpy as np
-from sightword.retrieval import ranks
+from sightword.retrieval import querybank, ranks
 
 ranks._BLOCK_BYTES = 1 << 20
 
@@ -23,6 +23,7 @@ def peak(pictures, similarity):
     images, captions = (random.random((count, 4), np.float32) for count in (pictures, 2 * pictures))
     found = ranks.rank(images, captions, np.arange(2 * pictures) % pictures, similarity, top=5)
     assert len(found.top_captions.candidate) == pictures
+    querybank.with_querybank(images, captions, images, captions)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
 
 few = max(peak(1000, "cosine"), peak(1000, "order"))
