@@ -71,6 +71,7 @@ import numpy as np
 image_of_caption = np.repeat(np.arange(20), 2)
 image_embeddings = np.random.default_rng(0).normal(size=(20, 8))
 caption_embeddings = image_embeddings[image_of_caption]
+training_images = training_captions = np.random.default_rng(1).normal(size=(30, 8))
 images, captions = image_embeddings, caption_embeddings
 """),
     ],
