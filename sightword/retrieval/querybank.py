@@ -71,8 +71,8 @@ def with_querybank(
     here = device or torch.device("cpu")
     of_images = similarity("cosine", images, asking_captions, here)
     of_captions = similarity("cosine", asking_images, captions, here)
-    off_images = _softmax(of_images, temperature, over="captions", progress=progress)
-    off_captions = _softmax(of_captions, temperature, over="images", progress=progress)
+    off_images = _log_mean_exp(of_images, temperature, over="captions", progress=progress)
+    off_captions = _log_mean_exp(of_captions, temperature, over="images", progress=progress)
     return (
         _widened(of_images.images, -off_images, np.ones(len(images))),
         _widened(of_captions.captions, np.ones(len(captions)), -off_captions),
@@ -103,7 +103,7 @@ def bank(features: FeatureTable, captions: CaptionTable, most: int) -> tuple[NDA
     return features.features[features.rows(chosen)], [training.texts[first[image_id]] for image_id in chosen]
 
 
-def _softmax(alike: Similarity, temperature: float, *, over: str, progress: bool) -> NDArray[np.float64]:
+def _log_mean_exp(alike: Similarity, temperature: float, *, over: str, progress: bool) -> NDArray[np.float64]:
     """Return ``t log mean exp(score / t)`` of each picture over the captions, or of each caption over the pictures."""
     queries, rows = alike.counts if over == "captions" else alike.counts[::-1]
     found = torch.full((rows,), -torch.inf, dtype=torch.float64, device=alike.device)
