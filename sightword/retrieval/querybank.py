@@ -17,13 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 from sightword.captions.table import CaptionTable
 from sightword.errors import CaptionsError, ScoringError
 from sightword.features.table import FeatureTable
-from sightword.retrieval.inputs import embeddings
+from sightword.retrieval.inputs import embeddings, rows_at_once
 from sightword.retrieval.ranks import tiles
 from sightword.retrieval.similarity import Similarity, similarity
 
 COLDEST = 0.001
 """The lowest temperature: the softmax is then nearly the maximum."""
-_BLOCK = 1024
 _WITHOUT = "Leave querybank out of retrieval.protocols."
 
 
@@ -118,8 +117,9 @@ def _widened(rows: Callable[[slice], torch.Tensor], *columns: NDArray[np.float64
     """Return rows, which are given in blocks, with more columns."""
     count, width = len(columns[0]), rows(slice(0, 1)).shape[1]
     found = np.empty((count, width + len(columns)))
-    for start in range(0, count, _BLOCK):
-        block = slice(start, start + _BLOCK)
+    step = rows_at_once(width)
+    for start in range(0, count, step):
+        block = slice(start, start + step)
         found[block, :width] = rows(block).cpu().numpy()
     found[:, width:] = np.column_stack(columns)
     return found
