@@ -9,13 +9,10 @@ from __future__ import annotations
 import logging
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sightword.errors import ScoringError
 from sightword.retrieval.settings import RetrievalSettings
-
-if TYPE_CHECKING:
-    from sightword.retrieval.ranks import Ranks
 
 log = logging.getLogger(__name__)
 
@@ -76,8 +73,8 @@ def work(settings: RetrievalSettings) -> None:
         raise ScoringError(what, where="retrieval.protocols", todo=todo)
     counts = {"captions": len(split.texts), "pictures": len(split.image_ids), "dimensions": encoder.width}
     encode = partial(encoder.encode, batch_size=settings.batch_size, show_progress_bar=True, max_length=LONGEST)
-    normalised: list[Ranks] = []
-    with ranker(here, **counts, device=device, folder=LISTS.parent) as rank:
+    with_bank: dict[str, Any] = {}
+    with ranker(here, **counts, rankings=2 if asking else 1, device=device, folder=LISTS.parent) as rank:
         images, sentences = encoder.encode_images(split.features), encode(split.texts)
         ranks = rank(images, sentences, owners, similarity, top=settings.top)
         if asking:
@@ -87,14 +84,14 @@ def work(settings: RetrievalSettings) -> None:
                 *(images, sentences, *queries),
                 temperature=settings.bank_temperature, device=device, progress=True,
             )  # fmt: skip
-            normalised.append(rank(*sides, owners, "dot"))
+            with_bank = {**entry([rank(*sides, owners, "dot")]), "bank_pictures": len(asking[1])}
 
     found: dict[str, Any] = {}
     for protocol in settings.protocols:
         if protocol == "full":
             found[protocol] = entry([ranks])
         elif protocol == "querybank":
-            found[protocol] = entry(normalised)
+            found[protocol] = with_bank
         elif folds is not None:
             found[protocol] = entry(rank_folds(images, sentences, owners, folds, similarity, device=device))
     about: dict[str, Any] = {

@@ -49,6 +49,7 @@ def ranker(
     captions: int,
     pictures: int,
     dimensions: int,
+    rankings: int = 1,
     device: torch.device | None = None,
     folder: Path,
 ) -> Iterator[Callable[..., Ranks]]:
@@ -59,13 +60,14 @@ def ranker(
         captions: M, the number of captions.
         pictures: N, the number of pictures.
         dimensions: D, of the embeddings.
+        rankings: how many times the function will rank so many captions and pictures.
         device: the device of this process, for little work; the CPU by default.
         folder: a folder that all nodes see, for a temporary copy of the embeddings.
 
     Raises:
         SetupError: there is no cluster, or it cannot do this work.
     """
-    if machine.engine != "ray" or seconds(captions, pictures, dimensions) / machine.threads < WORTH_IT:
+    if machine.engine != "ray" or rankings * seconds(captions, pictures, dimensions) / machine.threads < WORTH_IT:
         yield functools.partial(rank, device=device, progress=True)
         return
     size = Size(machine.ray_cpus, machine.ray_gpus)

@@ -20,10 +20,11 @@ from sightword.retrieval.ranks import rank
 
 NAMES = ("images", "captions", "owner")
 TOP = 5
+FEW = slice(0, 1000)
 
 
 def main(folder: Path) -> None:
-    """Rank the embeddings in a folder with two workers."""
+    """Rank the embeddings in a folder with two workers, and then some of them by another similarity."""
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     distributed.WORTH_IT = 0.0
     images, captions, owner = (np.load(folder / f"{name}.npy") for name in NAMES)
@@ -31,8 +32,10 @@ def main(folder: Path) -> None:
     counts = {"captions": len(captions), "pictures": len(images), "dimensions": images.shape[1]}
     with distributed.ranker(here, **counts, folder=folder) as ranker:
         found = ranker(images, captions, owner, top=TOP)
+        again = ranker(images[FEW], captions[FEW], np.arange(len(captions[FEW])), "dot")
     tops = {f"{name}_{of}": getattr(getattr(found, name), of) for name, of in LISTS}
-    np.savez(folder / "found.npz", to_image=found.caption_to_image, to_caption=found.image_to_caption, **tops)
+    ranks = {"to_image": found.caption_to_image, "to_caption": found.image_to_caption, "again": again.caption_to_image}
+    np.savez(folder / "found.npz", **ranks, **tops)
 
 
 LISTS = [(name, of) for name in ("top_images", "top_captions") for of in ("candidate", "score")]
@@ -70,6 +73,8 @@ def test_a_worker_killed_in_the_middle_changes_no_rank(repository, tmp_path) -> 
     np.testing.assert_array_equal(found["to_caption"], expected.image_to_caption)
     for name, of in LISTS:
         np.testing.assert_array_equal(found[f"{name}_{of}"], getattr(getattr(expected, name), of))
+    again = rank(images[FEW], captions[FEW], np.arange(1000), "dot")
+    np.testing.assert_array_equal(found["again"], again.caption_to_image)
 
 
 if __name__ == "__main__":

@@ -139,6 +139,7 @@ def test_the_query_bank_is_the_training_split_and_changes_nothing_else(workplace
     captions = embedded([f"x {n + k}" for n in rows for k in (0, 1)])
     asking = np.eye(PICTURES)[[3, 7]], embedded(["x 3", "x 7"])
     sides = with_querybank(np.eye(PICTURES)[rows], captions, *asking, temperature=0.5)
+    assert found["querybank"].pop("bank_pictures") == 2
     assert found["querybank"] == rounded(score(*sides, np.repeat(np.arange(9), 2), "dot"))
     assert found["querybank"] != found["full"]
     assert "the query bank has 2 pictures, with one caption each" in caplog.text
