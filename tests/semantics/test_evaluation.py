@@ -254,7 +254,7 @@ def test_the_head_differs_from_sentevals_score_no_more_than_between_seeds(real_d
     encode, scores = reference
     found = [
         judge(encode, ["STSBenchmark"], real_data / "senteval", seed=seed).metrics["STSBenchmark"]["trained"]["pearson"]
-        for seed in (1111, 1112)
+        for seed in (1111, 1112, 1113)
     ]
     assert min(found) < max(found)
     assert abs(found[0] - scores["STSBenchmark"]["pearson"]) < max(found) - min(found)
