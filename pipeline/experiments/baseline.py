@@ -15,7 +15,7 @@ from pipeline.experiments import plan
 from pipeline.experiments.plan import Run
 from pipeline.lineage import documents, repository
 from pipeline.lineage.facts import params_files, stage_paths
-from pipeline.pipelines import DVC_YAML, Pipeline, expanded, pipelines
+from pipeline.pipelines import DVC_YAML, ITEM, Pipeline, expanded, pipelines
 from sightword.errors import LineageError, ParamsError, SweepError
 from sightword.messages import and_more, flat
 
@@ -120,7 +120,7 @@ class Baseline:
         values = [flat(run.params) for run in runs]
         distinct = {repr([own.get(name) for name in named]): run.params for own, run in zip(values, runs, strict=True)}
         stages = [stage for settings in distinct.values() for stage in self.stages(settings).values()]
-        others = self._others()
+        others = list(self._others().values())
         outs = {out for stage in (*stages, *others) for out in stage.outs}
         while feeding := [one for one in others if one not in stages and any(map(one.feeds, stages))]:
             stages += feeding
@@ -149,14 +149,31 @@ class Baseline:
                 todo="\nCommit them, or leave them out with --committed.",
             )
 
-    def _others(self) -> list[Stage]:
+    def executed(self, stages: Sequence[str], settings: Mapping[str, Any]) -> set[str]:
+        """Return the stages that an experiment may run, of all pipelines: the given ones, and those that feed them.
+
+        Args:
+            stages: names of stages of the pipeline; none means all.
+            settings: the parameters of the experiment.
+
+        Raises:
+            SweepError: a stage cannot be understood.
+        """
+        own = self.stages(settings)
+        found = {name: one for name, one in own.items() if not stages or {name, name.partition(ITEM)[0]} & {*stages}}
+        known = self._others() | own
+        while feeding := {name for name in known.keys() - found if any(map(known[name].feeds, found.values()))}:
+            found |= {name: known[name] for name in feeding}
+        return set(found)
+
+    def _others(self) -> dict[str, Stage]:
         """The stages of the project's other pipelines, whose parameters are those of the commit."""
-        found: list[Stage] = []
+        found: dict[str, Stage] = {}
         for one in pipelines(self.project):
             with contextlib.suppress(LineageError, SweepError):  # not in the commit
                 if one.folder != self.folder:
-                    stages = replace(self, folder=one.folder).stages(self._read(self.commit, one.params)).values()
-                    found += [replace(stage, deps=(*stage.deps, one.params)) for stage in stages]
+                    stages = replace(self, folder=one.folder).stages(self._read(self.commit, one.params))
+                    found |= {name: replace(stage, deps=(*stage.deps, one.params)) for name, stage in stages.items()}
         return found
 
     def _tracked(self) -> set[str]:

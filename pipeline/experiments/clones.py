@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,17 +69,22 @@ class Clone:
         git(self.folder, "checkout", "--quiet", "--force", "--detach", self.baseline.commit)
         git(self.folder, "clean", "-fdq")
 
-    def begin(self, params: str) -> None:
-        """Prepare an experiment with this text of the pipeline's ``params.yaml``; LineageError for a broken lock."""
+    def begin(self, params: str, executed: Container[str]) -> None:
+        """Prepare an experiment with this text of the pipeline's ``params.yaml``; LineageError for a broken lock.
+
+        Args:
+            params: the text.
+            executed: the stages of all pipelines that the experiment may run.
+        """
         self._clean()
         (self.project / self.baseline.pipeline.params).write_bytes(params.encode())
-        self._forget_absent()
+        self._forget_absent(executed)
 
-    def _forget_absent(self) -> None:
-        """Remove the stages from the locks that wrote a folder which DVC's cache does not have.
+    def _forget_absent(self, executed: Container[str]) -> None:
+        """Remove those of these stages from the locks that wrote a folder which DVC's cache does not have.
 
         ``dvc exp run`` looks for such folders even of stages that it has just run anew, and fails in some orders of
-        the stages.
+        the stages. The entries of stages that do not run stay, since the experiment takes them over.
         """
         cache = Cache(self.project)
         for pipeline in pipelines(self.project):
@@ -88,7 +93,8 @@ class Clone:
                 continue
             text = path.read_text(encoding="utf-8")
             entries = read_lock(text, path).entries.values()
-            absent = {entry.name for entry in entries for out in entry.outs if out.folder and not cache.file(out.md5)}
+            ran = [entry for entry in entries if entry.name in executed]
+            absent = {entry.name for entry in ran for out in entry.outs if out.folder and not cache.file(out.md5)}
             if absent:
                 lock = parse(text, path)
                 stages = {name: stage for name, stage in lock["stages"].items() if name not in absent}

@@ -156,7 +156,7 @@ class Sweep:
             if not worker.ready:
                 worker.clone.make(cache)
                 worker.ready = True
-            worker.clone.begin(written(self.base, job.run))
+            worker.clone.begin(written(self.base, job.run), self.baseline.executed(job.stages, job.run.params))
         except SightwordError as error:
             log.write_text(f"{error}\n", encoding="utf-8")
             worker.ready = False

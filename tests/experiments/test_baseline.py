@@ -107,6 +107,10 @@ def test_a_further_pipeline_needs_the_code_and_parameters_of_the_pipeline_it_rea
         baseline.find_baseline(project.folder, "second").check_inputs(further, committed=False)
 
     check_further()
+    named = {"corpus", "features", "captions", "train", "report"}
+    assert baseline.find_baseline(project.folder, "second").executed([], further[0].params) == named
+    assert baseline.find_baseline(project.folder).executed([], runs(project)[0].params) == named - {"report"}
+    assert baseline.find_baseline(project.folder).executed(["captions"], runs(project)[0].params) == {"corpus", "captions"}
     project.write("second.py", "changed")
     check(project)  # the first pipeline does not read it
     with pytest.raises(SweepError, match=r"\n  second\.py"):

@@ -290,7 +290,14 @@ def test_an_experiment_starts_without_results_that_are_not_in_the_cache(project)
     project.commit()
     (project.folder / ".dvc/cache/files/md5/aa").mkdir(parents=True)
     project.write(f".dvc/cache/files/md5/aa/{here[2:]}", "[]")
+    (project.folder / "further").mkdir()  # reads what the experiment writes, and does not run
+    project.write("further/params.yaml", "")
+    project.write("further/dvc.yaml", "stages:\n  judge: {cmd: none, wdir: .., deps: [models], outs: [data/judged]}\n")
+    further = "schema: '2.0'\nstages:\n" + stage.format("judge", "data/judged", gone)
+    project.write("further/dvc.lock", further)
+    project.commit()
     assert sweep(project, "0.1") == 0
+    assert project.git("show", f"{project.experiments()['g-margin0.1']}:further/dvc.lock") == further
     lock = project.git("show", f"{project.experiments()['g-margin0.1']}:dvc.lock")
     assert list(yaml.safe_load(lock)["stages"]) == ["corpus", "captions"]
     assert gone in project.git("show", "HEAD:dvc.lock")  # the project's own is left alone
