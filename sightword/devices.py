@@ -91,8 +91,31 @@ def has_bfloat16_units() -> bool:
 
 
 def pool(count: int) -> ThreadPoolExecutor:
-    """Return a pool of threads in which each operation of torch takes one thread."""
-    return ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,))
+    """Return a pool of threads in which each operation of torch takes one thread.
+
+    In torch a thread's number is also that of threads which start later. So all threads of the pool start at once, and
+    the number of the calling thread is set again.
+    """
+    met, before = threading.Barrier(count), torch.get_num_threads()
+    workers = ThreadPoolExecutor(count, initializer=_take_one_thread)
+    with _starting:
+        try:
+            for started in [workers.submit(met.wait) for _ in range(count)]:
+                started.result()
+        except BaseException:
+            met.abort()  # else the others wait for a thread that could not start
+            raise
+        finally:
+            torch.set_num_threads(before)
+    return workers
+
+
+_starting = threading.Lock()
+
+
+def _take_one_thread() -> None:
+    torch.get_num_threads()  # the first question sets a thread's number to that of the process
+    torch.set_num_threads(1)
 
 
 @contextlib.contextmanager

@@ -74,8 +74,13 @@ def side_by_side(works: Sequence[Callable[[], Result]], *, size: int) -> list[Re
             second.turn.release()
 
 
-def spread(work: Callable[[Item], None], items: Iterable[Item]) -> None:
+def spread(work: Callable[[Item], None], items: Iterable[Item], *, most: int | None = None) -> None:
     """Do a work without gradients for each item, as many at a time as torch has threads, each in one thread.
+
+    Args:
+        work: the work.
+        items: the items; the order in which their works end is open.
+        most: the most works at a time, where that is fewer.
 
     Raises:
         Exception: the exception of a work, the first in the order of the items.
@@ -86,15 +91,15 @@ def spread(work: Callable[[Item], None], items: Iterable[Item]) -> None:
             work(item)
 
     items = list(items)
-    count = min(torch.get_num_threads(), len(items))
-    with threads(1):  # later threads start with the number that a thread of the pool sets, so it is restored
-        if count <= 1:
+    count = min(torch.get_num_threads(), len(items), len(items) if most is None else most)
+    if count <= 1:
+        with threads(1):
             for item in items:
                 alone(item)
-            return
-        with pool(count) as workers:
-            for _ in workers.map(alone, items):
-                pass
+        return
+    with pool(count) as workers:
+        for _ in workers.map(alone, items):
+            pass
 
 
 def _without_gradients(work: Callable[[], Result], count: int) -> Result:

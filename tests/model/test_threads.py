@@ -135,6 +135,45 @@ def test_spread_does_each_item_once_with_one_thread_each(count):
     assert torch.get_num_threads() == count
 
 
+def test_spread_does_as_many_at_a_time_as_it_may():
+    torch.set_num_threads(5)
+    lock, now, found = threading.Lock(), [0], []
+    met = threading.Barrier(3)
+
+    def work(_):
+        with lock:
+            now[0] += 1
+            found.append(now[0])
+        met.wait(30)
+        with lock:
+            now[0] -= 1
+
+    spread(work, range(6), most=3)
+    assert max(found) == 3
+    assert torch.get_num_threads() == 5
+
+
+def test_a_thread_that_starts_meanwhile_has_the_threads_of_the_process():
+    """Such as a thread of a server, of which each encodes."""
+    found: list[int] = []
+    turn = threading.Lock()  # a thread that starts in the moment in which a pool does may have one
+
+    def other():
+        found.append(torch.get_num_threads())
+        spread(lambda _: None, [1, 2])
+        found.append(torch.get_num_threads())
+
+    def work(_):
+        with turn:
+            later = threading.Thread(target=other)
+            later.start()
+            later.join()
+
+    spread(work, [1, 2])
+    other()
+    assert found == [2] * 6
+
+
 def test_spread_leaves_the_number_of_threads_that_later_threads_start_with():
     found: list[int] = []
     for items in ([], [1], [1, 2, 3]):
