@@ -7,6 +7,7 @@ beside it has a folder of the same kind in it: ``beside-1``, ``beside-2``, ...
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
@@ -61,8 +62,9 @@ def write_folder(folder: Pathish, saved: Saved, *, half: bool = False) -> None:
         for number, member in enumerate(part.members, start=1)
         for name in [path / f"member-{number}.safetensors"]
     }
-    for left in {path for path in place.glob("beside-*") if path.is_dir()} - parts.keys():
-        shutil.rmtree(left)  # of an encoder that was saved here before
+    for left in {path.parent for path in place.glob("beside-*/encoder.json")} - parts.keys():
+        if re.fullmatch(r"beside-\d+", left.name):  # of an encoder that was saved here before
+            shutil.rmtree(left)
     for path, part in parts.items():  # those beside come first: the encoder's SHA256SUMS has the sums of theirs
         path.mkdir(parents=True, exist_ok=True)
         _write_part(path, part, {name.name: state for name, state in weights.items() if name.parent == path})

@@ -163,8 +163,14 @@ def test_nothing_is_written_where_a_weight_is_beyond_half_precision(three, tmp_p
 
 def test_what_stood_beside_before_is_gone(three, tmp_path):
     three.save(tmp_path / "encoder")
+    foreign = {tmp_path / "encoder" / name for name in ("beside-7/notes.txt", "beside-the-sea/encoder.json")}
+    for path in foreign:
+        path.parent.mkdir()
+        path.write_text("a person's own")
     replace(three, beside=three.beside[:1]).save(tmp_path / "encoder")
-    assert [path.name for path in (tmp_path / "encoder").glob("beside-*")] == ["beside-1"]
+    left = {path.name for path in (tmp_path / "encoder").glob("beside-*")}
+    assert left == {"beside-1", "beside-7", "beside-the-sea"}
+    assert all(path.is_file() for path in foreign)
     assert len(SentenceEncoder.load(tmp_path / "encoder").beside) == 1
 
 
