@@ -62,15 +62,19 @@ def read_others(folder: Pathish, taken: frozenset[str], device: torch.device) ->
 def untrained(encoder: SentenceEncoder, seed: int) -> SentenceEncoder:
     """Return an encoder of the same shape, vocabulary and number of members with random weights.
 
-    The weights are PyTorch's own; the member with number k, from 0, has the seed ``seed + k``.
+    The weights are PyTorch's own; the member with number k, from 0, has the seed ``seed + k``. The numbers go on with
+    the members of the encoders beside it, so that no two have the same weights.
     """
-    members = []
+    members, beside, later = [], [], seed + len(encoder.members)
     for number, member in enumerate(encoder.members):
         with OwnRandom(seed + number):
             drawn = Encoders(len(encoder.vocabulary), member.features_width, encoder.model)
         drawn.captions.scaled = member.captions.scaled
         members.append(drawn.to(member.device))
-    return replace(encoder, members=members, beside=[untrained(other, seed) for other in encoder.beside])
+    for other in encoder.beside:
+        beside.append(untrained(other, later))
+        later += len(other.members)
+    return replace(encoder, members=members, beside=beside)
 
 
 def energy_of(encoder: SentenceEncoder) -> tuple[EnergyName, bool]:

@@ -231,8 +231,9 @@ def test_random_weights_have_the_same_shape_and_depend_on_the_seed_alone():
     assert [member.captions.scaled for member in first.members] == [True, False]
     weights = [member.captions.embedding.weight for member in first.members]
     assert not torch.equal(*weights)
-    (beside,) = untrained(replace(encoder_of(3, "cosine"), beside=[encoder]), 5).beside
-    assert (beside.encode(words) == first.encode(words)).all()
+    one, other = untrained(replace(encoder_of(3, "cosine"), beside=[encoder, encoder]), 4).beside
+    assert (one.encode(words) == first.encode(words)).all()
+    assert (other.encode(words) == untrained(encoder, 7).encode(words)).all()
 
 
 def test_a_folder_without_encoders_gives_none_and_a_wrong_one_a_message(tmp_path):
