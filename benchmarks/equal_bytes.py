@@ -75,7 +75,7 @@ def changing_load(most: int) -> Iterator[None]:
 def outputs(folder: Path, stage: dict) -> str:
     """Return one sha256 of all files that a stage wrote."""
     found = hashlib.sha256()
-    for item in [*stage.get("outs", []), *stage.get("metrics", [])]:
+    for item in [*stage.get("outs", []), *stage.get("metrics", []), *stage.get("plots", [])]:
         place = folder / (item if isinstance(item, str) else next(iter(item)))
         files = sorted(path for path in place.rglob("*") if path.is_file()) if place.is_dir() else [place]
         for path in files:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from tqdm import tqdm
 from sightword.encoder.arguments import LONGEST
 from sightword.selection.ensemble import ensemble
 from sightword.selection.epochs_settings import EpochsSettings
+from sightword.semantics.datasets import missing_file
 from sightword.semantics.evaluation import judge
 from sightword.training.snapshots import Snapshots
 from sightword.training.validation import DIRECTIONS
@@ -41,10 +43,11 @@ def measure_epochs(
         SemanticsError: a task cannot be read (with file and line).
     """
     found: list[Measured] = []
+    tasks = _present(settings)
     chosen = snapshots.epochs[::-1][:: settings.every][::-1]
     for epoch in tqdm(chosen, desc="epochs", unit="epoch", disable=None if progress else True):
         r10 = {direction: snapshots.recall[epoch][direction]["r10"] for direction in DIRECTIONS}
-        found.append(Measured(epoch, r10, _pearson(snapshots, epoch, settings, device, warn=not found)))
+        found.append(Measured(epoch, r10, _pearson(snapshots, epoch, tasks, settings, device)))
     return found
 
 
@@ -64,10 +67,22 @@ def _mean(pearson: dict[str, float | None]) -> float | None:
     return sum(defined) / len(defined) if defined and len(defined) == len(pearson) else None
 
 
+def _present(settings: EpochsSettings) -> list[str]:
+    """Return the tasks to measure; tasks that are left out are logged."""
+    found = []
+    for task in settings.tasks:
+        gone = missing_file(task, Path(settings.data)) if settings.missing == "skip" else None
+        if gone is None:
+            found.append(task)
+        else:
+            log.warning("%s left out: %s does not exist", task, gone)
+    return found
+
+
 def _pearson(
-    snapshots: Snapshots, epoch: int, settings: EpochsSettings, device: torch.device, *, warn: bool
+    snapshots: Snapshots, epoch: int, tasks: list[str], settings: EpochsSettings, device: torch.device
 ) -> dict[str, float | None]:
-    if not settings.tasks:
+    if not tasks:
         return {}
     encoder = ensemble(snapshots, [epoch], renormalise=False, device=device)
 
@@ -76,10 +91,7 @@ def _pearson(
             sentences, batch_size=settings.batch_size, max_length=LONGEST, precision=settings.precision
         )
 
-    scores = judge(encode, settings.tasks, settings.data, trained_head=False, missing=settings.missing).metrics
-    for task, reason in scores.pop("skipped", {}).items():
-        if warn:
-            log.warning("%s left out: %s", task, reason)
+    scores = judge(encode, tasks, settings.data, trained_head=False).metrics
     # An STS task has the mean of its subtasks, the others their cosine.
     found = {task: (entry.get("mean") or entry["cosine"])["pearson"] for task, entry in scores.items()}
     return {task: None if pearson is None else 100 * pearson for task, pearson in found.items()}
