@@ -78,8 +78,9 @@ def check_devices(context: Context) -> Iterator[Finding]:
         )
     elif not devices:
         yield good("no CUDA device: all work is done on the CPU")
-    slower, sections = facts.get("bfloat16_time", 0.0), context.in_bfloat16()
-    if slower > 1.1 and sections:
+    slower, parameters = facts.get("bfloat16_time", 0.0), context.in_bfloat16()
+    on_cpu = requested == "cpu" or not devices
+    if slower > 1.1 and parameters and on_cpu:
         what = f"a product of matrices in bfloat16 takes {slower:.1f} times as long as in float32 on this processor"
-        names = ", ".join(f"{name}.precision" for name in sections)
-        yield warning(what, f"`fp32` is the better choice here for {names}; the last digits of results differ.")
+        todo = f"`fp32` is the better choice here for {', '.join(parameters)}; the last digits of results differ."
+        yield warning(what, todo)

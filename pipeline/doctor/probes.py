@@ -68,8 +68,7 @@ def probe_torch(section: str) -> None:
         free, total = torch.cuda.mem_get_info(number)
         devices.append({"name": torch.cuda.get_device_name(number), "free": free, "total": total})
     _print(torch=torch.__version__, cuda_build=torch.version.cuda, devices=devices)
-    if not devices:
-        _print(bfloat16_time=_product_seconds(torch.bfloat16) / _product_seconds(torch.float32))
+    _print(bfloat16_time=_product_seconds(torch.bfloat16) / _product_seconds(torch.float32))
     if features.get("source", "extract") == "extract":
         try:
             _print(**_torchvision(features))

@@ -10,9 +10,6 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sightword import yaml_reader
 from sightword.errors import CorpusError
 from sightword.files import Pathish, read_text
@@ -37,19 +34,6 @@ def read_scenes(folder: Pathish) -> Taxonomy:
         edges += [(names[-1], _name([*said[:out], *said[out + 1 :]]), "hypernym") for out in range(len(said))]
     shown = [name.replace(_BETWEEN, " ") for name in names]
     return build(names, edges, folder, words=shown, glosses=[f"a scene with: {text}" for text in shown])
-
-
-def exact_embedding(folder: Pathish, taxonomy: Taxonomy) -> NDArray[np.float32]:
-    """Return (concepts, words) vectors with order energy 0 for true pairs and at least 1 for all others.
-
-    Each word has one dimension, which is 1 where the description has the word.
-    """
-    places = {word: place for place, word in enumerate(itertools.chain.from_iterable(_words(folder)))}
-    found = np.zeros((len(taxonomy.names), len(places)), np.float32)
-    for row, name in enumerate(taxonomy.names):
-        if name != ROOT:
-            found[row, [places[word] for word in name.split(_BETWEEN)]] = 1
-    return found
 
 
 def _name(words: list[str]) -> str:

@@ -14,6 +14,7 @@ import torch
 
 from sightword.devices import has_bfloat16_units, shared
 from sightword.model.encoders import CaptionEncoder, Encoders
+from sightword.model.ngrams import NGrams
 from sightword.model.threads import spread
 
 log = logging.getLogger(__name__)
@@ -54,12 +55,12 @@ def embed_rows(
 ) -> Floats:
     """Map the token ids of M captions to the vectors float32 (M, width) of a caption side, in the order given.
 
-    With ``bf16`` the recurrent layer and the attention compute in bfloat16, as in training. Equal captions are embedded
-    once, so that they have equal bits and tie wherever they are compared. The longest captions go first, in batches of
-    similar length: this saves padding, and a lack of memory shows at once. On a CPU as many batches are computed
-    side by side as there are threads and :data:`MOST_TOGETHER` allows, each in one thread, which saves more time than
-    threads within a small batch. Of fewer than :data:`WORTH_IT`, where there are more threads, each has all threads and
-    they follow each other.
+    With ``bf16`` the recurrent layer and the attention compute in bfloat16, as in training; n-grams have neither. Equal
+    captions are embedded once, so that they have equal bits and tie wherever they are compared. The longest captions go
+    first, in batches of similar length: this saves padding, and a lack of memory shows at once. On a CPU as many batches
+    are computed side by side as there are threads and :data:`MOST_TOGETHER` allows, each in one thread, which saves more
+    time than threads within a small batch. Fewer batches than threads and :data:`WORTH_IT` follow each other, each in
+    all threads.
     """
     row_of: dict[bytes, int] = {}
     places_of = [row_of.setdefault(row.tobytes(), len(row_of)) for row in rows]
@@ -69,7 +70,8 @@ def embed_rows(
     device = captions.embedding.weight.device
     lengths = [len(rows[place]) for place in order]
     batches = _batches(lengths, batch)
-    if precision == "bf16" and device.type == "cpu" and not has_bfloat16_units():
+    recurrent = not isinstance(captions.embedding, NGrams)
+    if precision == "bf16" and recurrent and device.type == "cpu" and not has_bfloat16_units():
         warn_slow()
     with _evaluating(captions), true_float32(device), _bar(len(batches), shown=progress) as count:
 

@@ -21,8 +21,9 @@ from sightword.retrieval.inputs import embeddings, rows_at_once
 from sightword.retrieval.ranks import tiles
 from sightword.retrieval.similarity import Similarity, similarity
 
-COLDEST = 0.001
-"""The lowest temperature: the softmax is then nearly the maximum."""
+COLDEST, HOTTEST = 0.001, 10
+"""The lowest temperature, where the softmax is nearly the maximum, and the highest, where it is nearly the mean. The
+error of an offset grows with the temperature, and breaks ties from some hundreds on."""
 _WITHOUT = "Leave querybank out of retrieval.protocols."
 
 
@@ -48,7 +49,7 @@ def with_querybank(
         caption_embeddings: (M, D) finite numbers.
         bank_images: (B, D) pictures that ask for captions, of another split.
         bank_captions: (C, D) captions that ask for pictures, of another split.
-        temperature: t, in the unit of the cosine, at least 0.001.
+        temperature: t, in the unit of the cosine, from 0.001 to 10.
         device: the device that computes the cosines; the CPU by default.
         progress: show a progress bar on a terminal.
 
@@ -56,10 +57,10 @@ def with_querybank(
         (N, D + 2) and (M, D + 2), for the similarity "dot" (:func:`sightword.retrieval.protocols.score`).
 
     Raises:
-        ScoringError: values that are not finite, sides with different dimensions, or a temperature that is too low.
+        ScoringError: values that are not finite, sides with different dimensions, or a temperature out of its range.
     """
-    if not COLDEST <= temperature < math.inf:
-        raise ScoringError(f"the temperature is {temperature!r}", expected=f"a finite number of at least {COLDEST}")
+    if not COLDEST <= temperature <= HOTTEST:
+        raise ScoringError(f"the temperature is {temperature!r}", expected=f"a number from {COLDEST} to {HOTTEST}")
     images = embeddings(image_embeddings, "image_embeddings")
     captions = embeddings(caption_embeddings, "caption_embeddings")
     asking_images, asking_captions = embeddings(bank_images, "bank_images"), embeddings(bank_captions, "bank_captions")

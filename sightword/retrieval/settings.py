@@ -34,7 +34,7 @@ class RetrievalSettings(Settings):
     (Vendrov et al. 2016, section 4.6); 0 leaves them out."""
     bank_pictures: int = Field(default=10_000, ge=1)
     """The most training pictures of the query bank, each with its first caption; of more, evenly spaced ones."""
-    bank_temperature: float = Field(default=0.05, ge=0.001, le=1000, allow_inf_nan=False)
+    bank_temperature: float = Field(default=0.05, ge=0.001, le=10)
     """The temperature of the softmax over the query bank, in the unit of the cosine (as in the code of QB-Norm)."""
     batch_size: int = Field(default=256, ge=1)
     """Captions encoded together."""

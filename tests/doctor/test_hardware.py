@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -93,14 +94,39 @@ def test_cards_and_drivers(project, monkeypatch, facts, there, device, state, wo
 @pytest.mark.parametrize(
     ("factor", "precision", "told"), [(1.9, "bf16", True), (1.9, "fp32", False), (0.6, "bf16", False)]
 )
-def test_bfloat16_that_is_slower_is_told_of_where_it_is_asked_for(project, factor, precision, told) -> None:
+def test_bfloat16_that_is_slower_is_told_of_where_it_is_asked_for(
+    project, monkeypatch, factor, precision, told
+) -> None:
+    driver(monkeypatch, there=False)
+    monkeypatch.setenv("SIGHTWORD_DEVICE", "auto")
     project.facts["torch"] = {**CPU, "bfloat16_time": factor}
     project.edit("params.yaml", "precision: fp32", f"precision: {precision}")
     found = [one for one in project.check(check_devices) if one.state == "warning"]
     assert len(found) == told
     for one in found:
         assert "in bfloat16 takes 1.9 times as long as in float32" in one.what
-        assert "features.precision" in one.todo
+        assert "for features.precision, train.precision, " in one.todo
+    project.facts["torch"]["devices"] = [CARD]
+    assert not [one for one in project.check(check_devices) if one.state == "warning"]
+    monkeypatch.setenv("SIGHTWORD_DEVICE", "cpu")
+    assert len([one for one in project.check(check_devices) if one.state == "warning"]) == told
+
+
+def test_precisions_of_other_pipelines_are_told_of_and_one_that_nothing_uses_is_not(
+    project, monkeypatch, repository
+) -> None:
+    driver(monkeypatch, there=False)
+    shutil.copytree(repository / "grounded", project.folder / "grounded")
+    project.facts["torch"] = {**CPU, "bfloat16_time": 1.9}
+    for place in (".", "grounded"):
+        project.edit(f"{place}/params.yaml", "precision: fp32", "precision: bf16")
+    project.edit("params.yaml", "source: extract", "source: precomputed")
+    project.edit("params.yaml", "precomputed: ''", "precomputed: features.npy")
+    project.edit("params.yaml", "precomputed_ids: ''", "precomputed_ids: features.txt")
+    todo = only(project.check(check_devices), "warning").todo
+    assert "features.precision" not in todo
+    for name in ("train.precision", "skipthought.precision", "ground.common.precision"):
+        assert name in todo
 
 
 def test_the_time_of_bfloat16_is_measured() -> None:

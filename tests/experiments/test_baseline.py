@@ -109,8 +109,9 @@ def test_a_further_pipeline_needs_the_code_and_parameters_of_the_pipeline_it_rea
     check_further()
     named = {"corpus", "features", "captions", "train", "report"}
     assert baseline.find_baseline(project.folder, "second").executed([], further[0].params) == named
-    assert baseline.find_baseline(project.folder).executed([], runs(project)[0].params) == named - {"report"}
-    assert baseline.find_baseline(project.folder).executed(["captions"], runs(project)[0].params) == {"corpus", "captions"}
+    first_alone, settings = baseline.find_baseline(project.folder), runs(project)[0].params
+    assert first_alone.executed([], settings) == named - {"report"}
+    assert first_alone.executed(["captions"], settings) == {"corpus", "captions"}
     project.write("second.py", "changed")
     check(project)  # the first pipeline does not read it
     with pytest.raises(SweepError, match=r"\n  second\.py"):

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from exact_embedding import exact_embedding
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
@@ -107,7 +108,7 @@ def exact(repository):
     """The sample's taxonomy, and its exact embedding."""
     folder = repository / "data/raw/sample"
     taxonomy = scenes.read_scenes(folder)
-    vectors = scenes.exact_embedding(folder, taxonomy)
+    vectors = exact_embedding(taxonomy)
     settings = {"energy": "order", "dimension": vectors.shape[1], "margin": 1.0, "slack": 0.0}
     return taxonomy, Concepts(taxonomy.names, taxonomy.words, vectors, {}, 0.5, settings)
 

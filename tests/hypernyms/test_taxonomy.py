@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
+from exact_embedding import exact_embedding
 from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
@@ -118,8 +119,8 @@ def test_the_sample_has_the_closed_form(sample):
     assert depths(sample).max() == 4
 
 
-def test_the_samples_exact_embedding(repository, sample):
-    vectors = scenes.exact_embedding(repository / "data/raw/sample", sample)
+def test_the_samples_exact_embedding(sample):
+    vectors = exact_embedding(sample)
     low, high = closure(sample)
     count = len(sample.names)
     for block in np.array_split(np.arange(count), 12):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from exact_embedding import exact_embedding
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -210,9 +211,9 @@ def test_each_energy_learns(prepared, name):
         assert found.progress.loss[-1][1] < found.progress.loss[0][1]
 
 
-def test_the_loss_of_the_exact_embedding_is_zero(repository, prepared):
+def test_the_loss_of_the_exact_embedding_is_zero(prepared):
     taxonomy, pairs = prepared
-    vectors = scenes.exact_embedding(repository / "data/raw/sample", taxonomy)
+    vectors = exact_embedding(taxonomy)
     energy, part = ENERGIES["order"](vectors.shape[1]), pairs["test"]
     low, high = vectors[part.hyponyms], vectors[part.hypernyms]
     assert part.labels[:500].all()

@@ -77,8 +77,8 @@ def test_wrong_values_are_told():
         ScoringError, match=r"bank_captions: has 5 dimensions, the pictures have 6.* expected the same n"
     ):
         with_querybank(images, captions, asking, asking[:, :5])
-    for temperature in (0, -0.05, math.nan, math.inf, 1e-320):
-        with pytest.raises(ScoringError, match=r"the temperature is .* expected a finite number of at least 0.001"):
+    for temperature in (0, -0.05, math.nan, math.inf, 1e-320, 11):
+        with pytest.raises(ScoringError, match=r"the temperature is .* expected a number from 0.001 to 10"):
             with_querybank(images, captions, asking, asking, temperature=temperature)
     asking[1, 2] = np.nan
     with pytest.raises(ScoringError, match=r"bank_images: 1 of 3 rows have values that are not finite"):

@@ -125,6 +125,8 @@ def test_a_task_without_files_stops_or_leaves_its_column_empty(inputs, caplog):
     assert header[3:] == ["semantics", "STS12", "STSOwn"]
     assert all(line[4] is None and line[3] == line[5] for line in lines)
     assert caplog.text.count("STS12 left out") == 1
+    measured = measure_epochs(snapshots, settings(data, tasks=["STS12"], missing="skip"), device=CPU)
+    assert rows(measured, ["STS12"])[1] == [[one.epoch, *one.r10.values(), None, None] for one in measured]
 
 
 def test_an_encoder_that_gives_one_vector_for_everything_has_no_correlation(inputs):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import shutil
@@ -163,7 +162,3 @@ class Browser:
         """How many pixels the page is wider than the window."""
         found: int = self.run("Math.max(0, document.documentElement.scrollWidth - innerWidth)")
         return found
-
-    def screenshot(self, path: Path) -> None:
-        """What is to be seen, as PNG."""
-        path.write_bytes(base64.b64decode(self.send("Page.captureScreenshot")["data"]))

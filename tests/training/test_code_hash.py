@@ -13,7 +13,7 @@ from sightword.training import code_hash
 from sightword.training.checkpoint import open_checkpoint
 
 OF_THE_STAGE = {"sightword/features/origin.py"}
-"""Imported by the stage alone: a text for people."""
+"""Texts for people, and a check of snapshots that are read: training runs neither."""
 
 
 def test_all_code_of_the_library_that_the_stage_runs_is_in_it(repository):
