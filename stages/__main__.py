@@ -73,7 +73,10 @@ def main() -> None:
         settings = params_file.section(arguments.params, stage_name)
         for section, _, key in (one.partition(".") for one in getattr(stage, "ALSO", ())):
             given[key] = getattr(params_file.section(arguments.params, section), key)
-        _finish(name, stage.work(settings, **given), recorder)
+        result = stage.work(settings, **given)
+        if recorder:
+            recorder.check_unchanged()
+        _finish(name, result, recorder)
     except SightwordError as error:
         _fail(name, error, debug=arguments.verbose > 1)
     except OSError as error:

@@ -123,7 +123,7 @@ def _of_status(changes: Sequence[Any], entry: Entry, lock: Lock, params: Mapping
                 yield "command: differs from the one in dvc.lock" if change == "changed command" else change
             continue
         for path, state in (change.get("changed deps") or {}).items():
-            made, data = lock.producer(path) is not None, path.startswith("data/")
+            made, data = lock.made(path), path.startswith("data/")
             if isinstance(state, Mapping):
                 yield from _of_params(path, state, entry.params.get(path, {}), params)
             elif path.endswith(PARAMS):

@@ -94,7 +94,7 @@ def _semantics(metrics: Any) -> str:
 
 def _lineage(project: Path, lock: Lock, maker: Entry) -> str:
     chain = lock.chain(maker.name)[::-1]
-    raw = {dep.path: dep for entry in chain for dep in entry.deps if lock.producer(dep.path) is None}
+    raw = {dep.path: dep for entry in chain for dep in entry.deps if not lock.made(dep.path)}
     data = [[f"`{path}`", f"`{dep.md5}`"] for path, dep in raw.items() if not is_code(path)]
     outs = [[f"`{out.path}`", f"`{out.md5}`"] for entry in chain for out in entry.outs if out.path.startswith("data/")]
     flat = [item for entry in chain for item in entry.flat_params().items()]

@@ -159,8 +159,8 @@ def audit(
 
 
 def _link(entry: Entry, lock: Lock, here: Workspace, facts: Sequence[Path], records: Records) -> Link:
-    deps = [_part(dep, lock.producer(dep.path), here) for dep in entry.deps]
-    outs = [_part(out, entry, here) for out in entry.outs]
+    deps = [_part(dep, lock, here) for dep in entry.deps]
+    outs = [_part(out, lock, here) for out in entry.outs]
     run, weighed = read_facts(entry, facts), records.weigh(entry)
     link = Link(entry, deps, outs, here.changed_params(entry), here.unread(entry), run, weighed)
     now = here.commands.get(entry.name)
@@ -178,9 +178,9 @@ def _link(entry: Entry, lock: Lock, here: Workspace, facts: Sequence[Path], reco
     return link
 
 
-def _part(artefact: Artefact, maker: Entry | None, here: Workspace) -> Part:
-    path, state = artefact.path, here.state(artefact)
-    kind = "output" if maker else "code" if is_code(path) else "data"
+def _part(artefact: Artefact, lock: Lock, here: Workspace) -> Part:
+    path, state, maker = artefact.path, here.state(artefact), lock.producer(artefact.path)
+    kind = "output" if lock.made(path) else "code" if is_code(path) else "data"
     files = here.files(path) if kind == "code" and state == "ok" else None
     differing = here.cache.differing(artefact, here.files(path)) if state == "changed since" else None
     stage = maker.name if maker else None

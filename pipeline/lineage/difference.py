@@ -138,7 +138,7 @@ def _stage(
         return found
     found.params = changes(old.flat_params(), new.flat_params())
     for path in sorted(changes(hashes(old.deps), hashes(new.deps))):
-        if any(side.lock.producer(path) for side in sides):
+        if any(side.lock.made(path) for side in sides):
             found.inputs.append(path)
         elif is_code(path):
             revisions = [side.commit.sha for side in sides if side.commit]

@@ -25,7 +25,7 @@ from typing import Any
 
 from pipeline.lineage import documents
 from pipeline.lineage.hashing import Ignored, hash_path, measure
-from pipeline.lineage.lock import Entry, entry_key, hashes, tracked_hashes
+from pipeline.lineage.lock import Entry, entry_key, hashes, is_code, tracked_hashes
 from pipeline.lineage.locks import lock_here
 from pipeline.lineage.repository import git
 from pipeline.pipelines import LOCK, Pipeline, by_stage, parameter, pipelines, stage_of
@@ -33,6 +33,7 @@ from sightword.errors import FileFormatError, LineageError, SightwordError
 from sightword.files import read_text, write_text
 from sightword.group_files import write_new
 from sightword.machine import Machine, place
+from sightword.messages import and_more, flat
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +55,22 @@ class Recorder:
         self._stage, self._project, self._machine = stage, project, here
         self._began = datetime.now(UTC)
         self._clock = time.monotonic()
+        self._watched = _watched(stage, project)
+        self._versions = _versions(project, *self._watched)
+
+    def check_unchanged(self) -> None:
+        """Check that the stage's parameters and code are still those with which the run began; LineageError otherwise.
+
+        DVC takes the hashes of code and the values of parameters once the stage has ended, and would record the new
+        ones for what the old ones made.
+        """
+        before, now = self._versions, _versions(self._project, *self._watched)
+        if changed := [name for name in {**before, **now} if before.get(name) != now.get(name)]:
+            raise LineageError(
+                f"{and_more(changed, 5)} changed while the stage ran, and DVC would record the new "
+                f"{'version' if len(changed) == 1 else 'versions'} for what the old made",
+                todo="Run it again, with the version that you want; leave parameters and code alone meanwhile.",
+            )
 
     def finish(self, notes: Mapping[str, Any] | None = None) -> Path | None:
         """Write the facts and the stage's own notes, such as its weights, once the outputs are in place.
@@ -174,17 +191,9 @@ def _own_entry(stage: str, project: Path) -> tuple[dict[str, Any], dict[str, Any
 
     Only outputs that git keeps are hashed, which are small: DVC is about to hash the others.
     """
-    try:
-        pipeline = by_stage(project)[stage_of(stage)]
-        described = pipeline.runs()[stage]
-        read = params_files(described, pipeline)
-        params = {file: documents.parse(read_text(project / file), file) for file in read}
-        used = ((file, names) for file, names in read.items() if names)
-        sections = {file: {name: parameter(params[file], name) for name in names} for file, names in used}
-        command, (deps, outs) = described["cmd"], stage_paths(described, params[pipeline.params])
-        in_git = {path for path, options in listed(described, OUTS) if not options.get("cache", True)}
-    except (KeyError, TypeError, AttributeError, FileFormatError) as error:
-        raise LineageError(f"does not describe the stage {stage} plainly ({error})", where="dvc.yaml") from None
+    described, sections, deps, outs = _described(stage, project)
+    command = described["cmd"]
+    in_git = {path for path, options in listed(described, OUTS) if not options.get("cache", True)}
     ignored, known = Ignored(project), _known(project)
     ran = {
         "command": command if isinstance(command, str) else "\n".join(command),
@@ -198,6 +207,48 @@ def _own_entry(stage: str, project: Path) -> tuple[dict[str, Any], dict[str, Any
         if path in in_git and files is None:
             made[path]["md5"] = hash_path(project / path, ignored).md5
     return ran, made
+
+
+def _described(stage: str, project: Path) -> tuple[Mapping[str, Any], dict[str, dict[str, Any]], list[str], list[str]]:
+    """Return a stage as in ``dvc.yaml``, the parameters it reads by their file, its dependencies and its outputs."""
+    try:
+        pipeline = by_stage(project)[stage_of(stage)]
+        described = pipeline.runs()[stage]
+        read = params_files(described, pipeline)
+        params = {file: documents.parse(read_text(project / file), file) for file in read}
+        used = ((file, names) for file, names in read.items() if names)
+        sections = {file: {name: parameter(params[file], name) for name in names} for file, names in used}
+        return described, sections, *stage_paths(described, params[pipeline.params])
+    except (KeyError, TypeError, AttributeError, FileFormatError) as error:
+        raise LineageError(f"does not describe the stage {stage} plainly ({error})", where="dvc.yaml") from None
+
+
+def _watched(stage: str, project: Path) -> tuple[dict[str, list[str]], list[str]]:
+    """Return the names of a stage's parameters by their file, and the paths of its code: what people edit.
+
+    DVC itself guards the outputs of other stages.
+    """
+    try:
+        _, sections, deps, _ = _described(stage, project)
+    except (LineageError, OSError):
+        return {}, []  # whoever records the facts tells of it
+    return {file: [*values] for file, values in sections.items()}, [path for path in deps if is_code(path)]
+
+
+def _versions(project: Path, parameters: Mapping[str, Sequence[str]], code: Sequence[str]) -> dict[str, Any]:
+    """Return the values of parameters, and the hashes of code, by name; None for one that cannot be read."""
+    found: dict[str, Any] = {}
+    for file, names in parameters.items():
+        values: Any = None
+        with contextlib.suppress(SightwordError, OSError):
+            values = documents.parse(read_text(project / file), file)
+        found |= flat({name: parameter(values, name, None) for name in names})
+    ignored = Ignored(project)
+    for path in code:
+        found[path] = None
+        with contextlib.suppress(OSError):
+            found[path] = hash_path(project / path, ignored).md5
+    return found
 
 
 def params_files(described: Mapping[str, Any], pipeline: Pipeline) -> dict[str, list[str]]:

@@ -145,4 +145,4 @@ def changed_params(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> d
 def _inputs(chain: Mapping[str, Entry]) -> dict[str, str]:
     """Return the hashes of the code and the raw data of a chain."""
     lock = Lock(chain)
-    return {dep.path: dep.md5 for entry in chain.values() for dep in entry.deps if lock.producer(dep.path) is None}
+    return {dep.path: dep.md5 for entry in chain.values() for dep in entry.deps if not lock.made(dep.path)}

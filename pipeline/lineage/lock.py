@@ -80,6 +80,10 @@ class Lock:
         """Return the stage that wrote a path, or the folder that contains it."""
         return next((self.entries[self._makers[one]] for one in _upwards(path) if one in self._makers), None)
 
+    def made(self, path: str) -> bool:
+        """Return whether stages wrote a path, the folder that contains it, or something in it."""
+        return self.producer(path) is not None or path in self._inside
+
     def sources(self, entry: Entry) -> list[Entry]:
         """Return the stages whose outputs, or parts of outputs, an entry reads."""
         found: set[str] = set()

@@ -57,10 +57,10 @@ def embed_rows(
 
     With ``bf16`` the recurrent layer and the attention compute in bfloat16, as in training; n-grams have neither. Equal
     captions are embedded once, so that they have equal bits and tie wherever they are compared. The longest captions go
-    first, in batches of similar length: this saves padding, and a lack of memory shows at once. On a CPU as many batches
-    are computed side by side as there are threads and :data:`MOST_TOGETHER` allows, each in one thread, which saves more
-    time than threads within a small batch. Fewer batches than threads and :data:`WORTH_IT` follow each other, each in
-    all threads.
+    first, in batches of similar length: this saves padding, and a lack of memory shows at once. On a CPU as many
+    batches are computed side by side as there are threads and :data:`MOST_TOGETHER` allows, each in one thread, which
+    saves more time than threads within a small batch. Fewer batches than threads and :data:`WORTH_IT` follow each
+    other, each in all threads.
     """
     row_of: dict[bytes, int] = {}
     places_of = [row_of.setdefault(row.tobytes(), len(row_of)) for row in rows]

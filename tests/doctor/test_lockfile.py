@@ -127,8 +127,13 @@ stages:
     deps: [code/train.py, data/prepared]
     outs:
     - data/model
+    - models/parts/one
     metrics:
     - metrics/train.txt: {cache: false}
+  all:
+    cmd: ls models/parts > data/listed
+    deps: [models/parts]
+    outs: [data/listed]
 """
 PREPARE = """\
 from pathlib import Path
@@ -138,13 +143,15 @@ Path("data/prepared/x").write_text("x")
 TRAIN = """\
 from pathlib import Path
 Path("data/model").write_text("model")
+Path("models/parts").mkdir(parents=True, exist_ok=True)
+Path("models/parts/one").write_text("one")
 Path("metrics").mkdir(exist_ok=True)
 Path("metrics/train.txt").write_text("1")
 """
 
 
 class Pipeline:
-    """A project of two stages that has run, and clones of it without data."""
+    """A project of three stages that has run, and clones of it without data."""
 
     def __init__(self, repository: Path, folder: Path) -> None:
         programs = Path(sys.executable).parent
@@ -159,7 +166,7 @@ class Pipeline:
         self.folder, self.start = folder, folder / "start"
         for name, text in (
             ("dvc.yaml", STAGES), ("params.yaml", "prepare:\n  size: 1\n"), ("code/prepare.py", PREPARE),
-            ("code/train.py", TRAIN), (".gitignore", "/data\n"),
+            ("code/train.py", TRAIN), (".gitignore", "/data\n/models\n"),
         ):  # fmt: skip
             (self.start / name).parent.mkdir(parents=True, exist_ok=True)
             (self.start / name).write_text(text)
@@ -198,7 +205,7 @@ def edit(path: Path, old: str, new: str, after: str = "") -> None:
 @pytest.mark.slow
 def test_a_pull_request_is_checked_without_data(repository, tmp_path: Path) -> None:
     project = Pipeline(repository, tmp_path)
-    whole = "ok       lock:      dvc.lock belongs to the code, the parameters and the commands of all 2 stages\n"
+    whole = "ok       lock:      dvc.lock belongs to the code, the parameters and the commands of all 3 stages\n"
     assert project.check(project.start) == (0, whole)
     code, said = project.check(project.clone())
     assert (code, said.partition("\n")[2]) == (0, whole)

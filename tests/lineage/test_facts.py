@@ -11,6 +11,7 @@ import pytest
 from pipeline.lineage import facts, hashing
 from pipeline.lineage.facts import Recorder, read_facts
 from pipeline.lineage.lock import read_lock
+from sightword.errors import LineageError
 from sightword.machine import Machine
 
 
@@ -82,6 +83,35 @@ def test_facts_are_named_by_what_went_in(project, here):
     assert read_facts(entry, [project.folder / "runs"]) is None
     found = read_facts(entry, [project.folder / "runs", here.local_store / "runs"])
     assert found["outs"]["models/encoder"]["files"] == 1
+
+
+def test_parameters_and_code_that_change_during_a_run_are_told(project, here):
+    recorder = Recorder("first", project.folder, here)
+    recorder.check_unchanged()
+    project.edit("params.yaml", "factor: 5", "factor: 6")  # of another stage
+    project.edit("params.yaml", "# what is varied", "# a comment")
+    project.write("stages/second.py", "pass")
+    recorder.check_unchanged()
+    params = (project.folder / "params.yaml").read_text()
+    for text, changed in (
+        (params.replace("factor: 2", "factor: 3"), r"first\.factor"),
+        (params.replace("  name: no", "  names: no"), r"first\.name, first\.names"),
+        ("first: [", r"first\.factor, first\.name"),
+    ):
+        project.write("params.yaml", text)
+        with pytest.raises(LineageError, match=rf"^{changed} changed while the stage ran, .* Run it again"):
+            recorder.check_unchanged()
+    project.write("params.yaml", params)
+    recorder.check_unchanged()
+    project.write("pipeline/words/one.py", "WORD = 3")
+    (project.folder / "stages/first.py").unlink()
+    with pytest.raises(LineageError, match=r"^pipeline/words, stages/first\.py changed while .* versions"):
+        recorder.check_unchanged()
+
+
+def test_a_project_that_is_not_described_plainly_is_not_watched(project, here):
+    project.write("dvc.yaml", "stages: {first: {cmd: [}}")
+    Recorder("first", project.folder, here).check_unchanged()
 
 
 def test_paths_with_parameters_in_them_and_data_added_to_dvc_count(project, here):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from stage_here import run_here
 
 NAMES = ("corpus", "resize", "features", "captions", "train", "select", "retrieval", "semantics", "epochs", "report")
 
@@ -75,6 +76,22 @@ def test_under_dvc_the_message_explains_how_to_restore_removed_outputs(repositor
     assert done.returncode == 1
     assert "captions: data/corpus/captions.parquet: does not exist" in done.stderr
     assert "To have them back: `dvc checkout data/captions`" in done.stderr
+
+
+@pytest.mark.parametrize(("old", "new", "code"), [("case: keep", "case: lower", 1), ("margin: 0.2", "margin: 0.3", 0)])
+def test_a_run_whose_parameters_change_meanwhile_fails(repository, project, monkeypatch, old, new, code):
+    """DVC would record the new ones with the outputs of the old ones."""
+    (project / "dvc.yaml").write_text((repository / "dvc.yaml").read_text())
+
+    def work(settings):
+        text = (project / "params.yaml").read_text()
+        assert text.count(old) == 1
+        (project / "params.yaml").write_text(text.replace(old, new))
+
+    monkeypatch.setattr("stages.captions.work", work)
+    done = run_here(repository, project, "captions", DVC_STAGE="captions", SIGHTWORD_STORE=str(project / "store"))
+    assert done.returncode == code, done.stderr
+    assert ("captions: captions.case changed while the stage ran" in done.stderr) == bool(code)
 
 
 def test_a_stage_with_a_matrix_runs_for_one_item(repository, tmp_path):
