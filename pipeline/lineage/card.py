@@ -8,9 +8,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from pipeline.lineage.cache import Cache
 from pipeline.lineage.lock import Entry, Lock, is_code
-from pipeline.lineage.locks import lock_here
-from pipeline.lineage.repository import git
+from pipeline.lineage.locks import lock_here, lock_of
+from pipeline.lineage.repository import Repository
+from pipeline.pipelines import LOCKS
 from sightword.errors import LineageError
 from sightword.files import read_json
 
@@ -34,7 +36,7 @@ def sections(project: Path, encoder: str) -> str:
         encoder: the path of the encoder from there, such as ``models/encoder``.
 
     Raises:
-        LineageError: no stage wrote the encoder, or the lock cannot be read.
+        LineageError: no stage wrote the encoder, the lock cannot be read, or a stage ran anew since.
     """
     lock = lock_here(project)
     maker = lock.producer(encoder)
@@ -94,20 +96,17 @@ def _semantics(metrics: Any) -> str:
 
 def _lineage(project: Path, lock: Lock, maker: Entry) -> str:
     chain = lock.chain(maker.name)[::-1]
+    _check_agrees(chain, lock, Cache(project))
     raw = {dep.path: dep for entry in chain for dep in entry.deps if not lock.made(dep.path)}
     data = [[f"`{path}`", f"`{dep.md5}`"] for path, dep in raw.items() if not is_code(path)]
     outs = [[f"`{out.path}`", f"`{out.md5}`"] for entry in chain for out in entry.outs if out.path.startswith("data/")]
     flat = [item for entry in chain for item in entry.flat_params().items()]
     values = [[f"`{name}`", "" if value in ("", None) else f"`{json.dumps(value)}`"] for name, value in flat]
-    try:
-        commit = f"commit `{git(project, 'rev-parse', 'HEAD').strip()}` with the parameters below"
-    except LineageError:
-        commit = "a commit that is not known"
     return f"""
 ## Lineage
 
-Made by the stages {", ".join(entry.name for entry in chain)} of Sightword, {commit}. The hashes are DVC's (md5; of a
-folder, of its listing).
+Made by the stages {", ".join(entry.name for entry in chain)} of Sightword, {_recorded(project, chain)}, with the
+parameters below. The hashes are DVC's (md5; of a folder, of its listing).
 
 {_table(["raw data", "md5"], data)}
 
@@ -115,6 +114,32 @@ folder, of its listing).
 
 {_table(["parameter", "value"], values)}
 """
+
+
+def _check_agrees(chain: Sequence[Entry], lock: Lock, cache: Cache) -> None:
+    """Check that each stage of a chain read what the stage before has written; LineageError otherwise."""
+    for entry in chain:
+        for dep in entry.deps:
+            source = lock.producer(dep.path)
+            if source and cache.wrote(source, dep.path) not in (None, dep.md5):
+                raise LineageError(
+                    f"the stage {entry.name} read another {dep.path} than {source.name} has written since, so dvc.lock "
+                    "does not say what the encoder was made from",
+                    todo="Run `dvc repro`, or pack it in a clone of the commit that recorded it, after `dvc checkout`.",
+                )
+
+
+def _recorded(project: Path, chain: Sequence[Entry]) -> str:
+    """Return the newest commit that recorded the entries of a chain, in words."""
+    try:
+        with Repository(project) as repository:
+            for commit in repository.commits(LOCKS):
+                lock = lock_of(repository, commit)
+                if lock and all(lock.entries.get(entry.name) == entry for entry in chain):
+                    return f"commit `{commit.sha}`"
+    except LineageError:
+        return "at a commit that is not known"
+    return "in a state that no commit has recorded"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

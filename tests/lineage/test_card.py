@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
 
 import pytest
 
@@ -79,6 +80,34 @@ def test_scores_of_another_encoder_or_edited_ones_are_left_out(project, place):
     path.write_text(text.replace("md5: dddd.dir", "md5: eeee.dir", 1) if place == "dvc.lock" else f"{text} ")
     assert "Retrieval scores" not in sections(project, "models/encoder")
     assert "## Lineage" in sections(project, "models/encoder")
+
+
+def test_a_stage_that_ran_anew_since_is_told(project):
+    """Its raw data and parameters in the lock are no longer those of the encoder."""
+    lock = project / "dvc.lock"
+    lock.write_text(lock.read_text().replace("md5: cccc.dir", "md5: ffff.dir", 1))
+    with pytest.raises(LineageError, match="the stage select read another data/corpus than corpus has written since"):
+        sections(project, "models/encoder")
+
+
+def test_the_commit_is_one_that_recorded_the_run(project):
+    def git(*words):
+        name = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+        return subprocess.run(["git", *name, *words], cwd=project, check=True, capture_output=True, text=True).stdout
+
+    assert "at a commit that is not known" in sections(project, "models/encoder")
+    git("init", "-q")
+    assert "in a state that no commit has recorded" in sections(project, "models/encoder")
+    for path, text in (("dvc.lock", None), ("README.md", ""), ("dvc.lock", "md5: gggg.dir")):
+        if text is not None:
+            (project / path).write_text((project / path).read_text().replace("md5: dddd.dir", text) if text else text)
+        git("add", "-A")
+        git("commit", "-qm", "state")
+    assert "in a state" not in sections(project, "models/encoder")
+    recorded, _, newest = git("rev-list", "--reverse", "HEAD").split()
+    assert f"commit `{newest}`" in sections(project, "models/encoder")
+    git("checkout", "-q", recorded, "--", "dvc.lock")
+    assert f"commit `{recorded}`" in sections(project, "models/encoder")
 
 
 def test_an_undefined_correlation(project):
