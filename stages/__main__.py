@@ -88,6 +88,8 @@ def main() -> None:
     except KeyboardInterrupt:
         if not place.launcher_speaks:
             log.error("%s: interrupted", name)
+        if place.rank == 0:
+            _give_back(name)
         sys.exit(130)
 
 
@@ -178,13 +180,19 @@ def _fail(name: str, error: SightwordError, *, debug: bool) -> None:
         time.sleep(GRACE if place.rank else 0)  # the launcher ends all as soon as one has ended
         sys.exit(1)
     log.error("%s: %s", name, error, exc_info=debug)
-    if os.environ.get("DVC_STAGE"):  # an address from the folder in which `dvc repro` was started
-        if restore(Path.cwd(), f"{by_stage(Path.cwd())[stage_of(name)].dvc_yaml}:{name}"):
-            log.error("%s: DVC had removed the outputs of the last run; they are back", name)
-            sys.exit(1)
-        recovery = " and ".join(f"`{command} {' '.join(paths)}`" for command, paths in _outputs(name).items() if paths)
-        log.error("%s: DVC removed this stage's earlier outputs before it ran. To have them back: %s", name, recovery)
+    _give_back(name)
     sys.exit(1)
+
+
+def _give_back(name: str) -> None:
+    """Bring back the outputs that DVC removed before it started this stage, or tell how that is done."""
+    if not os.environ.get("DVC_STAGE"):  # an address from the folder in which `dvc repro` was started
+        return
+    if restore(Path.cwd(), f"{by_stage(Path.cwd())[stage_of(name)].dvc_yaml}:{name}"):
+        log.error("%s: DVC had removed the outputs of the last run; they are back", name)
+        return
+    recovery = " and ".join(f"`{command} {' '.join(paths)}`" for command, paths in _outputs(name).items() if paths)
+    log.error("%s: DVC removed this stage's earlier outputs before it ran. To have them back: %s", name, recovery)
 
 
 def _outputs(name: str) -> dict[str, list[str]]:

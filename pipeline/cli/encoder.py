@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import json
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -204,6 +205,7 @@ def _pack(arguments: argparse.Namespace) -> int:
         encoder.save(place, half=arguments.half)
         if card.is_file():
             plain = read_text(card).replace(_HALF, "")  # of an encoder that was packed before
+            plain = plain.replace(f"({json.dumps(folder.resolve().name)}", f"({json.dumps(out.name)}")
             write_text(place / card.name, plain + (_HALF if arguments.half else "") + made)
     print(f"{out}: {size(sum(path.stat().st_size for path in out.rglob('*') if path.is_file()))}")
     return 0

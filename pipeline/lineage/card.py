@@ -13,7 +13,7 @@ from pipeline.lineage.lock import Entry, Lock, is_code
 from pipeline.lineage.locks import lock_here, lock_of
 from pipeline.lineage.repository import Repository
 from pipeline.pipelines import LOCKS
-from sightword.errors import LineageError
+from sightword.errors import EncoderError, LineageError
 from sightword.files import read_json
 
 RETRIEVAL, SEMANTICS = "metrics/retrieval.json", "metrics/semantics.json"
@@ -36,7 +36,8 @@ def sections(project: Path, encoder: str) -> str:
         encoder: the path of the encoder from there, such as ``models/encoder``.
 
     Raises:
-        LineageError: no stage wrote the encoder, the lock cannot be read, or a stage ran anew since.
+        LineageError: no stage wrote the encoder, or the lock cannot be read.
+        EncoderError: a stage before has run anew since.
     """
     lock = lock_here(project)
     maker = lock.producer(encoder)
@@ -117,12 +118,12 @@ parameters below. The hashes are DVC's (md5; of a folder, of its listing).
 
 
 def _check_agrees(chain: Sequence[Entry], lock: Lock, cache: Cache) -> None:
-    """Check that each stage of a chain read what the stage before has written; LineageError otherwise."""
+    """Check that each stage of a chain read what the stage before has written; EncoderError otherwise."""
     for entry in chain:
         for dep in entry.deps:
             source = lock.producer(dep.path)
             if source and cache.wrote(source, dep.path) not in (None, dep.md5):
-                raise LineageError(
+                raise EncoderError(
                     f"the stage {entry.name} read another {dep.path} than {source.name} has written since, so dvc.lock "
                     "does not say what the encoder was made from",
                     todo="Run `dvc repro`, or pack it in a clone of the commit that recorded it, after `dvc checkout`.",

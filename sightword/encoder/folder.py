@@ -178,6 +178,9 @@ def read_description(place: Path) -> tuple[Mapping[str, Any], dict[str, str]]:
     if not where.is_file():
         what = "holds no encoder (encoder.json is missing)" if place.is_dir() else "is no folder of an encoder"
         todo = "The stage select writes models/encoder, the stage ground models/grounded/SCENARIO-SEED."
+        if not place.exists():
+            what = "does not exist"
+            todo += " SentenceEncoder.from_pretrained loads the encoder of a name, such as flickr8k."
         raise EncoderError(what, where=place, todo=todo)
     try:
         sums = _sums(place)

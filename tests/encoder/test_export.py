@@ -192,4 +192,4 @@ def test_the_command_tells_what_it_wrote_and_what_went_wrong(tmp_path, capsys):
     assert all(str(tmp_path / "out" / name) in said for name in (CAPTIONS, IMAGES, DESCRIPTION))
     assert "ONNX Runtime and the encoder differ by" in said
     assert main(["export", str(tmp_path / "nothing"), str(tmp_path / "out")]) == 1
-    assert "nothing: is no folder of an encoder" in capsys.readouterr().err
+    assert "nothing: does not exist" in capsys.readouterr().err

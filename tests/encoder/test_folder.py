@@ -79,9 +79,11 @@ def test_a_missing_file_is_named(folder, name):
 
 
 def test_no_folder_at_all(tmp_path):
-    assert "is no folder of an encoder. The stage select writes models/encoder, the stage ground" in refusal(
-        tmp_path / "nothing"
-    )
+    message = refusal(tmp_path / "nothing")
+    assert "nothing: does not exist. The stage select writes models/encoder, the stage ground" in message
+    assert "SentenceEncoder.from_pretrained loads" in message
+    (tmp_path / "file").write_text("")
+    assert "file: is no folder of an encoder. The stage select writes" in refusal(tmp_path / "file")
     assert "holds no encoder (encoder.json is missing)" in refusal(tmp_path)
 
 

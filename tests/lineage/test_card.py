@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from pipeline.lineage.card import corpus, sections
-from sightword.errors import LineageError
+from sightword.errors import EncoderError, LineageError
 
 RECALL = {f"r{k}": 10.0 * k for k in (1, 5, 10)} | {f"r{k}_ci95": 1.25 for k in (1, 5, 10)} | {"median_rank": 7.0}
 METRICS = {"test": {"full": {"caption_to_image": RECALL, "image_to_caption": RECALL, "rsum": 1}, "lengths": {}}}
@@ -86,7 +86,7 @@ def test_a_stage_that_ran_anew_since_is_told(project):
     """Its raw data and parameters in the lock are no longer those of the encoder."""
     lock = project / "dvc.lock"
     lock.write_text(lock.read_text().replace("md5: cccc.dir", "md5: ffff.dir", 1))
-    with pytest.raises(LineageError, match="the stage select read another data/corpus than corpus has written since"):
+    with pytest.raises(EncoderError, match="the stage select read another data/corpus than corpus has written since"):
         sections(project, "models/encoder")
 
 
