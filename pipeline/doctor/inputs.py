@@ -93,7 +93,7 @@ def check_semantics(context: Context) -> Iterator[Finding]:
         try:
             missing = {task: missing_file(task, data) for task in tasks}
         except SemanticsError as error:
-            yield failure(error, _advice(context, settings.data))
+            yield problem(f"{named}: {error}", _advice(context, settings.data))
             continue
         gone = [f"{task} ({file})" for task, file in missing.items() if file is not None]
         if gone and settings.missing == "skip":

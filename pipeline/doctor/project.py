@@ -103,7 +103,10 @@ def check_git(context: Context) -> Iterator[Finding]:
         git(project, "log", "-1", "--format=%H")
     except LineageError as error:
         report = problem if "dubious ownership" in error.what else warning  # DVC refuses such a folder too
-        yield report(f"results cannot be traced: {error.what}", "Work in a clone of your own, with a commit and git.")
+        todo = "Work in a clone of your own, with a commit and git."
+        if "does not have any commits" in error.what:
+            todo = "`git add -A . && git commit -m Start`."
+        yield report(f"results cannot be traced: {error.what}", todo)
         return
     for command, bad, what, todo in (
         ("rev-parse --is-shallow-repository", "true\n", "this clone is shallow: earlier results cannot be traced",

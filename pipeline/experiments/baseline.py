@@ -19,6 +19,8 @@ from pipeline.pipelines import DVC_YAML, ITEM, Pipeline, expanded, pipelines
 from sightword.errors import LineageError, ParamsError, SweepError
 from sightword.messages import and_more, flat
 
+BESIDE = "data/raw/beside"
+"""The folder of the encoders of ``select.beside``."""
 SHOWN = 20
 """Changed files that a message names."""
 
@@ -137,6 +139,10 @@ class Baseline:
                 where=self.project,
                 todo=f"Run {add} and `git commit`." if there else "Put the data in its place, `dvc add` and commit it.",
             )
+        for name in sorted({name for run in runs for name in run.params.get("select", {}).get("beside", [])}):
+            if not (self.project / BESIDE / name / "encoder.json").is_file():
+                todo = f"Copy models/encoder of the other training run there, and run `dvc add {BESIDE}/{name}`."
+                raise SweepError("is no folder of an encoder (select.beside)", where=f"{BESIDE}/{name}", todo=todo)
         if committed:
             return
         status = git(self.project, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", ".")

@@ -119,7 +119,7 @@ class Searcher:
         if random_weights(self.attributes):
             found.append(f"The pictures' features are of a network with {DEMONSTRATION}.")
         if isinstance(trained, dict) and (difference := _difference(trained, self.attributes)):
-            found.append(f"The encoder was trained on features of another kind{difference}: scores may mean nothing.")
+            found.append(f"The encoder was trained on features of {difference}.")
         return found
 
     @property
@@ -318,7 +318,7 @@ def _network(attributes: Mapping[str, Any]) -> str:
 
 
 def _difference(trained: Mapping[str, Any], here: Mapping[str, Any]) -> str:
-    """Return how the features of the training differ in kind from these; empty if they do not."""
+    """Return of which kind the features of the training were, in words, if not known to be of the kind of these."""
     parts = [key for key in ("backbone", "feature_point", "weights_sha256") if trained.get(key) != here.get(key)]
     if not trained.get("backbone") and not here.get("backbone"):
         parts = ["origin"] if trained.get("origin") != here.get("origin") else []
@@ -327,10 +327,13 @@ def _difference(trained: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     if not parts:
         return ""
     names = _network(trained), _network(here)
+    if here.get("backbone") and not trained.get("backbone"):
+        return f"an unknown network ({names[0]}): scores mean nothing if these ({names[1]}) are of another one"
     if names[0] != names[1]:
-        return f" ({names[0]}) than these ({names[1]})"
-    what = {"feature_point": "points of the network", "transform": "crops or normalisation", "origin": "contents"}
-    return f" ({names[0]}, but other {', '.join(what.get(part, 'weights') for part in parts)})"
+        return f"another kind ({names[0]}) than these ({names[1]}): scores may mean nothing"
+    words = {"feature_point": "points of the network", "transform": "crops or normalisation", "origin": "contents"}
+    others = ", ".join(words.get(part, "weights") for part in parts)
+    return f"another kind ({names[0]}, but other {others}): scores may mean nothing"
 
 
 def _transform(attributes: Mapping[str, Any]) -> object:

@@ -128,6 +128,13 @@ def test_uncommitted_changes_are_named(project) -> None:
     assert "a.jpg" not in found.what
 
 
+def test_a_repository_without_a_commit(project) -> None:
+    project.git("update-ref", "-d", "HEAD")
+    found = only(project.check(check_git), "warning")
+    assert "results cannot be traced: git log: your current branch 'main' does not have any commits" in found.what
+    assert "git commit" in found.todo
+
+
 def test_an_unfinished_merge(project) -> None:
     project.git("switch", "-qc", "other")
     project.edit("params.yaml", "seed: 0", "seed: 1")

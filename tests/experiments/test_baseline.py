@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from swept_project import STAGES, sections
 
@@ -122,6 +124,21 @@ def test_a_further_pipeline_needs_the_code_and_parameters_of_the_pipeline_it_rea
         with pytest.raises(SweepError, match=rf"\n  {name}"):
             check_further()
         project.commit()
+
+
+def test_encoders_of_other_training_runs_are_there(project):
+    (project.folder / "data/raw/beside/here").mkdir(parents=True)
+    project.write("data/raw/beside/here/encoder.json", "")
+    project.commit()
+
+    def check_beside(*names):
+        wanted = [replace(run, params={**run.params, "select": {"beside": names}}) for run in runs(project)]
+        baseline.find_baseline(project.folder).check_inputs(wanted, committed=False)
+
+    check_beside()
+    check_beside("here")
+    with pytest.raises(SweepError, match=r"^data/raw/beside/gone: is no folder of an encoder \(select\.beside\)"):
+        check_beside("here", "gone")
 
 
 def test_experiments_are_known_by_name_and_parameters(project):

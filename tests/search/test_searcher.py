@@ -24,7 +24,7 @@ def notes(world, trained: dict[str, object], here: dict[str, object]) -> list[st
         encoder.members, encoder.vocabulary, encoder.model, notes={"features": {**table.attributes, **trained}}
     )
     found = Searcher(one, replace(table, attributes={**table.attributes, **here})).notes
-    return [note for note in found if "another kind" in note]
+    return [note for note in found if "trained on features of" in note]
 
 
 def test_features_of_other_networks_are_named_without_their_sha256(world):
@@ -42,7 +42,13 @@ def test_features_of_other_networks_are_named_without_their_sha256(world):
             "(resnet152, weights IMAGENET1K_V1) than these (squeezenet1_1, random weights: for demonstration)",
         ),
         (numbers[0], numbers[1], "(precomputed: a.npy) than these (precomputed: b.npy)"),
-        (numbers[0], {}, "(precomputed: a.npy) than these (squeezenet1_1, random weights: for demonstration)"),
+        (
+            numbers[0],
+            {},
+            "an unknown network (precomputed: a.npy): scores mean nothing if these (squeezenet1_1, random weights: "
+            "for demonstration) are of another one.",
+        ),
+        ({}, numbers[0], "another kind (squeezenet1_1, random weights: for demonstration) than these (precomputed"),
         ({"weights_sha256": HASH}, {}, "(squeezenet1_1, random weights: for demonstration, but other weights)"),
         ({}, {"transform": other}, "(squeezenet1_1, random weights: for demonstration, but other crops or normal"),
     ):
