@@ -23,6 +23,18 @@ def describe(attributes: Mapping[str, Any]) -> str:
     return f"{words}; {origin}" if origin.startswith("precomputed") else words
 
 
+def control(training: Mapping[str, Any]) -> str:
+    """Return the control in the parameters of a training run, as sentences; empty without one."""
+    found = []
+    if training.get("pictures") == "none":
+        found.append("A control: it never saw a picture, and compared captions of one picture with each other.")
+    if training.get("pictures") == "shuffled":
+        found.append("A control: each picture had the features of another one, drawn at random.")
+    if training.get("clusters") == "shuffled":
+        found.append("A control: captions were dealt to pictures at random.")
+    return " ".join(found)
+
+
 def other_kind(
     attributes: Mapping[str, Any], width: int, trained: Mapping[str, Any], trained_width: int
 ) -> tuple[str, Any, Any] | None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from sightword.features.origin import DEMONSTRATION, random_weights
+from sightword.features.origin import DEMONSTRATION, control, random_weights
 from sightword.report import retrieval_table, semantics_table
 from sightword.report.gallery import Gallery
 from sightword.report.inputs import Run
@@ -27,6 +27,7 @@ DEMONSTRATED = Note(
     "The run shows that every part works; its numbers are no evidence about the method.",
     serious=True,
 )
+_NO_EVIDENCE = "Its numbers show what remains without the right pictures or captions, and are no result of the method."
 CPU = Note("CPU", "Trained on a CPU; a GPU rounds differently and ends at slightly different scores.")
 
 
@@ -48,6 +49,7 @@ def notes(run: Run, gallery: Gallery) -> list[Note]:
     copied = f"At least a tenth of the sentences of these sets are training captions: {seen}."
     known: list[tuple[object, Note]] = [
         (random_weights(run.features), DEMONSTRATED),
+        (control(run.training), Note("A control", f"{control(run.training)} {_NO_EVIDENCE}", serious=True)),
         (is_precomputed(run.features), Note("Precomputed features", elsewhere)),
         (run.rejects, Note("Skipped pictures", unusable)),
         (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sightword.features.origin import describe
+from sightword.features.origin import control, describe
 from sightword.report import notes, number_formats, retrieval_table, semantics_table
 from sightword.report.inputs import Run
 from sightword.report.number_formats import counted, is_number, percent
@@ -66,7 +66,11 @@ def story(run: Run) -> str:
     if epochs := _counted(train, "epochs"):
         found += f" in {epochs}"
     found += ", reading characters without a list of words" if run.unit == "character" else f", reading {run.unit}s"
-    if features.get("backbone"):
+    if kept := control(training):
+        found += f". {kept.removesuffix('.')}"
+    if training.get("pictures") == "none":
+        pass
+    elif features.get("backbone"):
         found += f". It saw the pictures as features of {describe(features)}"
     elif notes.is_precomputed(features):
         found += ". It saw the pictures as features that were computed elsewhere"

@@ -13,7 +13,7 @@ from typing import Any
 
 from sightword.captions.table import CaptionTable
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.features.origin import describe, random_weights
+from sightword.features.origin import control, describe, random_weights
 from sightword.features.table import FeatureTable
 from sightword.model.ngrams import SHORTEST
 from sightword.model.shape import Shape
@@ -66,6 +66,8 @@ def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> st
     else:
         known = f"{len(vocabulary.tokens):,} words, those of its training captions"
         reads, limit = "word by word", _OF_WORDS
+    kept = control(encoder.notes.get("training", {}))
+    warning = f"\n> **{kept}**\n" if kept else ""
     return f"""\
 {_head(choice, settings)}
 
@@ -73,7 +75,7 @@ def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> st
 
 It turns a sentence into {encoder.width} numbers, and the features of a picture into as many, so that a
 caption and its picture lie close together. It was trained only on pictures and their captions.
-
+{warning}
 - Captions: {_reader(model, unit, reads)}.
 - Pictures: {encoder.features_width} features of an image network, and a linear map.
 - {members} snapshot{"s" * (members != 1)} of one training with {weights:,} weights each; the

@@ -156,8 +156,8 @@ def test_other_networks_and_types_train_too(sample, change):
 
 
 @pytest.mark.full
-def test_the_small_recipe_scores_as_a_plain_script(real_data, repository):
-    """A plain script reached 72.7 in a single run (standard error 0.5)."""
+def test_the_small_recipe_scores_no_less_than_a_plain_script(real_data, repository):
+    """Three seeds have 73.8 to 74.7; a plain script reached 72.7 in a single run (standard error 0.5)."""
     values = YAML(typ="safe", pure=True).load((repository / "recipes/snli-small.yaml").read_text())
     settings = EntailSettings.model_validate(values["entail"])
     snli, table = real_data / "senteval/downstream/SNLI", real_data / "nli_counterfactual/train.tsv"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 from ruamel.yaml import YAML
 
-from pipeline.experiments import plan
+from pipeline.experiments import grid, plan, sweep
 from pipeline.experiments.grid import Grid
 from pipeline.params import params_file
 from sightword.errors import ParamsError
@@ -127,3 +128,12 @@ def test_each_fault_is_told_once_however_many_experiments_have_it(base):
     with pytest.raises(ParamsError) as raised:
         expand(base, blocks=[{"train.margin": [0.1, 0.2, 0.3], "train.cell": ["rnn"], "train.hidden": [8, 16]}])
     assert str(raised.value).count("rnn'") == 1
+
+
+@pytest.mark.parametrize(
+    "path", sorted(Path(__file__).parents[2].glob("recipes/grid*.yaml")), ids=lambda path: path.stem
+)
+def test_each_grid_of_the_repository_is_valid(repository, path):
+    wanted = grid.load(path)
+    base, _ = sweep.base_params(wanted, repository)
+    assert plan.expand(wanted, base, path.name)

@@ -85,6 +85,26 @@ def test_the_device_is_a_fact_and_no_warning(run: Run) -> None:
         assert ("CPU" in {note.head for note in _facts(other)}) is (device == "cpu")
 
 
+@pytest.mark.parametrize(
+    ("change", "said", "saw"),
+    [
+        ({"pictures": "none"}, "never saw a picture", False),
+        ({"pictures": "shuffled"}, "the features of another one", True),
+        ({"clusters": "shuffled"}, "dealt to pictures at random", True),
+    ],
+)
+def test_a_control_is_told_first(run: Run, change, said, saw) -> None:
+    training = {**run.training, **change}
+    other = replace(run, description={**run.description, "training": training})
+    (note,) = [note for note in notes(other, NO_GALLERY) if note.head == "A control"]
+    assert note.serious
+    assert said in note.text
+    assert said in _story(other)
+    assert ("It saw the pictures" in _story(other)) == saw
+    assert "control" not in _story(run)
+    assert "A control" not in remarks(run)
+
+
 def test_one_is_singular(run: Run) -> None:
     one = replace(run, train={"captions": 1, "pictures": 1, "epochs": 1, "parameters": 1}, select={"members": 1})
     story = _story(one)

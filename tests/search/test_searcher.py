@@ -45,8 +45,7 @@ def test_features_of_other_networks_are_named_without_their_sha256(world):
         (
             numbers[0],
             {},
-            "an unknown network (precomputed: a.npy): scores mean nothing if these (squeezenet1_1, random weights: "
-            "for demonstration) are of another one.",
+            "an unknown network (precomputed: a.npy): scores mean nothing if these (squeezenet1_1, random weights: for",
         ),
         ({}, numbers[0], "another kind (squeezenet1_1, random weights: for demonstration) than these (precomputed"),
         ({"weights_sha256": HASH}, {}, "(squeezenet1_1, random weights: for demonstration, but other weights)"),
