@@ -26,7 +26,7 @@ from typing import Any, TextIO
 from tqdm import tqdm
 
 from pipeline import ranks
-from pipeline.lineage.facts import OUTS, Recorder
+from pipeline.lineage.facts import OUTS, Recorder, listed
 from pipeline.lineage.restoration import restore
 from pipeline.params import params_file
 from pipeline.pipelines import ITEM, MATRIX, by_entry, by_stage, project_of, stage_of
@@ -197,12 +197,11 @@ def _give_back(name: str) -> None:
 
 def _outputs(name: str) -> dict[str, list[str]]:
     """Return the outputs of a ``dvc.lock`` entry by the command that restores them, from DVC's cache or from git."""
-    stage = by_entry(Path.cwd())[name]
-    found: dict[str, list[str]] = {"dvc checkout": [], "git checkout --": []}
-    for out in (out for kind in OUTS for out in stage.get(kind, [])):
-        path, options = next(iter(out.items())) if isinstance(out, dict) else (out, {})
-        found["dvc checkout" if options.get("cache", True) else "git checkout --"].append(path)
-    return found
+    kept: dict[bool, list[str]] = {True: [], False: []}
+    for path, options in listed(by_entry(Path.cwd())[name], OUTS):
+        kept[options.get("cache", True)].append(path)
+    force = " --force" * any(Path(path).exists() for path in kept[True])  # where this run has written some
+    return {f"dvc checkout{force}": kept[True], "git checkout --": kept[False]}
 
 
 if __name__ == "__main__":

@@ -72,6 +72,9 @@ def test_under_dvc_the_message_explains_how_to_restore_removed_outputs(repositor
     done = start(repository, project, "train", DVC_STAGE="train")
     commands = "`dvc checkout models/snapshots plots/train` and `git checkout -- metrics/train.json`"
     assert f"To have them back: {commands}" in done.stderr
+    (project / "plots/train").mkdir(parents=True)  # as a run that has begun leaves it
+    done = start(repository, project, "train", DVC_STAGE="train")
+    assert f"To have them back: {commands.replace('dvc checkout', 'dvc checkout --force')}" in done.stderr
     done = start(repository, project, "captions", DVC_STAGE="captions")
     assert done.returncode == 1
     assert "captions: data/corpus/captions.parquet: does not exist" in done.stderr
