@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightword import machine
-from sightword.retrieval import ranks
+from sightword.retrieval import distributed, ranks
 from sightword.retrieval.distributed import WORTH_IT, Worker, write_scoring
 from sightword.retrieval.parts import Parts, cut, seconds
 from sightword.retrieval.ranks import prepare, rank
@@ -99,6 +99,23 @@ def test_parts_have_whole_tiles_and_each_caption_once(captions, pictures, side):
 
 def test_a_usual_test_split_is_little_work_and_a_million_captions_are_many_parts():
     assert seconds(25_000, 5_000, 1024) < WORTH_IT < seconds(1_000_000, 200_000, 64)
+
+
+def test_a_cluster_is_opened_for_all_rankings_together(tmp_path, monkeypatch):
+    class OpenedError(Exception):
+        pass
+
+    def opened(_):
+        raise OpenedError
+
+    monkeypatch.setattr(distributed, "opened", opened)
+    size = {"captions": 150_000, "pictures": 30_000, "dimensions": 64}
+    assert WORTH_IT / 2 < seconds(*size.values()) < WORTH_IT
+    here = replace(MACHINE, engine="ray")
+    with distributed.ranker(here, **size, folder=tmp_path) as one:
+        assert callable(one)
+    with pytest.raises(OpenedError), distributed.ranker(here, **size, rankings=2, folder=tmp_path):
+        pass
     small, wide, large = ((60_000, 12_000, 64), (60_000, 12_000, 4096), (1_000_000, 200_000, 64))
     assert 29 < len(cut(*small, 1024)) <= len(cut(*wide, 1024)) < len(cut(*large, 1024)) < 1000
 
