@@ -89,7 +89,9 @@ def run_training(disk: Path, scratch: Path) -> None:
     refused("train", here, "models/snapshots plots/train", SIGHTWORD_SCRATCH=here)
     assert not list(Path(here).rglob("*.tmp"))
     shutil.rmtree(here)
-    refused("train", "models/snapshots/epoch-001", "--force models/snapshots plots/train", SIGHTWORD_SCRATCH=str(scratch))
+    refused(
+        "train", "models/snapshots/epoch-001", "--force models/snapshots plots/train", SIGHTWORD_SCRATCH=str(scratch)
+    )
     with_room("train", SIGHTWORD_SCRATCH=str(scratch))
     fill(disk, 60_000)
     refused("select", "models/encoder/member-1", "models/encoder")
