@@ -93,12 +93,13 @@ def has_bfloat16_units() -> bool:
 def pool(count: int) -> ThreadPoolExecutor:
     """Return a pool of threads in which each operation of torch takes one thread.
 
-    In torch a thread's number is also that of threads which start later. So all threads of the pool start at once, and
-    the number of the calling thread is set again.
+    The number that a thread sets in torch is also that of threads that start later. So all threads of the pool start at
+    once, and the number of the calling thread is set again.
     """
-    met, before = threading.Barrier(count), torch.get_num_threads()
+    met = threading.Barrier(count)
     workers = ThreadPoolExecutor(count, initializer=_take_one_thread)
     with _starting:
+        before = torch.get_num_threads()
         try:
             for started in [workers.submit(met.wait) for _ in range(count)]:
                 started.result()
@@ -113,6 +114,15 @@ def pool(count: int) -> ThreadPoolExecutor:
 _starting = threading.Lock()
 
 
+def thread_count() -> int:
+    """Return the number of threads of torch's operations in this thread.
+
+    A thread's first question sets its number, so the answer waits while a pool starts.
+    """
+    with _starting:
+        return torch.get_num_threads()
+
+
 def _take_one_thread() -> None:
     torch.get_num_threads()  # the first question sets a thread's number to that of the process
     torch.set_num_threads(1)
@@ -121,7 +131,10 @@ def _take_one_thread() -> None:
 @contextlib.contextmanager
 def threads(count: int) -> Iterator[None]:
     """Let torch's operations on a CPU take another number of threads for a block."""
-    before = torch.get_num_threads()
+    before = thread_count()
+    if before == count:  # to set it would change the number of threads that start later
+        yield
+        return
     torch.set_num_threads(count)
     try:
         yield

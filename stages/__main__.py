@@ -27,6 +27,7 @@ from tqdm import tqdm
 
 from pipeline import ranks
 from pipeline.lineage.facts import OUTS, Recorder, listed
+from pipeline.lineage.locks import lock_here
 from pipeline.lineage.restoration import restore
 from pipeline.params import params_file
 from pipeline.pipelines import ITEM, MATRIX, by_entry, by_stage, project_of, stage_of
@@ -88,7 +89,8 @@ def main() -> None:
     except KeyboardInterrupt:
         if not place.launcher_speaks:
             log.error("%s: interrupted", name)
-        if place.rank == 0:
+        if place.ranks == 1:  # or the process that started the ranks does
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
             _give_back(name)
         sys.exit(130)
 
@@ -188,7 +190,14 @@ def _give_back(name: str) -> None:
     """Bring back the outputs that DVC removed before it started this stage, or tell how that is done."""
     if not os.environ.get("DVC_STAGE"):  # an address from the folder in which `dvc repro` was started
         return
-    if restore(Path.cwd(), f"{by_stage(Path.cwd())[stage_of(name)].dvc_yaml}:{name}"):
+    pipeline = by_stage(Path.cwd())[stage_of(name)]
+    try:
+        ran = name in lock_here(Path.cwd()).entries
+    except SightwordError:
+        ran = Path(pipeline.lock).exists()
+    if not ran:
+        return
+    if restore(Path.cwd(), f"{pipeline.dvc_yaml}:{name}"):
         log.error("%s: DVC had removed the outputs of the last run; they are back", name)
         return
     recovery = " and ".join(f"`{command} {' '.join(paths)}`" for command, paths in _outputs(name).items() if paths)

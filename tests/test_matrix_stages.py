@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -48,12 +49,19 @@ def test_the_entries_are_those_of_dvc(run):
     assert list(pipelines.by_stage(run.folder)) == ["first", "second", "third", "each", "all"]
 
 
-def test_an_audit_goes_back_through_all_items(run):
+def test_an_audit_goes_back_through_all_items(run, tmp_path):
     found = run.audited(KEY)
     names = [stage["name"] for stage in found["stages"]]
     assert (names[0], set(names[1:5]), names[5:]) == ("all", set(ITEMS), ["second", "first"])
     assert (found["state"], found["value"]) == ("ok", pytest.approx(0.6 * 10 + 0.5 + 1))
     assert {stage["record"]["verdict"] for stage in found["stages"]} == {"vouched for"}
+    assert [dep["kind"] for dep in found["stages"][0]["deps"]] == ["output", "code"]  # a folder with their outputs
+    plain = run.audit(KEY, "--full")
+    assert (plain.returncode, plain.stderr) == (0, "")
+    assert re.search(r"reads +data/each  [0-9a-f]{32}\.dir .*  ok\n", plain.stdout)
+    assert "from" not in next(line for line in plain.stdout.splitlines() if " data/each  " in line)
+    html = run.audit(KEY, "--html", str(tmp_path / "audit.html"))
+    assert (html.returncode, html.stderr) == (0, "")
     one = run.audited("metrics/big-one-1.json:number")["stages"][0]
     assert one["name"] == "each@big-one-1"
     assert one["params"] == {"each.common.factor": 1, "each.common.add": 0.5, "each.kinds.big-one.factor": 10}

@@ -126,6 +126,8 @@ class Context:
         values = flat({name: section.model_dump() for name, section in self._settings.items()})
         found = [name for name, value in values.items() if name.endswith(".precision") and value == "bf16"]
         unused = {"features.precision"} if values.get("features.source") == "precomputed" else set()
+        if values.get("train.cell") == "ngrams":
+            unused |= {"train.precision", "semantics.precision", "epochs.precision"}
         return [name for name in found if name not in unused]
 
     def has_run(self, stage: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,8 @@ def check_semantics(context: Context) -> Iterator[Finding]:
         try:
             missing = {task: missing_file(task, data) for task in tasks}
         except SemanticsError as error:
-            yield problem(f"{named}: {error}", _advice(context, settings.data))
+            found = failure(error, _advice(context, settings.data))
+            yield replace(found, what=f"{named}: {found.what}")
             continue
         gone = [f"{task} ({file})" for task, file in missing.items() if file is not None]
         if gone and settings.missing == "skip":

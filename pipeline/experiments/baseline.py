@@ -140,9 +140,13 @@ class Baseline:
                 todo=f"Run {add} and `git commit`." if there else "Put the data in its place, `dvc add` and commit it.",
             )
         for name in sorted({name for run in runs for name in run.params.get("select", {}).get("beside", [])}):
-            if not (self.project / BESIDE / name / "encoder.json").is_file():
-                todo = f"Copy models/encoder of the other training run there, and run `dvc add {BESIDE}/{name}`."
-                raise SweepError("is no folder of an encoder (select.beside)", where=f"{BESIDE}/{name}", todo=todo)
+            place, todo = self.project / BESIDE / name, f"Run `dvc add {BESIDE}/{name}`, and commit."
+            if place.is_dir() and not (place / "encoder.json").is_file():
+                raise SweepError("is no folder of an encoder (select.beside)", where=f"{BESIDE}/{name}")
+            if not _overlaps(f"{BESIDE}/{name}", tracked):
+                what = "tracked by neither git nor DVC" if place.is_dir() else "does not exist"
+                todo = todo if place.is_dir() else f"Copy models/encoder of the other training run there. {todo}"
+                raise SweepError(f"{what} (select.beside)", where=f"{BESIDE}/{name}", todo=todo)
         if committed:
             return
         status = git(self.project, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", ".")

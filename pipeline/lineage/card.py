@@ -37,7 +37,7 @@ def sections(project: Path, encoder: str) -> str:
 
     Raises:
         LineageError: no stage wrote the encoder, or the lock cannot be read.
-        EncoderError: a stage before has run anew since.
+        EncoderError: a stage that the encoder builds on has run again since.
     """
     lock = lock_here(project)
     maker = lock.producer(encoder)
@@ -137,7 +137,7 @@ def _recorded(project: Path, chain: Sequence[Entry]) -> str:
             for commit in repository.commits(LOCKS):
                 lock = lock_of(repository, commit)
                 if lock and all(lock.entries.get(entry.name) == entry for entry in chain):
-                    return f"commit `{commit.sha}`"
+                    return f"at commit `{commit.sha}`"
     except LineageError:
         return "at a commit that is not known"
     return "in a state that no commit has recorded"

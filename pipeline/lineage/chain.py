@@ -34,7 +34,7 @@ class Part:
     size: int | None
     nfiles: int | None
     stage: str | None
-    """The stage that wrote it."""
+    """The stage that wrote it; None for raw data, code, and a folder with outputs of several stages."""
     state: State
     files: dict[str, str] | None
     """Of an unchanged folder of code: the hash of each file."""

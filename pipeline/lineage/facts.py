@@ -65,10 +65,10 @@ class Recorder:
         ones for what the old ones made.
         """
         before, now = self._versions, _versions(self._project, *self._watched)
-        if changed := [name for name in {**before, **now} if before.get(name) != now.get(name)]:
+        if changed := [name for name in {**before, **now} if repr(before.get(name)) != repr(now.get(name))]:
             raise LineageError(
                 f"{and_more(changed, 5)} changed while the stage ran, and DVC would record the new "
-                f"{'version' if len(changed) == 1 else 'versions'} for what the old made",
+                f"{'version' if len(changed) == 1 else 'versions'} with what the old made",
                 todo="Run it again, with the version that you want; leave parameters and code alone meanwhile.",
             )
 

@@ -67,7 +67,7 @@ def sheet(stage: Mapping[str, Any]) -> Iterator[Line]:
 def _part_lines(title: str, part: Mapping[str, Any]) -> Iterator[Line]:
     size = "" if part["size"] is None else f"{part['size']:,} B"
     files = plural(part["nfiles"], "file") if "nfiles" in part else ""
-    maker = part["stage"] if title == "reads" else ""
+    maker = part.get("stage", "") if title == "reads" else ""
     cells = (part["path"], part["md5"], size, files, f"from {maker}" if maker else "")
     yield Line(title, cells, part["state"], maker)
     for name, md5 in part.get("files", {}).items():

@@ -24,15 +24,15 @@ def describe(attributes: Mapping[str, Any]) -> str:
 
 
 def control(training: Mapping[str, Any]) -> str:
-    """Return the control in the parameters of a training run, as sentences; empty without one."""
+    """Return the controls in the parameters of a training run, as a sentence; empty without one."""
     found = []
     if training.get("pictures") == "none":
-        found.append("A control: it never saw a picture, and compared captions of one picture with each other.")
+        found.append("it never saw a picture, and compared captions of one picture with each other")
     if training.get("pictures") == "shuffled":
-        found.append("A control: each picture had the features of another one, drawn at random.")
+        found.append("each picture had the features of another one, drawn at random")
     if training.get("clusters") == "shuffled":
-        found.append("A control: captions were dealt to pictures at random.")
-    return " ".join(found)
+        found.append("captions were dealt to pictures at random")
+    return f"A control: {'; '.join(found)}." if found else ""
 
 
 def other_kind(

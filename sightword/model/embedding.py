@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sightword.devices import has_bfloat16_units, shared
+from sightword.devices import has_bfloat16_units, shared, thread_count
 from sightword.model.encoders import CaptionEncoder, Encoders
 from sightword.model.ngrams import NGrams
 from sightword.model.threads import spread
@@ -57,10 +57,10 @@ def embed_rows(
 
     With ``bf16`` the recurrent layer and the attention compute in bfloat16, as in training; n-grams have neither. Equal
     captions are embedded once, so that they have equal bits and tie wherever they are compared. The longest captions go
-    first, in batches of similar length: this saves padding, and a lack of memory shows at once. On a CPU as many
-    batches are computed side by side as there are threads and :data:`MOST_TOGETHER` allows, each in one thread, which
-    saves more time than threads within a small batch. Fewer batches than threads and :data:`WORTH_IT` follow each
-    other, each in all threads.
+    first, in batches of similar length: this saves padding, and a lack of memory shows at once. On a CPU
+    batches are computed side by side, each in one thread, which saves more time than threads within a small batch: at
+    most one for each thread, and no more than :data:`MOST_TOGETHER` allows. Where that are fewer than the threads and
+    than :data:`WORTH_IT`, they follow each other, each in all threads.
     """
     row_of: dict[bytes, int] = {}
     places_of = [row_of.setdefault(row.tobytes(), len(row_of)) for row in rows]
@@ -81,7 +81,7 @@ def embed_rows(
                 found[order[part]] = captions.embed([rows[place] for place in order[part]]).cpu().numpy()
             count()
 
-        threads = torch.get_num_threads() if device.type == "cpu" else 1
+        threads = thread_count() if device.type == "cpu" else 1
         largest = max((lengths[part.start] * (part.stop - part.start) for part in batches), default=1)
         together = min(threads, len(batches), MOST_TOGETHER // max(1, largest))
         if 1 < min(threads, WORTH_IT) <= together:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import torch
 
-from sightword.devices import pool, threads
+from sightword.devices import pool, thread_count, threads
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -56,7 +56,7 @@ def side_by_side(works: Sequence[Callable[[], Result]], *, size: int) -> list[Re
     Raises:
         Exception: the exception of a work.
     """
-    count = torch.get_num_threads()
+    count = thread_count()
     if len(works) == 1 or count == 1:
         return [_without_gradients(work, count) for work in works]
     half, second = count // 2, _second
@@ -91,7 +91,7 @@ def spread(work: Callable[[Item], None], items: Iterable[Item], *, most: int | N
             work(item)
 
     items = list(items)
-    count = min(torch.get_num_threads(), len(items), len(items) if most is None else most)
+    count = min(thread_count(), len(items), len(items) if most is None else most)
     if count <= 1:
         with threads(1):
             for item in items:

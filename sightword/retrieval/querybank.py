@@ -23,7 +23,7 @@ from sightword.retrieval.similarity import Similarity, similarity
 
 COLDEST, HOTTEST = 0.001, 10
 """The lowest temperature, where the softmax is nearly the maximum, and the highest, where it is nearly the mean. The
-error of an offset grows with the temperature, and breaks ties from some hundreds on."""
+error of an offset grows with the temperature: above some hundreds, equal scores become unequal."""
 _WITHOUT = "Leave querybank out of retrieval.protocols."
 
 

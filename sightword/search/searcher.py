@@ -318,7 +318,7 @@ def _network(attributes: Mapping[str, Any]) -> str:
 
 
 def _difference(trained: Mapping[str, Any], here: Mapping[str, Any]) -> str:
-    """Return of which kind the features of the training were, in words, if not known to be of the kind of these."""
+    """Describe the features of the training where they may be of another kind than these; empty otherwise."""
     parts = [key for key in ("backbone", "feature_point", "weights_sha256") if trained.get(key) != here.get(key)]
     if not trained.get("backbone") and not here.get("backbone"):
         parts = ["origin"] if trained.get("origin") != here.get("origin") else []

@@ -67,15 +67,14 @@ def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> st
         known = f"{len(vocabulary.tokens):,} words, those of its training captions"
         reads, limit = "word by word", _OF_WORDS
     kept = control(encoder.notes.get("training", {}))
-    warning = f"\n> **{kept}**\n" if kept else ""
+    data = f"\n\n> **{kept}**\n" if kept else " It was trained only on pictures and their captions.\n"
     return f"""\
 {_head(choice, settings)}
 
 # A sentence encoder that learned from pictures
 
 It turns a sentence into {encoder.width} numbers, and the features of a picture into as many, so that a
-caption and its picture lie close together. It was trained only on pictures and their captions.
-{warning}
+caption and its picture lie close together.{data}
 - Captions: {_reader(model, unit, reads)}.
 - Pictures: {encoder.features_width} features of an image network, and a linear map.
 - {members} snapshot{"s" * (members != 1)} of one training with {weights:,} weights each; the

@@ -137,8 +137,22 @@ def test_encoders_of_other_training_runs_are_there(project):
 
     check_beside()
     check_beside("here")
-    with pytest.raises(SweepError, match=r"^data/raw/beside/gone: is no folder of an encoder \(select\.beside\)"):
+    project.write(
+        "data/raw/beside/elsewhere.dvc", "outs:\n- {path: elsewhere, md5: 0123456789abcdef0123456789abcdef.dir}\n"
+    )
+    project.commit()
+    check_beside("here", "elsewhere")  # DVC fetches it
+    with pytest.raises(SweepError, match=r"^data/raw/beside/gone: does not exist \(select\.beside\)\. Copy"):
         check_beside("here", "gone")
+    for name, file in (("empty", "README.md"), ("ignored", "encoder.json")):
+        (project.folder / f"data/raw/beside/{name}").mkdir()
+        project.write(f"data/raw/beside/{name}/{file}", "")
+    project.write(".gitignore", "/data/raw/beside/ignored\n")
+    project.commit()
+    with pytest.raises(SweepError, match=r"^data/raw/beside/empty: is no folder of an encoder"):
+        check_beside("empty")
+    with pytest.raises(SweepError, match=r"^data/raw/beside/ignored: tracked by neither git nor DVC .* `dvc add"):
+        check_beside("ignored")
 
 
 def test_experiments_are_known_by_name_and_parameters(project):

@@ -102,6 +102,8 @@ def test_parameters_and_code_that_change_during_a_run_are_told(project, here):
         with pytest.raises(LineageError, match=rf"^{changed} changed while the stage ran, .* Run it again"):
             recorder.check_unchanged()
     project.write("params.yaml", params)
+    for name in (".one.py.swp", ".DS_Store", "one.py~", "__pycache__/one.pyc"):  # of an editor, and of Python
+        project.write(f"pipeline/words/{name}", "")
     recorder.check_unchanged()
     project.write("pipeline/words/one.py", "WORD = 3")
     (project.folder / "stages/first.py").unlink()

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
+from sightword.devices import thread_count
 from sightword.model import threads
 from sightword.model.attention import Attention
 from sightword.model.packing import Packing
@@ -172,6 +173,33 @@ def test_a_thread_that_starts_meanwhile_has_the_threads_of_the_process():
     spread(work, [1, 2])
     other()
     assert found == [2] * 6
+
+
+def test_threads_that_start_and_spread_at_the_same_time_keep_their_number():
+    torch.set_num_threads(4)
+    found: list[int] = []
+
+    def work():
+        spread(lambda _: None, range(4))
+        found.append(thread_count())
+
+    for _ in range(10):
+        each = [threading.Thread(target=work) for _ in range(6)]
+        for thread in each:
+            thread.start()
+        for thread in each:
+            thread.join()
+    work()
+    assert found == [4] * 61
+
+
+def test_a_spread_within_a_spread_leaves_the_number_of_later_threads():
+    found: list[int] = []
+    spread(lambda _: spread(lambda _: None, [1, 2]), range(4))
+    later = threading.Thread(target=lambda: found.append(thread_count()))
+    later.start()
+    later.join()
+    assert found == [2]
 
 
 def test_spread_leaves_the_number_of_threads_that_later_threads_start_with():

@@ -99,6 +99,8 @@ def test_parts_have_whole_tiles_and_each_caption_once(captions, pictures, side):
 
 def test_a_usual_test_split_is_little_work_and_a_million_captions_are_many_parts():
     assert seconds(25_000, 5_000, 1024) < WORTH_IT < seconds(1_000_000, 200_000, 64)
+    small, wide, large = ((60_000, 12_000, 64), (60_000, 12_000, 4096), (1_000_000, 200_000, 64))
+    assert 29 < len(cut(*small, 1024)) <= len(cut(*wide, 1024)) < len(cut(*large, 1024)) < 1000
 
 
 def test_a_cluster_is_opened_for_all_rankings_together(tmp_path, monkeypatch):
@@ -116,8 +118,6 @@ def test_a_cluster_is_opened_for_all_rankings_together(tmp_path, monkeypatch):
         assert callable(one)
     with pytest.raises(OpenedError), distributed.ranker(here, **size, rankings=2, folder=tmp_path):
         pass
-    small, wide, large = ((60_000, 12_000, 64), (60_000, 12_000, 4096), (1_000_000, 200_000, 64))
-    assert 29 < len(cut(*small, 1024)) <= len(cut(*wide, 1024)) < len(cut(*large, 1024)) < 1000
 
 
 def test_a_full_disk_is_told_as_one(tmp_path):

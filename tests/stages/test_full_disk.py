@@ -29,6 +29,8 @@ def prepare(folder: Path) -> None:
     """What the stages before features write, and precomputed features."""
     os.chdir(folder)
     shutil.copy(REPOSITORY / "dvc.yaml", "dvc.yaml")
+    stages = ", ".join(f"{name}: {{cmd: x}}" for name in ("features", "train", "select"))  # they ran before
+    Path("dvc.lock").write_text(f"schema: '2.0'\nstages: {{{stages}}}\n")
     document = YAML(typ="safe", pure=True).load((REPOSITORY / "recipes/sample.yaml").read_text())
     for section, entries in PARAMS.items():
         document[section] |= entries

@@ -1,6 +1,7 @@
 """A stage as a program: help, errors, exit codes."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -69,6 +70,13 @@ def test_a_mistake_is_one_message_without_a_traceback(repository, project):
 
 def test_under_dvc_the_message_explains_how_to_restore_removed_outputs(repository, project):
     (project / "dvc.yaml").write_text((repository / "dvc.yaml").read_text())
+    for lock in (None, "schema: '2.0'\nstages: {select: {cmd: x}}\n"):  # the stage never ran
+        if lock:
+            (project / "dvc.lock").write_text(lock)
+        done = start(repository, project, "train", DVC_STAGE="train")
+        assert done.returncode == 1
+        assert "To have them back" not in done.stderr
+    (project / "dvc.lock").write_text("schema: '2.0'\nstages: {train: {cmd: x}, captions: {cmd: x}}\n")
     done = start(repository, project, "train", DVC_STAGE="train")
     commands = "`dvc checkout models/snapshots plots/train` and `git checkout -- metrics/train.json`"
     assert f"To have them back: {commands}" in done.stderr
@@ -97,6 +105,29 @@ def test_a_run_whose_parameters_change_meanwhile_fails(repository, project, monk
     assert ("captions: captions.case changed while the stage ran" in done.stderr) == bool(code)
 
 
+def test_after_ctrl_c_the_outputs_of_the_last_run_are_back(repository, project, monkeypatch):
+    (project / "dvc.yaml").write_text((repository / "dvc.yaml").read_text())
+    (project / "dvc.lock").write_text("schema: '2.0'\nstages: {captions: {cmd: x}}\n")
+    restored = []
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("stages.captions.work", interrupted)
+    monkeypatch.setattr("pipeline.lineage.restoration.restore", lambda *given: restored.append(given) or True)
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        done = run_here(repository, project, "captions", DVC_STAGE="captions")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert done.returncode == 130
+    assert done.stderr.splitlines() == [
+        "captions: interrupted",
+        "captions: DVC had removed the outputs of the last run; they are back",
+    ]
+    assert restored == [(project, "dvc.yaml:captions")]
+
+
 def test_a_stage_with_a_matrix_runs_for_one_item(repository, tmp_path):
     done = start(repository, repository, "ground", "--scenario", "t")
     assert done.returncode == 2
@@ -110,6 +141,7 @@ def test_a_stage_with_a_matrix_runs_for_one_item(repository, tmp_path):
     for file in ("dvc.yaml", "params.yaml", "grounded/dvc.yaml", "grounded/params.yaml"):
         (tmp_path / file).write_bytes((repository / file).read_bytes())
     entry = "ground@cg-pg-0"
+    (tmp_path / "grounded/dvc.lock").write_text(f"schema: '2.0'\nstages: {{{entry}: {{cmd: x}}}}\n")
     done = start(
         repository, tmp_path, "ground", "--scenario", "cg-pg", "--seed", "0", DVC_STAGE=f"grounded/dvc.yaml:{entry}"
     )

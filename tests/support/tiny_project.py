@@ -36,7 +36,7 @@ def value(name):
     "data/raw/in.txt": "3\n",
     "params.yaml": "# what is varied\nfirst:\n  factor: 2\n  name: no\nsecond:\n  factor: 1e-1\nthird:\n  factor: 5\n",
     ".gitignore": "/data/first\n/data/second\n/models\n/runs/\n",
-    ".dvcignore": "__pycache__\n*.pyc\n",
+    ".dvcignore": (Path(__file__).parents[2] / ".dvcignore").read_text(),
     "stages/first.py": STAGE.format(source="data/raw/in.txt", name="first")
     + "pathlib.Path('data/first').mkdir(exist_ok=True)\n"
     "pathlib.Path('data/first/out.txt').write_text(str(float(text) * number))\n"
