@@ -75,9 +75,14 @@ def test_the_checkpoint_stays_until_the_facts_are_written(project, repository, t
     def half_done() -> int:
         return sum(path.is_dir() for path in (scratch / "train").iterdir())
 
-    os.mkfifo("dvc.yaml")  # whoever writes the facts waits here
+    os.mkfifo("dvc.yaml")  # whoever reads the stage's description waits here: as it begins, and for the facts
     process = start(project, repository, scratch, **under_dvc)
-    with open("dvc.yaml", "w"):  # opened once the process opens it too
+    with open("dvc.yaml", "w") as file:  # opened once the process opens it too
+        file.write((repository / "dvc.yaml").read_text())
+    while not Path("metrics/train.json").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    with open("dvc.yaml", "w"):
         process.kill()
         process.communicate()
     wanted = outputs(project)
