@@ -57,10 +57,11 @@ def embed_rows(
 
     With ``bf16`` the recurrent layer and the attention compute in bfloat16, as in training; n-grams have neither. Equal
     captions are embedded once, so that they have equal bits and tie wherever they are compared. The longest captions go
-    first, in batches of similar length: this saves padding, and a lack of memory shows at once. On a CPU
-    batches are computed side by side, each in one thread, which saves more time than threads within a small batch: at
-    most one for each thread, and no more than :data:`MOST_TOGETHER` allows. Where that are fewer than the threads and
-    than :data:`WORTH_IT`, they follow each other, each in all threads.
+    first, in batches of similar length: this saves padding, and a lack of memory shows at once.
+
+    On a CPU batches are computed side by side, each in one thread, which saves more time than threads within a small
+    batch: at most one for each thread, and no more than :data:`MOST_TOGETHER` allows. If these are fewer than the
+    threads and than :data:`WORTH_IT`, batches follow each other, each in all threads.
     """
     row_of: dict[bytes, int] = {}
     places_of = [row_of.setdefault(row.tobytes(), len(row_of)) for row in rows]
