@@ -11,6 +11,7 @@ from typing import Any
 from pipeline.doctor.context import Context
 from pipeline.doctor.findings import Finding, failure, good, problem, warning
 from pipeline.doctor.project import git_output
+from pipeline.experiments.baseline import BESIDE
 from sightword.corpus.listing import list_pictures
 from sightword.errors import CorpusError, FileFormatError, SemanticsError
 from sightword.features.settings import RANDOM, is_weights_file
@@ -149,7 +150,7 @@ def check_weights(context: Context) -> Iterator[Finding]:
     select = context.section("select")
     if select is not None:
         yield from _exist(
-            context, {f"select.beside ({name})": f"data/raw/beside/{name}/encoder.json" for name in select.beside}
+            context, {f"select.beside ({name})": f"{BESIDE}/{name}/encoder.json" for name in select.beside}
         )
     settings = context.section("features")
     if settings is None:

@@ -139,14 +139,7 @@ class Baseline:
                 where=self.project,
                 todo=f"Run {add} and `git commit`." if there else "Put the data in its place, `dvc add` and commit it.",
             )
-        for name in sorted({name for run in runs for name in run.params.get("select", {}).get("beside", [])}):
-            place, todo = self.project / BESIDE / name, f"Run `dvc add {BESIDE}/{name}`, and commit."
-            if place.is_dir() and not (place / "encoder.json").is_file():
-                raise SweepError("is no folder of an encoder (select.beside)", where=f"{BESIDE}/{name}")
-            if not _overlaps(f"{BESIDE}/{name}", tracked):
-                what = "tracked by neither git nor DVC" if place.is_dir() else "does not exist"
-                todo = todo if place.is_dir() else f"Copy models/encoder of the other training run there. {todo}"
-                raise SweepError(f"{what} (select.beside)", where=f"{BESIDE}/{name}", todo=todo)
+        self._check_beside({name for run in runs for name in run.params.get("select", {}).get("beside", [])}, tracked)
         if committed:
             return
         status = git(self.project, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", ".")
@@ -158,6 +151,18 @@ class Baseline:
                 where=self.project,
                 todo="\nCommit them, or leave them out with --committed.",
             )
+
+    def _check_beside(self, names: Collection[str], tracked: Collection[str]) -> None:
+        """Check that the clones will have the encoders of ``select.beside``; SweepError otherwise."""
+        for path in sorted(f"{BESIDE}/{name}" for name in names):
+            place = self.project / path
+            if place.is_dir() and not (place / "encoder.json").is_file():
+                raise SweepError("is no folder of an encoder (select.beside)", where=path)
+            if not _overlaps(path, tracked):
+                what = "tracked by neither git nor DVC" if place.is_dir() else "does not exist"
+                copy = "" if place.is_dir() else "Copy models/encoder of the other training run there. "
+                todo = f"{copy}Run `dvc add {path}`, and commit."
+                raise SweepError(f"{what} (select.beside)", where=path, todo=todo)
 
     def executed(self, stages: Sequence[str], settings: Mapping[str, Any]) -> set[str]:
         """Return the stages that an experiment may run, of all pipelines: the given ones, and those that feed them.

@@ -61,14 +61,15 @@ class Recorder:
     def check_unchanged(self) -> None:
         """Check that the stage's parameters and code are still those with which the run began; LineageError otherwise.
 
-        DVC takes the hashes of code and the values of parameters once the stage has ended, and would record the new
-        ones for what the old ones made.
+        DVC takes the hashes of code and the values of parameters after the stage has ended, and would record the new
+        ones with what the old ones made.
         """
         before, now = self._versions, _versions(self._project, *self._watched)
         if changed := [name for name in {**before, **now} if repr(before.get(name)) != repr(now.get(name))]:
+            new, old = ("new version", "old one") if len(changed) == 1 else ("new versions", "old ones")
             raise LineageError(
-                f"{and_more(changed, 5)} changed while the stage ran, and DVC would record the new "
-                f"{'version' if len(changed) == 1 else 'versions'} with what the old made",
+                f"{and_more(changed, 5)} changed while the stage ran, and DVC would record the {new} with what the "
+                f"{old} made",
                 todo="Run it again, with the version that you want; leave parameters and code alone meanwhile.",
             )
 
