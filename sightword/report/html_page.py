@@ -29,6 +29,7 @@ def render(package: str, **values: object) -> str:
         loader=jinja2.FunctionLoader(lambda name: _read(package if name == "page.html" else _HERE, name)),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=_readable,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -47,6 +48,13 @@ def render(package: str, **values: object) -> str:
 def inline(drawing: Drawing) -> Markup:
     """Return a drawing as markup for a page."""
     return Markup(drawing.in_page())  # noqa: S704 - escaped by its maker
+
+
+def _readable(value: object) -> object:
+    """Return a value that a template shows; TypeError for one that is no text for readers, such as a macro or None."""
+    if not isinstance(value, str | int | float | jinja2.Undefined) or value != value:
+        raise TypeError(f"a page shows texts and numbers, not {value!r:.80}")
+    return value
 
 
 def _read(package: str, name: str) -> str:

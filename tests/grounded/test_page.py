@@ -9,6 +9,7 @@ import pytest
 from grounded_project import FEATURES, write_project
 from scipy.stats import spearmanr
 from stand_in import sentences
+from visible_text import check_text
 
 from sightword.files import read_json
 from sightword.grounded import subtasks
@@ -52,7 +53,9 @@ def project(tmp_path_factory, senteval, ratings):
 
 @pytest.fixture(scope="module")
 def page(project):
-    return (project / "report/grounded/index.html").read_text()
+    text = (project / "report/grounded/index.html").read_text()
+    check_text(text)
+    return text
 
 
 @pytest.fixture(scope="module")
