@@ -10,9 +10,9 @@ from pathlib import Path
 
 import fork_server
 import pytest
-from visible_text import check_text
 from browser import Browser
 from search_world import EVIL, INJECTION
+from visible_text import check_text
 
 TILES = "document.querySelectorAll('.tile').length"
 SOME = f"{TILES} === 24 && !document.querySelector('.old')"
