@@ -11,6 +11,7 @@ import jinja2
 from markupsafe import Markup
 
 from sightword.report import number_formats
+from sightword.statistics import with_interval
 
 if TYPE_CHECKING:
     from sightword.report.drawing import Drawing
@@ -35,7 +36,8 @@ def render(package: str, **values: object) -> str:
         keep_trailing_newline=True,
     )
     formats = ("correlation", "percent", "plain", "share")
-    environment.filters |= {"n": number_formats.count, **{name: getattr(number_formats, name) for name in formats}}
+    environment.filters |= {name: getattr(number_formats, name) for name in formats}
+    environment.filters |= {"n": number_formats.count, "with_interval": with_interval}
     script = _read(_HERE, "page.js")
     return environment.get_template("page.html").render(
         style=Markup("".join(_read(room, "page.css") for room in dict.fromkeys((_HERE, package)))),  # noqa: S704 - ours
