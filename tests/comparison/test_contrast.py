@@ -126,7 +126,9 @@ def test_only_unseen_pairs(project):
 
 def test_a_run_beside_itself_differs_in_nothing(project):
     found, page = compared(project, "good", "good")
-    assert not [row for row in (*found.recalls, *found.semantics.rows) if row.better]
+    assert {row.better for row in (*found.recalls, *found.semantics.rows)} == {"equal"}
+    assert "could be chance" not in page
+    assert page.count('<span class="verdict">equal</span>') == 3  # the differences that sum up
     assert "Nothing: all stages have the same parameters, code, data and outputs." in page
     assert "answers these better" not in page
     assert "Both have as many right answers to the queries of each picture" in page
