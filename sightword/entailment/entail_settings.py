@@ -11,7 +11,7 @@ from sightword.settings import MAX_SEED, Settings
 
 
 class EntailSettings(Settings):
-    """The encoder of both sentences and its training run; defaults as Vendrov et al. (2016), section 4.3."""
+    """The encoder of both sentences and its training run; defaults as Vendrov et al. (2016), section 5.3."""
 
     unit: Literal["character", "word"] = "word"
     """What a token is: a character, or a word or sign (order-embeddings)."""

@@ -135,7 +135,7 @@ def spaces(findings: Findings) -> Table:
 
 
 def published(findings: Findings) -> list[tuple[str, Table]]:
-    """Return the published tables that belong beside those of this run."""
+    """Return the tables of Bordes et al. (2019) that belong beside those of this run."""
     found = []
     for head, table, names in (("Table 1", "structure", STRUCTURE), ("Table 3", "transfer", ACCURACIES)):
         if rows := findings.rows(table, published=True):

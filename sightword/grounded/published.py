@@ -1,4 +1,4 @@
-"""Published scores of grounded encoders: Tables 1 and 3 of Bordes et al. (2019).
+"""Published structure, relatedness and transfer of grounded encoders: Tables 1 and 3 of Bordes et al. (2019).
 
 Two means of Table 3 are misprinted, and corrected here: GS-Cap's eight accuracies have the mean 78.9, where 78.4 is
 printed, the number of GS-Both; T + CM's have 81.2, where 81.1 is printed. All others agree to rounding.

@@ -1,4 +1,7 @@
-"""The tables of the page as plain values: scenarios in their spaces, with published rows, intervals and tests."""
+"""The tables of the page as plain values: scenarios in their spaces, with published rows, intervals and tests.
+
+Tables 1 and 3 are those of Bordes et al. (2019).
+"""
 
 from __future__ import annotations
 

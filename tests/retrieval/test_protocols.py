@@ -68,7 +68,7 @@ def test_numbers_by_hand():
 
 
 def test_published_intervals_come_out():
-    # Merkx & Frank (2019), table 1: 27.5 +- 1.2 of 5000 captions, 38.5 +- 3.0 of 1000 pictures.
+    # Merkx & Frank (2019), Table 2: 27.5 +- 1.2 of 5000 captions, 38.5 +- 3.0 of 1000 pictures.
     to_image = np.where(np.arange(5000) < 1375, 1, 20)
     to_caption = np.where(np.arange(1000) < 385, 1, 20)
     found = entry([Ranks(to_image, to_caption, np.repeat(np.arange(1000), 5))])
