@@ -37,4 +37,5 @@ ROWS: dict[str, tuple[str, list[tuple[str, str, float]]]] = {
         for place, share in enumerate((0, 10, 25, 50))
     },
 }
-"""By the protocol in ``taxonomy.json``: the metric, and (system, source, percent)."""
+"""By the protocol in ``taxonomy.json``: the metric, and (system, source, percent). The rows of Athiwaratkun & Wilson
+and of Li et al. could not be compared with a copy of their papers."""

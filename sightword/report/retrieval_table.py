@@ -152,12 +152,14 @@ def _published(direction: str, protocol: str) -> list[tuple[str, list[Row]]]:
         scores = row.caption_to_image if direction == "caption_to_image" else row.image_to_caption
         if scores is None or published.PROTOCOLS[row.data] != protocol:
             continue
-        queries = published.QUERIES[row.data][direction]
+        queries = published.QUERIES.get(row.data, {}).get(direction)
         cells = [
-            (percent(value), "" if value is None else interval_text(proportion_interval(value, queries)))
+            (
+                percent(value),
+                interval_text(proportion_interval(value, queries)) if value is not None and queries else "",
+            )
             for value in scores[:3]
         ]
         cells.append(_ranks(scores.median_rank, scores.mean_rank))
-        source = "" if row.source == row.system else row.source
-        blocks.setdefault(row.data, []).append(Row("published", row.system, source, cells))
+        blocks.setdefault(row.data, []).append(Row("published", row.system, row.source, cells))
     return list(blocks.items())
