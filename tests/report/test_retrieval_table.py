@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import re
+from pathlib import Path
 
 import pytest
 
@@ -154,3 +156,16 @@ def test_rows_without_a_known_number_of_queries_have_no_interval() -> None:
     (row,) = (row for name, rows in found.blocks for row in rows if (name, row.name) == (published.OLDER, "MNLM"))
     assert row.detail == "Kiros et al. 2014, in Vendrov et al. 2016"
     assert row.cells == [("31.0", ""), ("–", ""), ("79.9", ""), ("3", "")]
+
+
+def test_the_page_on_coco_has_the_published_rows(repository: Path) -> None:
+    rows = {(row.system, row.data): row for row in published.ROWS}
+    lines = re.findall(
+        r"^\| (.+) \| ([15]k) \| (.+) \| (.+) \|$", (repository / "docs/coco.md").read_text(), re.MULTILINE
+    )
+    assert len(lines) == 9
+    for system, protocol, *sides in lines:
+        row = rows[system.replace(" et al. (2018), characters too", " 2018"), f"COCO {protocol}"]
+        for scores, side in zip((row.caption_to_image, row.image_to_caption), sides, strict=True):
+            numbers = [None if word == "-" else float(word) for word in re.split(r" / |, ", side)]
+            assert list(scores or ()) == numbers + [None] * (5 - len(numbers)), system
