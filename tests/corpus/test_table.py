@@ -62,7 +62,10 @@ def test_csv_and_parquet_give_the_same_corpus(tmp_path: Path) -> None:
         ('image,caption,split\na.jpg,"A dog,test\n', "is not valid CSV"),
         ("image,caption,split\n../a.jpg,A .,test\n", "line 2: .*leaves the folder"),
         ("image,caption,split\n./a.jpg,A .,test\n", "not a plain file name"),
-        ("image,caption,split\na.jpg,A .,test\na.jpg,B .,train\n", "two splits: test and train"),
+        (
+            "image,caption,split\na.jpg,A .,test\na.jpg,B .,train\n",
+            "line 3: the picture 'a.jpg' stands twice, with the split 'test' .*line 2.* and the split 'train'",
+        ),
         ("image,caption,split\na.jpg, ,test\n", "no picture with captions is left"),
     ],
 )
