@@ -199,6 +199,15 @@ def read_text(path: Pathish, *, todo: str | None = None) -> str:
         raise FileFormatError(what, where=path, todo=todo or "Save it as UTF-8.") from None
 
 
+def check_line_ends(first: bytes, path: Pathish, error: type[SightwordError]) -> None:
+    """Raise an error of the class ``error`` if the first line of a file has a CR within: other lines are part of it."""
+    if b"\r" in first.rstrip(b"\r\n"):
+        todo = "Convert the line ends, for instance with `tr '\\r' '\\n' < OLD > NEW`."
+        raise error(
+            "ends in CR, as on old Macs", where=f"{path}, line 1", expected="lines that end in LF or CR LF", todo=todo
+        )
+
+
 # In the text of valid JSON: a pair of surrogates (one character), half of one, any other escape.
 _ESCAPES = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>\\u[dD][89a-fA-F]..)|\\.")
 

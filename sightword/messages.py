@@ -55,7 +55,7 @@ def counted_together() -> Iterator[None]:
             log.warning(message, *values)
 
 
-def warn_share(log: logging.Logger, message: str, count: int, total: int, first: str) -> None:
+def warn_share(log: logging.Logger, message: str, count: int, total: int, first: str = "") -> None:
     """Log how many of how many there are, and the first of them; nothing if there are none."""
     found = _counted.get()
     if found is not None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sightword.corpus.records import Caption, Image, check_path, refuse_other_forms
 from sightword.errors import CorpusError
-from sightword.files import read_text
+from sightword.files import check_line_ends, read_text
 from sightword.messages import quote
 from sightword.names import Names
 
@@ -49,6 +49,7 @@ def _lines(path: Path, expected: str) -> list[tuple[str, str]]:
     """Return each line that is not blank, without its line end, with its place for messages."""
     # Not splitlines: a caption may hold characters that only Python treats as line ends.
     lines = read_text(path, todo=_TODO).replace("\r\n", "\n").split("\n")
+    check_line_ends(lines[0].encode(), path, CorpusError)
     found = [(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1) if line.strip()]
     if not found:
         raise CorpusError("is empty", where=path, expected=expected, todo=_TODO)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sightword.errors import SemanticsError
-from sightword.files import Pathish, require_regular
+from sightword.files import Pathish, check_line_ends, require_regular
 from sightword.mapping import mapping
 from sightword.messages import quote
 
@@ -60,6 +60,7 @@ def _lines(path: Pathish) -> list[str]:
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise SemanticsError(f"cannot be read ({reason})", where=path) from None
+    check_line_ends(raw.partition(b"\n")[0], path, SemanticsError)
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

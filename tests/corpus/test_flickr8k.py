@@ -138,3 +138,9 @@ def test_a_listed_name_that_captions_spell_differently_is_an_error(tmp_path: Pat
     write(tmp_path, train="A.JPG\n")
     with pytest.raises(CorpusError, match=r"'a\.jpg' is there as 'A\.JPG', which differs in: capitals"):
         read(tmp_path)
+
+
+def test_old_line_ends_are_one_message(tmp_path: Path) -> None:
+    write(tmp_path, token=CAPTIONS.replace("\n", "\r"))
+    with pytest.raises(CorpusError, match=r"token\.txt, line 1: ends in CR, as on old Macs"):
+        read(tmp_path)

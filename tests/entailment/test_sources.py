@@ -196,11 +196,12 @@ def test_a_wrong_file_is_one_message(tmp_path, fault):
             r"a.jsonl, line 1: has the premise in two columns: premise and sentence1",
         ),
         ("a.tsv", f"premise\thypothesis\tlabel\nA\tB\t{10**5 * 'x'}\n", r"the label is 'x{75} \.\.\.; expected"),
+        ("a.tsv", "premise\thypothesis\tlabel\rA\tB\tneutral\r", r"a.tsv, line 1: ends in CR, as on old Macs"),
         ("a.txt", "x\n", r"a.txt: ends in .txt; expected .csv, .tsv or .jsonl"),
     ],
 )
 def test_a_wrong_table_is_one_message(tmp_path, name, text, message):
-    (tmp_path / name).write_text(text)
+    (tmp_path / name).write_bytes(text.encode())
     with pytest.raises(SemanticsError, match=message):
         read_source(Source(format="table", path=str(tmp_path / name)))
 
