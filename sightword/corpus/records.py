@@ -136,7 +136,7 @@ def clean(
     dropped: list[Dropped] = []
     named = _distinct_images(images, dropped)
     texts = _distinct_captions(captions, named, dropped)
-    files, misnamed = (listing.files, listing.misnamed) if listing else (frozenset(), frozenset())
+    files = listing.files if listing else frozenset()
     paths = _paths(named, listing)
 
     kept, lost = [], []
@@ -155,11 +155,12 @@ def clean(
             kept.append(Image(image_id, path, image.split))
 
     if require_pictures:
-        unnamed = files - set(paths.values())
+        unnamed = {file for file in files.difference(paths.values()) if _is_picture(file)}
         refuse_other_forms(lost, unnamed, listing.folder if listing else "")
-        strangers = [(file, "no captions", "a file that the corpus does not name") for file in unnamed]
-        strangers += [(file, "name is not UTF-8", "rename it: no corpus can name it") for file in misnamed]
-        dropped += [Dropped("picture", *row) for row in strangers if row[0].lower().endswith(PICTURE_SUFFIXES)]
+        dropped += [Dropped("picture", file, "no captions", "a file that the corpus does not name") for file in unnamed]
+        misnamed = filter(_is_picture, listing.misnamed if listing else ())
+        todo = "rename it: no corpus can name it"
+        dropped += [Dropped("picture", file, "name is not UTF-8", todo) for file in misnamed]
     if not kept:
         reasons = Counter(row.reason for row in dropped)
         summary = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common()) or "it names no picture"
@@ -174,6 +175,10 @@ def clean(
     place = {image_id: number for number, image_id in enumerate(name for name in named if name in kept_ids)}
     positions = [place[image.image_id] for image in kept]
     return Corpus(kept, positions, [caption for image in kept for caption in texts[image.image_id]], sorted(dropped))
+
+
+def _is_picture(file: str) -> bool:
+    return file.lower().endswith(PICTURE_SUFFIXES)
 
 
 def _paths(named: Mapping[str, Image], listing: Listing | None) -> dict[str, str | None]:
@@ -191,7 +196,7 @@ def refuse_other_forms(missing: Sequence[str], others: Iterable[str], where: obj
     count, remark = Names(others).remark(missing) if missing else (0, "")
     if count:
         what = f"{plural(count, 'name')} of the corpus cannot be found, since another spelling is there: {remark}"
-        todo = "Correct the names in the corpus, or rename what is there."
+        todo = "Correct the names in the corpus, rename what is there, or take the pictures out of the corpus."
         raise CorpusError(what, where=where, todo=todo)
 
 

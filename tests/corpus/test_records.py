@@ -170,7 +170,7 @@ def test_a_file_that_differs_in_form_only_stops_the_stage(file: str, forms: str)
 
 def test_a_file_that_another_picture_has_is_no_other_spelling(caplog: pytest.LogCaptureFixture) -> None:
     images = [*NAMED, Image("A.png", "A.png", "train")]
-    listing = Listing(Path("pictures"), frozenset({"caf\u00e9.png", "A.png"}))
+    listing = Listing(Path("pictures"), frozenset({"caf\u00e9.png", "A.png", "a.txt"}))
     corpus = clean(images, [*SPOKEN, Caption("A.png", "0", "A bag.")], listing, require_pictures=True)
     assert [row.item for row in corpus.dropped] == ["a.png"]
     report("corpus", corpus)
