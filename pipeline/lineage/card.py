@@ -29,8 +29,8 @@ def corpus(project: Path, encoder: str) -> str:
     return str(next((found for one in chain if (found := one.flat_params().get("corpus.format"))), ""))
 
 
-def sections(project: Path, encoder: str) -> str:
-    """Return sections in Markdown: scores, as far as they are of this encoder, and lineage.
+def sections(project: Path, encoder: str) -> tuple[str, Any, str]:
+    """Return sections of scores in Markdown, as far as they are of this encoder; those of retrieval; and the lineage.
 
     Args:
         project: the folder of the project.
@@ -49,7 +49,7 @@ def sections(project: Path, encoder: str) -> str:
         parts.append(_retrieval(retrieval))
     if semantics := _metrics(project, lock, encoder, SEMANTICS):
         parts.append(_semantics(semantics))
-    return "".join([*parts, _lineage(project, lock, maker)])
+    return "".join(parts), retrieval, _lineage(project, lock, maker)
 
 
 def _metrics(project: Path, lock: Lock, encoder: str, path: str) -> Any:

@@ -49,6 +49,14 @@ def scores(captions: torch.Tensor, images: torch.Tensor, similarity: ComparisonN
     return -order_errors(images, captions).T
 
 
+def paired_scores(captions: torch.Tensor, images: torch.Tensor, similarity: ComparisonName) -> torch.Tensor:
+    """Return the diagonal of :func:`scores`, (N,), of as many captions as pictures (N, D)."""
+    if similarity in ("cosine", "dot"):
+        return (captions * images).sum(dim=1)
+    lower, upper = (captions, images) if similarity == "order" else (images, captions)
+    return -(lower - upper).clamp_min(0).square().sum(dim=1)
+
+
 def tie_width(dimensions: int) -> float:
     """Return the difference below which two float64 similarities are tied.
 
