@@ -22,6 +22,16 @@ from sightword.messages import plural
 torch.tanh(torch.zeros(1, dtype=torch.float32, device="cpu"))
 
 
+def _after_fork() -> None:
+    """Let torch take one thread in a forked child, which lacks the threads that OpenMP would wait for endlessly."""
+    global _starting
+    _starting = threading.Lock()  # a thread of the parent may hold the earlier one
+    torch.set_num_threads(1)
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 def use(machine: Machine, *, deterministic: bool = True) -> torch.device:
     """Set torch up for this whole process, and return the device to work on.
 

@@ -5,10 +5,15 @@ The settings are not hashed parameters, so machines with different settings shar
 
 from __future__ import annotations
 
+import contextlib
+import getpass
+import math
 import os
 import re
+import stat
+import tempfile
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from sightword.errors import SetupError
 
@@ -115,8 +120,53 @@ def threads(ranks: int = 1) -> int:
 
 
 def cores() -> int:
-    """Return the number of cores available to this process."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return the number of cores available to this process: the least of its affinity and its quota, whole ones."""
+    able = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, int(min(able, quota())))
+
+
+def quota(root: Path = Path("/")) -> float:
+    """Return how many CPUs Linux's control groups (cgroups, version 1 and 2) give this process; infinity without limit.
+
+    The limit of each group above holds too, so the least counts. A container may see the top of its own groups only.
+
+    Args:
+        root: the root of the file system.
+    """
+    try:
+        groups = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+        mounts = (root / "proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:  # no Linux
+        return math.inf
+    own: dict[str, PurePosixPath] = {}  # by the kind of file system
+    for line in groups:
+        _, controllers, path = line.split(":", 2)
+        if not controllers or "cpu" in controllers.split(","):
+            own["cgroup" if controllers else "cgroup2"] = PurePosixPath(path)
+    least = math.inf
+    for line in mounts:
+        _, _, _, top, point, *rest = line.split()
+        kind, _, options = rest[rest.index("-") + 1 :][:3]
+        if kind not in own or (kind == "cgroup" and "cpu" not in options.split(",")):
+            continue
+        group = own[kind]
+        seen = group.is_relative_to(top) and ".." not in group.parts
+        below = group.relative_to(top).parts if seen else ()
+        folders = [root.joinpath(point[1:], *below[:depth]) for depth in range(len(below) + 1)]
+        least = min(least, *map(_limit, folders))
+    return least
+
+
+def _limit(group: Path) -> float:
+    """Return the limit of one control group, in CPUs."""
+    with contextlib.suppress(OSError):
+        allowed, period = (group / "cpu.max").read_text(encoding="utf-8").split()
+        return math.inf if allowed == "max" else int(allowed) / int(period)
+    with contextlib.suppress(OSError):
+        files = [group / f"cpu.cfs_{name}_us" for name in ("quota", "period")]
+        time, every = (int(file.read_text(encoding="utf-8")) for file in files)
+        return time / every if time > 0 else math.inf
+    return math.inf
 
 
 def _count(variable: str, default: int, *, least: int) -> int:
@@ -169,11 +219,62 @@ def _share(variable: str) -> float:
 
 def _folder(variable: str, below: str = "") -> Path:
     named = os.environ.get(variable)
-    caches = os.environ.get("XDG_CACHE_HOME")
     try:
         if named:
-            return Path(named).expanduser().absolute()
-        return Path(caches or Path.home() / ".cache") / "sightword" / below
+            return expanded(named).absolute()
+        return Path(os.environ.get("XDG_CACHE_HOME") or home() / ".cache") / "sightword" / below
     except RuntimeError:
-        what = f"{variable}={named}: there is no such user" if named else "this user has no home folder"
-        raise SetupError(what, todo=f"Set {variable} to a folder.") from None
+        raise SetupError(f"{variable}={named}: there is no such user", todo=f"Set {variable} to a folder.") from None
+
+
+def home() -> Path:
+    """Return the user's home folder, or :func:`substitute_home` for a user without one.
+
+    A container may run under a number that passwd does not list, with no ``HOME`` or with ``/`` in it.
+
+    Raises:
+        SetupError: there is no home folder, and its substitute belongs to somebody else.
+    """
+    try:
+        found = Path.home() if os.environ.get("HOME", "/") else None
+    except RuntimeError:
+        found = None
+    if found and found.is_absolute() and (os.access(found, os.W_OK) or (found / ".cache").is_dir()):
+        return found
+    folder = substitute_home()
+    folder.mkdir(mode=0o700, exist_ok=True)
+    state = folder.lstat()
+    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid() or state.st_mode & 0o022:
+        what = f"this user has no home folder, and {folder} belongs to others too"
+        raise SetupError(what, todo="Set HOME to a folder of your own.")
+    return folder
+
+
+def substitute_home() -> Path:
+    """Return the folder for users without a home folder: a user's own, below that for temporary files."""
+    return Path(tempfile.gettempdir()) / f"sightword-home-{os.geteuid()}"
+
+
+def give_home() -> bool:
+    """Set ``HOME`` and ``LOGNAME`` where the user has neither, since DVC and others end without; return whether HOME.
+
+    Programs that this process starts inherit both.
+
+    Raises:
+        SetupError: as :func:`home`.
+    """
+    folder = home()
+    try:
+        getpass.getuser()
+    except (KeyError, OSError):
+        os.environ["LOGNAME"] = f"user-{os.geteuid()}"
+    if folder != substitute_home():
+        return False
+    os.environ["HOME"] = str(folder)
+    return True
+
+
+def expanded(path: str | os.PathLike[str]) -> Path:
+    """Return a path with ``~`` replaced by :func:`home`; RuntimeError for ``~NAME`` of an unknown user."""
+    first, *rest = Path(path).parts or ("",)
+    return home().joinpath(*rest) if first == "~" else Path(path).expanduser()

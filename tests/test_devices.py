@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -50,6 +51,33 @@ def test_threads_that_compute_are_started_behind_that_call_only(repository):
             starting.append(name)
             assert "sightword.devices" in [*first_party.imports(repository, name), name[:-3].replace("/", ".")], name
     assert {"sightword/features/extractor.py", "sightword/model/threads.py", "sightword/search/index.py"} <= {*starting}
+
+
+@pytest.mark.slow
+def test_forked_child_encodes_as_its_parent_did():
+    """Without end before: OpenMP in the child waited for threads that only the parent has."""
+    code = """if True:
+        import os, signal
+        import torch
+        from sightword import SentenceEncoder
+        encoder = SentenceEncoder.from_pretrained("flickr8k")
+        sentences = [f"A dog number {i} runs in the snow ." for i in range(64)]
+        before = encoder.encode(sentences)
+        assert torch.get_num_threads() == 2
+        child = os.fork()
+        if not child:
+            signal.alarm(60)  # ends a child that waits
+            same = (encoder.encode(sentences) == before).all() and torch.get_num_threads() == 1
+            os._exit(0 if same else 1)
+        status = os.waitpid(child, 0)[1]
+        assert (encoder.encode(sentences) == before).all() and torch.get_num_threads() == 2
+        print(os.waitstatus_to_exitcode(status))
+    """
+    environment = {**os.environ, "SIGHTWORD_THREADS": "2", "OMP_NUM_THREADS": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True, timeout=300
+    )
+    assert done.stdout == "0\n", "a negative number is the signal that ended the child"
 
 
 @pytest.mark.parametrize("deterministic", [True, False])

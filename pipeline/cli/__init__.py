@@ -14,6 +14,7 @@ import sightword
 from pipeline.cli import compare, doctor, downloads, encoder, hypernyms, init, lineage, project, search, store, sweeps
 from pipeline.cli.command import Parser
 from sightword.errors import SightwordError
+from sightword.machine import give_home
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,6 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help(sys.stderr)
         parser.exit(2)
     try:
+        give_home()
         code: int = arguments.run(arguments)
         sys.stdout.flush()
     except SightwordError as error:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.cli.command import Commands, add_command, columns, refuse
 from sightword.errors import DownloadError, SetupError
+from sightword.machine import expanded
 
 if TYPE_CHECKING:
     from pipeline.downloads.fetching import Order, Outcome
@@ -189,7 +190,7 @@ def torch_checkpoints() -> Path:
     """Return the folder of torch.hub's published weights, without an import of torch, which takes seconds."""
     caches = os.environ.get("XDG_CACHE_HOME", "~/.cache")
     home = os.environ.get("TORCH_HOME", os.path.join(caches, "torch"))  # noqa: PTH118 - as torch joins them
-    return Path(home).expanduser().absolute() / "hub" / "checkpoints"
+    return expanded(home).absolute() / "hub" / "checkpoints"
 
 
 def _weights(networks: list[str]) -> list[Source]:

@@ -26,6 +26,9 @@ def check_settings(_: Context) -> Iterator[Finding]:
     else:
         yield good(f"device {here.device}, {here.threads} threads, {here.workers} workers")
         yield from _check_cores(here)
+        if machine.home() == machine.substitute_home():
+            todo = "Set HOME to a folder that lasts, and USER for DVC: docs/machine.md, containers."
+            yield warning(f"this user has no home folder: caches and copies are in {machine.home()}", todo)
     known = known_variables()
     for name in sorted(os.environ):
         if re.match("SIGHTWORD_(?!TEST_)", name) and name not in known:

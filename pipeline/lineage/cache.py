@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pipeline.lineage.hashing import FOLDER, md5_of
 from pipeline.lineage.lock import Artefact, Entry, changes, within
+from sightword import machine
 
 
 class Cache:
@@ -69,7 +70,7 @@ class Cache:
 
 def _configured(project: Path) -> Path:
     """Return ``cache.dir`` of DVC's configuration; the project's own settings win over the user's and the machine's."""
-    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser())
+    home = Path(os.environ.get("XDG_CONFIG_HOME") or machine.home() / ".config")
     files = [Path("/etc/xdg/dvc/config"), home / "dvc/config", project / ".dvc/config", project / ".dvc/config.local"]
     found = project / ".dvc/cache"
     for file in files:
@@ -78,5 +79,5 @@ def _configured(project: Path) -> Path:
         with contextlib.suppress(configparser.Error, UnicodeDecodeError):
             parser.read(file, encoding="utf-8")
             if named := parser.get("cache", "dir", fallback=""):
-                found = file.parent / Path(named).expanduser()
+                found = file.parent / machine.expanded(named)
     return found

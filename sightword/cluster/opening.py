@@ -7,8 +7,10 @@ import importlib
 import logging
 import os
 import secrets
+import signal
 import socket
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -57,7 +59,26 @@ def opened(machine: Machine) -> Iterator[Cluster]:
             options |= {"include_dashboard": False}
         _connect(ray, address or "local", options)
         stack.callback(ray.shutdown)
+        stack.enter_context(_interrupted_by_sigterm())
         yield Cluster(ray, address)
+
+
+@contextlib.contextmanager
+def _interrupted_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM interrupt the work as Ctrl-C does; at Ray's own handler the process aborts with frames of C++."""
+
+    def interrupt(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _imported() -> Any:

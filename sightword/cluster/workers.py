@@ -25,6 +25,8 @@ TRIES = 4
 """Workers that may die with the same work."""
 JOINING = 60.0
 """The longest wait for the first node, in seconds: nodes may have been started just now."""
+FREE = 5.0
+"""The wait for a free worker, in seconds, after which a message tells of the other jobs."""
 CHECKED = 60.0
 """The longest wait for a node to check its requirements, in seconds."""
 
@@ -90,6 +92,20 @@ class Cluster:
             raise SetupError(what, where=self, todo="`ray status` shows the nodes; remove it from the cluster.")
         if len(kinds) > 1:
             log.warning("%s has several kinds of processors, which may differ in the last digits: %s", self, kinds)
+        self._tell_of_others(size)
+
+    def _tell_of_others(self, size: Size) -> None:
+        """Log that other jobs hold what a worker needs, before this run has workers: Ray itself waits in silence."""
+        end = time.monotonic() + FREE
+        while not size.fit({"Resources": self.ray.available_resources()}):
+            if time.monotonic() > end:
+                room = plural(self.slots(size), "worker")
+                what = "other jobs hold what a worker needs (%s), and this run waits until they end or leave some"
+                log.warning(
+                    f"%s: {what}. Without them there is room for %s; `ray status` shows them.", self, size, room
+                )
+                return
+            time.sleep(0.2)
 
     def ordered_map(
         self, function: Callable[[Item], Result], items: Iterable[Item], *, chunk: int = 1, requirements: Requirements

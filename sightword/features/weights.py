@@ -23,6 +23,7 @@ from sightword.features import vision
 from sightword.features.backbones import Backbone, build
 from sightword.features.settings import RANDOM, is_weights_file
 from sightword.files import Pathish, sha256_file
+from sightword.machine import expanded
 from sightword.messages import and_more, first_line
 
 log = logging.getLogger(__name__)
@@ -67,7 +68,7 @@ class Weights:
             return
         if not is_weights_file(weights):
             self._url = _published(backbone, weights)
-            self._path = Path(torch.hub.get_dir()) / "checkpoints" / self._url.rpartition("/")[2]
+            self._path = expanded(torch.hub.get_dir()) / "checkpoints" / self._url.rpartition("/")[2]
         if not sha256 or self._path.is_file():
             self.sha256 = self._fetch()
 

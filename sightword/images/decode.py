@@ -21,12 +21,13 @@ from sightword.errors import PictureError
 from sightword.files import Pathish
 from sightword.images.completeness import missing_in_jpeg, missing_in_png
 from sightword.images.libtiff import collect_errors
+from sightword.images.samples import describe_tiff, grey_range, has_certain_alpha, transparent_value, unsupported
 
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
 """Pillow's names of the accepted formats. EPS is not accepted, since Pillow would start Ghostscript."""
 
 Reason = Literal["missing", "unreadable", "not_a_file", "empty", "not_a_picture", "truncated", "incomplete", "damaged",
-                 "too_large", "unsupported_mode"]  # fmt: skip
+                 "too_large", "unsupported_mode", "invisible"]  # fmt: skip
 """The reasons for a rejection; ``docs/pictures.md`` explains each to users."""
 
 # Pillow accepts incomplete files of these formats; for the other formats Pillow's own errors are enough.
@@ -35,6 +36,11 @@ _CHECKS = {"JPEG": missing_in_jpeg, "MPO": missing_in_jpeg, "PNG": missing_in_pn
 # The errors that Pillow's decoders raise on damaged files, as found with truncated and garbled files.
 _DECODER_ERRORS = (OSError, SyntaxError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError,
                    RuntimeError, EOFError, struct.error, zlib.error)  # fmt: skip
+# What Pillow and libtiff say of whole files whose kind they do not decode.
+_UNSUPPORTED = re.compile(
+    "(?i)unsupported|not yet supported|not configured|cannot handle|unable to determine|unknown raw mode"
+    "|samples per pixel"
+)
 
 
 class RejectError(PictureError):
@@ -84,8 +90,8 @@ def read_file(path: Pathish, *, max_pixels: int) -> bytes:
 def decode(data: bytes, *, exif: bool, max_pixels: int) -> Image.Image:
     """Decode a picture file to RGB.
 
-    Grey is copied to the three channels, transparency is blended with white, 16 bits become 8, an animation gives its
-    first frame. Pillow always applies a TIFF's orientation, which belongs to the format.
+    Grey is copied to the three channels, transparency is blended with white, 12 and 16 bits become 8, an animation
+    gives its first frame. Pillow always applies a TIFF's orientation, which belongs to the format.
 
     Args:
         data: the file's bytes.
@@ -107,33 +113,52 @@ def decode(data: bytes, *, exif: bool, max_pixels: int) -> Image.Image:
                 width, height = picture.size
                 if width * height > max_pixels:
                     raise RejectError("too_large", f"{width} x {height} pixels, {max_pixels} allowed")
+                if why := unsupported(picture, data):
+                    raise RejectError("unsupported_mode", why)
                 _load(picture)
                 check = _CHECKS.get(picture.format or "")
                 if check and (missing := check(data)):
                     raise RejectError("incomplete", missing)
                 if exif:
                     ImageOps.exif_transpose(picture, in_place=True)
-                return _rgb(picture)
+                return _rgb(picture, data)
         except RejectError:
             raise
         except Image.DecompressionBombError:
             raise RejectError("too_large", f"more pixels than the {max_pixels} allowed") from None
         except UnidentifiedImageError:
-            raise RejectError("not_a_picture", "it begins like no known format") from None
+            raise _unopened(data, formats) from None
         except MemoryError:
             raise RejectError("too_large", "not enough memory to decode it") from None
         except _DECODER_ERRORS as error:
-            detail = re.sub(r"0x[0-9a-f]+", "0x", " ".join(str(error).split())) or type(error).__name__
-            reason: Reason = "truncated" if "truncat" in detail.lower() else "damaged"
-            raise RejectError(reason, detail) from None
+            raise _undecoded(error) from None
+
+
+def _unopened(data: bytes, formats: list[str]) -> RejectError:
+    """Return why Pillow opens a file in none of the formats."""
+    for name in formats:
+        factory, accepts = Image.OPEN[name]
+        if name == "PPM" or accepts is None or accepts(data[:16]) is not True:  # two letters begin many texts
+            continue
+        try:
+            factory(io.BytesIO(data), "")
+        except _DECODER_ERRORS as error:
+            # Not in Pillow's table of kinds, or planes that Pillow's name of the kind does not have.
+            if name == "TIFF" and isinstance(error.__cause__, KeyError | IndexError):
+                return RejectError("unsupported_mode", f"its kind of samples is not read: {describe_tiff(data)}")
+            return _undecoded(error)
+    return RejectError("not_a_picture", "it begins like no known format")
+
+
+def _undecoded(error: Exception) -> RejectError:
+    detail = re.sub(r"0x[0-9a-f]+", "0x", " ".join(str(error).split())) or type(error).__name__
+    if "truncat" in detail.lower():
+        return RejectError("truncated", detail)
+    return RejectError("unsupported_mode" if _UNSUPPORTED.search(detail) else "damaged", detail)
 
 
 def _load(picture: Image.Image) -> None:
-    """Decode the pixels.
-
-    Raises:
-        RejectError: ``damaged``: libtiff reports an error, even if libtiff continues.
-    """
+    """Decode the pixels; OSError if libtiff reports an error, even if libtiff continues."""
     if picture.format != "TIFF":
         picture.load()
         return
@@ -144,17 +169,22 @@ def _load(picture: Image.Image) -> None:
             if not errors:
                 raise
         if errors:
-            raise RejectError("damaged", errors[0])
+            raise OSError(errors[0])
 
 
-def _rgb(picture: Image.Image) -> Image.Image:
-    if picture.mode == "RGB" and "transparency" not in picture.info:
+def _rgb(picture: Image.Image, data: bytes) -> Image.Image:
+    if (transparent := transparent_value(picture, data)) is not None:
+        picture.info["transparency"] = transparent
+    if picture.mode == "RGB" and transparent is None:
         return picture  # uncopied: a copy would cost a tenth of the decoding
     if picture.mode.startswith("I"):
         return _from_16_bits(picture)
-    if picture.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in picture.info:
+    if picture.mode in ("RGBA", "LA", "PA", "RGBa", "La") or transparent is not None:
         # Pillow converts La to LA only.
         layer = (picture.convert("LA") if picture.mode == "La" else picture).convert("RGBA")
+        if not layer.getchannel("A").getbbox():
+            _check_visible(visible=not has_certain_alpha(picture))
+            return layer.convert("RGB")
         white = Image.new("RGBA", layer.size, (255, 255, 255, 255))
         return Image.alpha_composite(white, layer).convert("RGB")
     if picture.mode in ("1", "L", "P", "CMYK", "YCbCr", "LAB", "HSV", "RGBX"):
@@ -165,9 +195,16 @@ def _rgb(picture: Image.Image) -> Image.Image:
 def _from_16_bits(picture: Image.Image) -> Image.Image:
     # Pillow's own conversion clips at 255, which turns most 16-bit pictures white.
     values = np.asarray(picture).astype(np.int64)
-    if values.min() < 0 or values.max() > 65535:
-        raise RejectError("unsupported_mode", "its grey values are not within 16 bits")
-    grey = ((values + 128) // 257).astype(np.uint8)
+    black, white = grey_range(picture)
+    span = abs(white - black)
+    grey = ((510 * abs(values - black) + span) // (2 * span)).astype(np.uint8)
     if "transparency" in picture.info:  # one grey value is transparent and becomes white
-        grey[values == picture.info["transparency"]] = 255
+        clear = values == picture.info["transparency"]
+        _check_visible(visible=not clear.all())
+        grey[clear] = 255
     return Image.fromarray(grey).convert("RGB")
+
+
+def _check_visible(*, visible: bool) -> None:
+    if not visible:
+        raise RejectError("invisible", "all of it is transparent")

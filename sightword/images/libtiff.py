@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import logging
+import re
 import threading
 from collections.abc import Iterator
 
@@ -31,7 +32,8 @@ _before: int | None = None
 
 def _handle(module: bytes | None, text: bytes | None, _: int | None) -> None:
     """Collect an error, or log it in a thread that does not collect errors."""
-    words = (text or b"").decode("ascii", "replace").split("%")[0].split(" at ")[0].rstrip(" :,(.")
+    pieces = re.split(r"%[^a-zA-Z]*l*[a-zA-Z]", (text or b"").decode("ascii", "replace"))
+    words = next(filter(str.strip, pieces), "").split(" at ")[0].strip(" :,(.")
     # The module is a function of libtiff, or the name that Pillow gives to every file.
     error = words if module in (None, b"tempfile.tif") else f"{module.decode('ascii', 'replace')}: {words}"
     if _collected.errors is None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sightword.files import Pathish
-from sightword.machine import is_address
+from sightword.machine import expanded, is_address
 
 if TYPE_CHECKING:
     from sightword.storage.kinds import Place
@@ -20,4 +19,4 @@ def place_of(where: Pathish) -> Place:
         return ObjectPlace(str(where))
     from sightword.storage.folder import FolderPlace
 
-    return FolderPlace(Path(where).expanduser())
+    return FolderPlace(expanded(where))

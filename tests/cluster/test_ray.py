@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ray_nodes import Project, segments
+from ray_nodes import Project, finish, segments
 from small_disk import on_a_disk
 
 from sightword import machine
@@ -144,6 +144,35 @@ def test_no_node_is_large_enough(project, nodes, tmp_path) -> None:
         f"features: Ray at {nodes.address}: no node has 1 CPU and 0.5 GPUs for a worker. "
         "Add such a node, or set SIGHTWORD_RAY_CPUS and SIGHTWORD_RAY_GPUS."
     )
+
+
+HOLDER = """
+import os, time, ray
+ray.init(address=os.environ["RAY_ADDRESS"], logging_level="ERROR", log_to_driver=False)
+held = [ray.remote(lambda: time.sleep(120)).options(num_cpus=1).remote() for _ in range(2)]
+while ray.available_resources().get("CPU"):
+    time.sleep(0.1)
+print("held", flush=True)
+ray.get(held)
+"""
+
+
+@pytest.mark.full
+def test_other_jobs_that_hold_all_cpus_are_told_and_waited_for(project, nodes, expected, tmp_path) -> None:
+    environment = {**os.environ, **nodes.variables}
+    with subprocess.Popen([sys.executable, "-c", HOLDER], env=environment, stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "held\n"
+            run = project.start("features", store=tmp_path / "store", **RAY, **nodes.variables)
+            assert run.stderr is not None
+            said = next((line for line in run.stderr if "other jobs" in line), "")
+        finally:
+            holder.kill()
+    finish(run)
+    assert said.startswith(f"Ray at {nodes.address}: other jobs hold what a worker needs (1 CPU), and this run waits")
+    assert "room for 2 workers" in said
+    assert project.taken() == expected
 
 
 @pytest.mark.slow

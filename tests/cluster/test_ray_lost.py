@@ -66,12 +66,16 @@ def test_a_node_that_leaves_and_one_that_joins(slow, nodes, tmp_path) -> None:
     assert project.taken() == expected
 
 
-def test_ctrl_c_ends_all_processes_and_keeps_the_store(slow, tmp_path) -> None:
+@pytest.mark.parametrize("send", [lambda pid: os.killpg(pid, signal.SIGINT), lambda pid: os.kill(pid, signal.SIGTERM)],
+                         ids=["Ctrl-C", "SIGTERM"])  # fmt: skip
+def test_interruption_ends_all_processes_and_keeps_the_store(slow, tmp_path, send) -> None:
     project, expected = slow
     process = project.start("features", store=tmp_path / "store", **RAY)
     wait_for(lambda: segments(tmp_path / "store"), 400, process)
-    os.killpg(process.pid, signal.SIGINT)
-    assert finish(process, 130).splitlines()[-1] == "features: interrupted"
+    send(process.pid)
+    said = finish(process, 130)
+    assert said.splitlines()[-1] == "features: interrupted"
+    assert "SIGTERM received" not in said
     assert not (project.folder / FEATURES).exists()
     said = project.run("features", store=tmp_path / "store")
     assert re.search(r"\d+ computed, \d+ from store$", said.splitlines()[-1])

@@ -19,6 +19,7 @@ import fork_server
 import numpy as np
 import pyarrow as pa
 import pytest
+from picture_bytes import bmp, chunk, packed12, tiff
 from PIL import Image, ImageFile
 from ruamel.yaml import YAML
 from shard_pictures import read_pictures
@@ -104,11 +105,6 @@ def patched(data: bytes, offset: int, new: bytes) -> bytes:
     return data[:offset] + new + data[offset + len(new) :]
 
 
-def chunk(kind: bytes, body: bytes) -> bytes:
-    """A chunk of a PNG file."""
-    return len(body).to_bytes(4, "big") + kind + body + zlib.crc32(kind + body).to_bytes(4, "big")
-
-
 def without_a_piece(data: bytes, other: bytes) -> bytes:
     return patched(data, len(data) // 2, other)
 
@@ -139,6 +135,8 @@ NOISE = Image.fromarray(np.random.default_rng(0).integers(0, 255, (64, 64, 3), n
 FRAMES = [halves(RED, BLUE), halves(BLUE, RED)]
 CLEAR_RED, CLEAR_BLUE = (255, 0, 0, 0), (0, 0, 255, 128)
 HALF_BLUE = (127, 127, 255)
+BGRA_RED, BGRA_BLUE = (0, 0, 255, 0), (255, 0, 0, 0)
+TWELVE = np.repeat(np.array([[1606, 4095]], np.uint16), 20, axis=1).repeat(20, axis=0)
 WIDE = (512, 256)
 CUT = "image file is truncated.*"
 
@@ -151,6 +149,9 @@ ROWS = [
     Row("one bit", "bit.png", file(halves(0, 1, "1")), WIDE, (0,) * 3, WHITE),
     Row("16-bit grey", "grey16.png", file(grey16(25_700, 65_535)), WIDE, (100,) * 3, WHITE),
     Row("16-bit grey", "grey16.tif", file(grey16(25_700, 0), "TIFF"), WIDE, (100,) * 3, (0,) * 3),
+    Row("12-bit grey", "grey12.tif", holding(tiff(TWELVE, data=packed12(TWELVE), t258=12)), WIDE, (100,) * 3, WHITE),
+    Row("white is zero", "white-is-0.tif", holding(tiff(np.asarray(grey16(39_835, 0)), t262=0)), WIDE,
+        (100,) * 3, WHITE),
     Row("palette", "palette.png", file(palette()), WIDE, RED, BLUE),
     Row("palette", "palette.gif", file(palette(), "GIF"), WIDE, RED, BLUE),
     Row("transparency", "palette-clear.png", file(palette(), transparency=0), WIDE, WHITE, BLUE),
@@ -160,6 +161,10 @@ ROWS = [
     Row("transparency", "colour-clear.png", file(halves(RED, BLUE), transparency=RED), WIDE, WHITE, BLUE),
     Row("transparency", "grey-clear.png", file(halves(7, 9, "L"), transparency=7), WIDE, WHITE, (9,) * 3),
     Row("transparency", "grey16-clear.png", file(grey16(0, 25_700), transparency=0), WIDE, WHITE, (100,) * 3),
+    Row("unused alpha", "alpha-0.bmp", holding(bmp(np.asarray(halves(BGRA_RED, BGRA_BLUE, "RGBA")), header=108)),
+        WIDE, RED, BLUE),
+    Row("nothing visible", "clear.png", file(halves(CLEAR_RED, CLEAR_RED, "RGBA")), reason="invisible",
+        detail="all of it is transparent"),
     Row("CMYK", "cmyk.jpg", file(halves((0, 255, 255, 0), (255, 255, 0, 0), "CMYK"), "JPEG", quality=95),
         WIDE, RED, BLUE, off=6),
     Row("animation", "moving.gif", file(FRAMES[0], "GIF", save_all=True, append_images=FRAMES[1:]), WIDE, RED, BLUE),
@@ -194,6 +199,8 @@ ROWS = [
     Row("damaged", "damaged.webp", holding(saved(NOISE, "WEBP")[:2000]), reason="damaged", detail=".+"),
     Row("values without a range", "float.tif", file(halves(0.5, 2.5, "F"), "TIFF"), reason="unsupported_mode",
         detail="Pillow's mode F has no fixed range of values"),
+    Row("rare kinds", "float16.tif", holding(tiff(np.zeros((2, 2), "f2"), t339=3)), reason="unsupported_mode",
+        detail="its kind of samples is not read: BitsPerSample 16, .*SampleFormat 3"),
     Row("no bytes", "empty.jpg", holding(b""), reason="empty", detail="the file has 0 bytes"),
     Row("not a picture", "text.jpg", holding(b"<html>404 not found</html>"), reason="not_a_picture",
         detail="it begins like no known format"),
