@@ -104,7 +104,8 @@ def perceptual(
         sentences: float (B, D), a caption of each picture in the grounded space.
         pictures: float (B, F), the features of each picture.
         pairs: ``off_diagonal``, each two rows once; or ``matrix``, all B x B (released code).
-        similarity: ``pearson``; ``l1`` or ``l2``: the mean absolute or squared difference of the cosines.
+        similarity: ``pearson``; ``l1`` or ``l2``: the mean absolute or squared difference of the cosines, each side
+            less its mean (released code).
 
     Returns:
         A scalar; NaN for ``pearson`` if all cosines of one side are equal.
@@ -113,9 +114,9 @@ def perceptual(
     if pairs == "off_diagonal":
         upper, to = torch.triu_indices(len(ours), len(ours), offset=1, device=ours.device)
         ours, theirs = ours[upper, to], theirs[upper, to]
+    ours, theirs = ours - ours.mean(), theirs - theirs.mean()
     if similarity == "l1":
         return (ours - theirs).abs().mean()
     if similarity == "l2":
         return (ours - theirs).square().mean()
-    ours, theirs = ours - ours.mean(), theirs - theirs.mean()
     return -(ours * theirs).sum() / (ours.square().sum() * theirs.square().sum()).sqrt()

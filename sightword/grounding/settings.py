@@ -61,7 +61,7 @@ class Common(Settings):
     (released code)."""
     similarity: SimilarityName = "pearson"
     """The perceptual loss: minus Pearson's correlation (Bordes et al. 2019, equation 3), or the mean absolute (``l1``)
-    or squared (``l2``) difference of the cosines."""
+    or squared (``l2``) difference of the cosines, each side less its mean (released code)."""
     space: Literal["mlp", "identity"] = "mlp"
     """The grounded space: g(s) of a network of two layers, or s itself."""
     hidden: int = Field(512, gt=0)

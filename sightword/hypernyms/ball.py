@@ -18,10 +18,10 @@ Array = NDArray[Any]
 
 EDGE = 1e-5
 """The least distance of a point to both edges (``epsilon`` in the released code of Ganea et al.)."""
-BATCH = 200
-"""True pairs in a batch of :func:`poincare`; 10 in the released code."""
 NEGATIVES, POWER = 10, 0.75
-"""The false hyponyms of a true pair, drawn by the power of the number of hyponyms (released code of Ganea et al.)."""
+"""The false hyponyms of a true pair, in the burn-in drawn by the power of the number of hyponyms (released code)."""
+BLOCK = 10_000
+"""Batches whose false hyponyms are drawn together."""
 START = 1e-4
 """The largest initial coordinate of :func:`poincare` (Nickel & Kiela 2017, section 3)."""
 
@@ -93,20 +93,25 @@ def poincare(
     dimension: int,
     *,
     epochs: int,
+    burn_in: int,
     rate: float,
+    batch: int,
     random: np.random.Generator,
 ) -> Array:
     """Train Poincare embeddings (Nickel & Kiela 2017) by Riemannian SGD, as the released code of Ganea et al. does.
 
-    The first fifth of the epochs has a tenth of the rate.
+    The burn-in has a tenth of the rate, and draws false hyponyms by the number of their hyponyms; after the burn-in all
+    concepts are drawn evenly.
 
     Args:
         pairs: (N,) hyponyms and (N,) hypernyms of the true pairs.
         known: pairs that are not drawn as false ones.
         concepts: the number of concepts.
         dimension: numbers of a point.
-        epochs: passes through the pairs.
+        epochs: passes through the pairs after the burn-in.
+        burn_in: passes through the pairs before.
         rate: the learning rate.
+        batch: true pairs in a batch.
         random: the source of all draws.
 
     Returns:
@@ -114,17 +119,22 @@ def poincare(
     """
     points = random.uniform(-START, START, (concepts, dimension))
     popular = np.cumsum((1.0 + np.bincount(pairs[1], minlength=concepts)) ** POWER)
-    for epoch in range(epochs):
+    even = np.arange(1.0, concepts + 1)
+    for epoch in range(burn_in + epochs):
+        now, shares = (rate / 10, popular) if epoch < burn_in else (rate, even)
         order = random.permutation(len(pairs[0]))
-        now = rate / 10 if epoch < epochs // 5 else rate
-        for start in range(0, len(order), BATCH):
-            low, high = (side[order[start : start + BATCH]] for side in pairs)
-            others = np.column_stack([low, low, _draw(high, known, popular, random)])
-            gradients = nearness(points[high], points[others])[1:]
-            rows = np.append(high, others)
-            ids, total = sums(rows, np.concatenate([gradients[0], gradients[1].reshape(-1, dimension)]))
-            scale = (1 - np.einsum("ij,ij->i", points[ids], points[ids])) / 2
-            points[ids] = project(points[ids] - now * (scale**2)[:, None] * total)
+        for first in range(0, len(order), batch * BLOCK):
+            low, high = (side[order[first : first + batch * BLOCK]] for side in pairs)
+            every = np.column_stack([low, low, _draw(high, known, shares, random)])
+            for start in range(0, len(low), batch):
+                above, others = high[start : start + batch], every[start : start + batch]
+                _, by_above, by_others = nearness(points[above], points[others])
+                ids, total = sums(
+                    np.append(above, others), np.concatenate([by_above, by_others.reshape(-1, dimension)])
+                )
+                near = points[ids]
+                scale = (1 - np.einsum("ij,ij->i", near, near)) / 2
+                points[ids] = project(near - now * (scale**2)[:, None] * total)
     return points
 
 
@@ -158,14 +168,17 @@ def nearness(hypernyms: Array, others: Array) -> tuple[float, Array, Array]:
     return loss, first, second
 
 
-def _draw(high: Array, known: PairSet | None, popular: Array, random: np.random.Generator) -> Array:
-    """Return (B, NEGATIVES - 1) false hyponyms of (B,) hypernyms; the released code has the true one as the tenth."""
+def _draw(high: Array, known: PairSet | None, shares: Array, random: np.random.Generator) -> Array:
+    """Return (B, NEGATIVES - 1) false hyponyms of (B,) hypernyms; the released code has the true one as the tenth.
+
+    ``shares`` are the concepts' shares of the draws, added up.
+    """
     count = NEGATIVES - 1
     every = np.repeat(high, count)
     found = np.empty(len(every), np.int32)
     left = np.arange(len(every))
     for _ in range(ROUNDS):
-        found[left] = np.searchsorted(popular, random.random(len(left)) * popular[-1])
+        found[left] = np.searchsorted(shares, random.random(len(left)) * shares[-1])
         if known is not None:
             left = left[known.has(found[left], every[left]) | (found[left] == every[left])]
         if known is None or not len(left):

@@ -41,9 +41,13 @@ class EmbedSettings(Settings):
     pretrain: int = Field(100, ge=0)
     """Epochs of Poincare embeddings (Nickel & Kiela 2017) from which ``cone`` starts, as published; 0 starts at random.
     Unused by the others."""
+    pretrain_burn_in: int = Field(20, ge=0)
+    """Epochs before those of ``pretrain``, with a tenth of the rate, and with false pairs drawn by the number of
+    hyponyms in place of evenly; as in the released code of Ganea et al."""
     pretrain_rate: float = Field(0.03, gt=0)
-    """Learning rate of the Poincare embeddings, as in the released code of Ganea et al.; a tenth of it in the first
-    fifth of the epochs."""
+    """Learning rate of the Poincare embeddings, as in the released code of Ganea et al."""
+    pretrain_batch: int = Field(10, ge=1)
+    """True pairs in a batch of the Poincare embeddings, as in the released code of Ganea et al."""
     epsilon: float = Field(1e-8, gt=0)
     """What Adam adds to the root of the second moment."""
     init: float = Field(1.0, gt=0)

@@ -190,8 +190,8 @@ class Box(Energy):
         return (torch.log(self._length(first, last)) - torch.log(inside)).sum(-1).clamp(min=0)
 
     def losses(self, true: torch.Tensor, false: torch.Tensor) -> torch.Tensor:
-        """As :meth:`Energy.losses`: E, and -log(1 - exp(-E))."""
-        return torch.cat([true, -torch.log(-torch.expm1(-false.clamp(min=1e-4)))])
+        """As :meth:`Energy.losses`: E, and -log(1 - exp(-E) + 1e-10), as released."""
+        return torch.cat([true, -torch.log(1e-10 - torch.expm1(-false))])
 
     def _intersection(
         self, first: torch.Tensor, last: torch.Tensor, second: torch.Tensor, end: torch.Tensor
@@ -228,6 +228,8 @@ class Cone(Energy):
     K = 0.1
     inner = 2 * K / (1 + math.sqrt(1 + 4 * K * K))
     """The radius below which a cone is not defined."""
+    clip = 1e-7
+    """The least distance of cosine and sine to their ends, as released: their angles have no slope there."""
 
     def start(self, concepts: int, init: float, random: np.random.Generator) -> Array:
         """As :meth:`Energy.start`; lengths from ``inner`` to ``inner + init / 2``, the latter as in the released code
@@ -244,8 +246,8 @@ class Cone(Energy):
         apart = (high - low).square().sum(-1)
         below = (xx * apart * (1 + xx * yy - 2 * xy)).clamp(min=1e-12).sqrt()
         cosine = (xy * (1 + xx) - xx * (1 + yy)) / below
-        angle = torch.acos(cosine.clamp(-1 + 1e-6, 1 - 1e-6))
-        aperture = torch.asin((self.K * (1 - xx) / xx.sqrt()).clamp(max=1 - 1e-6))
+        angle = torch.acos(cosine.clamp(-1 + self.clip, 1 - self.clip))
+        aperture = torch.asin((self.K * (1 - xx) / xx.sqrt()).clamp(max=1 - self.clip))
         return (angle - aperture).clamp(min=0)
 
     def gradients(self, low: Array, high: Array, _: Mapping[str, Array], *, mean: bool) -> Gradients:
@@ -255,7 +257,8 @@ class Cone(Energy):
         beside = np.maximum(1 + xx * yy - 2 * xy, 1e-12)
         length, below = np.sqrt(xx), np.sqrt(xx * apart * beside)
         cosine = (xy * (1 + xx) - xx * (1 + yy)) / below
-        bounded, sine = np.clip(cosine, -1 + 1e-6, 1 - 1e-6), np.minimum(self.K * (1 - xx) / length, 1 - 1e-6)
+        bounded = np.clip(cosine, -1 + self.clip, 1 - self.clip)
+        sine = np.minimum(self.K * (1 - xx) / length, 1 - self.clip)
         energies = np.maximum(np.arccos(bounded) - np.arcsin(sine), 0)
         half = len(low) // 2
         short = np.maximum(self.margin - energies[half:], 0)

@@ -167,10 +167,11 @@ class Run:
             TrainingError: an embedding is zero or not finite.
         """
         settings = self.settings
-        log.info("embed: %d epochs of Poincare embeddings", settings.pretrain)
+        log.info("embed: %d epochs of Poincare embeddings", settings.pretrain_burn_in + settings.pretrain)
         points = poincare(
             (self.low, self.high), self.known, self.concepts, settings.dimension,
-            epochs=settings.pretrain, rate=settings.pretrain_rate, random=np.random.default_rng([settings.seed, 0, 1]),
+            epochs=settings.pretrain, burn_in=settings.pretrain_burn_in, rate=settings.pretrain_rate,
+            batch=settings.pretrain_batch, random=np.random.default_rng([settings.seed, 0, 1]),
         )  # fmt: skip
         usable = np.isfinite(points).all(axis=1) & points.any(axis=1)  # a step that overflows ends at zero
         if not usable.all():

@@ -43,7 +43,9 @@ class CaptionEncoder(nn.Module):
         self.scaled = True
         """Whether vectors have length 1; the released code of order-embeddings for entailment does not scale them."""
         if shape.cell == "ngrams":
-            self.embedding = NGrams(shape.embedding, longest=shape.longest_ngram, buckets=shape.ngram_buckets)
+            self.embedding = NGrams(
+                shape.embedding, tokens=tokens, longest=shape.longest_ngram, buckets=shape.ngram_buckets
+            )
             self.pooling: nn.Module = nn.Identity()
             return
         weights = torch.empty(tokens, shape.embedding)

@@ -2,7 +2,9 @@
 
 Encoder and decoders of the released code of Bordes et al. (2019) are such GRUs, where the gains stay 1. Both gates
 together are shifted and scaled to mean 0 and variance 1, and so is the candidate, before the reset gate multiplies it;
-the inputs' part and the states' part each by themselves.
+the inputs' part and the states' part each by themselves. The update gate z is the share of the candidate c in the new
+state, ``(1 - z) h + z c``; in ``torch.nn.GRU`` z is the share of the old state h. Since both gates have one norm, no
+sign of weights turns one into the other.
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ class LayerNormGru(nn.RNNBase):
             state = torch.cat((state[:rows], first[len(state) : rows]))  # a row starts at its first line
             gates_by_state, candidate_by_state = normalised(F.linear(state.to(dtype), recurrent))
             reset, update = (gates + gates_by_state).sigmoid().chunk(2, dim=1)
-            state = torch.lerp(torch.tanh(candidate + reset * candidate_by_state), state, update)
+            state = torch.lerp(state, torch.tanh(candidate + reset * candidate_by_state), update)
             found.append(state)
         return torch.cat(found[::-1] if backwards else found).to(dtype)
 

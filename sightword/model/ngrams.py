@@ -10,26 +10,29 @@ from sightword.devices import move
 
 SHORTEST = 2
 """Tokens of the shortest n-grams."""
-PRIME = (1 << 31) - 1
-"""Hashes are taken modulo this number: products of two of them fit into int64."""
-FACTOR, SPREAD = 1_103_515_245, 1_181_783_497
+BASIS, PRIME = 2_166_136_261, 16_777_619
+"""The hash of no byte, and the factor of each byte, of FNV-1a with 32 bits (Fowler, Noll & Vo)."""
 
 
 class NGrams(nn.Module):
     """The mean of the embeddings of a row's n-grams.
 
     Charagram (Wieting et al. 2016, section 3) sums the vectors of the character n-grams of a text. Here n-grams are
-    hashed, as in fastText (Bojanowski et al. 2017, section 3.2), so that one that was never seen has a vector too.
+    hashed by FNV-1a, as in fastText (Bojanowski et al. 2017, section 3.2), so that one that was never seen has a vector
+    too. The bytes are those of the tokens' ids, the lowest first; fastText takes the bytes of the text. They count from
+    0 to 255, as FNV-1a is published; fastText extends the sign of bytes above 127.
 
     Args:
         width: numbers of an embedding.
+        tokens: number of ids; an id has as many bytes as the largest one needs.
         longest: tokens of the longest n-grams; the shortest ones have :data:`SHORTEST`.
         buckets: number of embeddings, which n-grams share.
     """
 
-    def __init__(self, width: int, *, longest: int, buckets: int) -> None:
+    def __init__(self, width: int, *, tokens: int, longest: int, buckets: int) -> None:
         super().__init__()
         self.longest, self.buckets = longest, buckets
+        self.id_bytes = max(1, -(-(tokens - 1).bit_length() // 8))
         self.weight = nn.Parameter(torch.empty(buckets, width))
         if not self.weight.is_meta:
             nn.init.normal_(self.weight, std=0.05)
@@ -39,13 +42,13 @@ class NGrams(nn.Module):
 
         With lengths on the CPU, nothing waits for the device of the ids.
         """
-        rows, counts = ngrams(ids, lengths, longest=self.longest, buckets=self.buckets)
+        rows, counts = ngrams(ids, lengths, longest=self.longest, buckets=self.buckets, id_bytes=self.id_bytes)
         starts = move(counts.cumsum(0) - counts, ids.device)
         return F.embedding_bag(rows, self.weight, starts, mode="mean")
 
 
 def ngrams(
-    ids: torch.Tensor, lengths: torch.Tensor, *, longest: int, buckets: int
+    ids: torch.Tensor, lengths: torch.Tensor, *, longest: int, buckets: int, id_bytes: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the buckets of all n-grams, int64 (N,), row after row, and on the CPU the number in each row, int64 (B,).
 
@@ -56,18 +59,30 @@ def ngrams(
         lengths: int64 (B,), from 1 to T.
         longest: tokens of the longest n-grams.
         buckets: number of buckets.
+        id_bytes: bytes of an id.
     """
     framed, lengths = F.pad(ids, (1, 1)), lengths.cpu()
+    hashed = torch.full_like(framed, BASIS)  # of the n-gram that begins at each place
     found, inside = [], []
-    for size in range(SHORTEST, longest + 1):
+    for size in range(1, min(longest, framed.shape[1]) + 1):
         starts = framed.shape[1] - size + 1
-        if starts < 1:
-            break
-        hashed = framed.new_full((len(ids), starts), size)
-        for place in range(size):
-            hashed = (hashed * FACTOR + framed[:, place : place + starts] + 1) % PRIME
-        found.append(hashed * SPREAD % PRIME % buckets)
-        inside.append(torch.arange(starts) < (lengths + 3 - size)[:, None])
+        hashed = fnv1a(hashed[:, :starts], framed[:, size - 1 :], id_bytes)
+        if size >= SHORTEST:
+            found.append(hashed % buckets)
+            inside.append(torch.arange(starts) < (lengths + 3 - size)[:, None])
     mask = torch.cat(inside, dim=1)
     places = move(mask.flatten().nonzero().flatten(), ids.device)
     return torch.cat(found, dim=1).flatten().index_select(0, places), mask.sum(dim=1)
+
+
+def fnv1a(hashed: torch.Tensor, numbers: torch.Tensor, width: int) -> torch.Tensor:
+    """Return hashes continued by the bytes of numbers, the lowest byte first; all int64 of one shape.
+
+    Args:
+        hashed: the hashes of the bytes before, :data:`BASIS` at the start.
+        numbers: not negative.
+        width: bytes of a number.
+    """
+    for place in range(width):
+        hashed = (hashed ^ (numbers >> 8 * place & 0xFF)) * PRIME & 0xFFFFFFFF  # below 2^57 before the mask
+    return hashed

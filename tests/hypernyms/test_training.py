@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sightword.errors import TrainingError
 from sightword.hypernyms import scenes, training
 from sightword.hypernyms.embed_settings import EmbedSettings
-from sightword.hypernyms.energies import ENERGIES
+from sightword.hypernyms.energies import ENERGIES, Cone
 from sightword.hypernyms.lazy_adam import Adam, LazyAdam
 from sightword.hypernyms.split import split
 from sightword.hypernyms.taxonomy_settings import TaxonomySettings
@@ -152,6 +152,33 @@ def test_a_box_and_a_cone_hold_what_lies_within():
     assert cone.scores(up, far, {}).item() > 2
 
 
+@pytest.mark.parametrize("name", ["box", "gumbel_box"])
+@pytest.mark.parametrize("energy", [1e-8, 1e-6, 1e-5, 0.5])
+def test_a_false_box_is_pushed_out_however_deep_it_lies(name, energy):
+    false = torch.tensor([energy], dtype=torch.float64, requires_grad=True)
+    loss = ENERGIES[name](2).losses(torch.tensor([0.25]).double(), false)
+    assert loss.tolist() == pytest.approx([0.25, -np.log(1 - np.exp(-energy) + 1e-10)], rel=1e-6)
+    loss[1].backward()
+    assert false.grad.item() == pytest.approx(-np.exp(-energy) / (1 - np.exp(-energy) + 1e-10), rel=1e-6)
+    within = ENERGIES[name](2).losses(torch.tensor([0.25]), torch.zeros(1))
+    assert within[1].item() == pytest.approx(-np.log(1e-10))
+
+
+@pytest.mark.parametrize(("aside", "moves"), [(1.5e-4, False), (3e-4, True)])
+def test_a_cone_moves_a_pair_until_the_cosine_of_its_angle_is_within_1e_7_of_1(aside, moves):
+    """Seen from (0.4, 0), the angle of (0.9, aside) has the cosine 1 - 7.8e-8, and 1 - 3.1e-7."""
+
+    class Angle(Cone):
+        K = 0.0  # without an aperture the energy is the angle
+
+    low, high = np.array([[0.9, aside], [0.9, 0.5]]), np.array([[0.4, 0.0], [0.4, 0.0]])
+    sides = [torch.from_numpy(side).requires_grad_() for side in (low, high)]
+    Angle(2).energy(*sides, {})[0].backward()
+    found = Angle(2).gradients(low, high, {}, mean=False)
+    assert bool(sides[0].grad[0].any()) == bool(found.low[0].any()) == moves
+    np.testing.assert_allclose(found.low[0], sides[0].grad[0], rtol=1e-6)
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=1, max_size=20), st.sampled_from(("accuracy", "f1"))
 )
@@ -203,7 +230,7 @@ def test_a_run_learns_and_gives_the_same_bytes_whatever_the_threads(prepared):
 
 @pytest.mark.parametrize("name", [name for name in ENERGIES if name != "order"])
 def test_each_energy_learns(prepared, name):
-    settings = SMALL.model_copy(update={"energy": name, "batch": 400, "pretrain": 1})
+    settings = SMALL.model_copy(update={"energy": name, "batch": 400, "pretrain": 1, "pretrain_burn_in": 1})
     found = small_run(prepared, settings)
     assert np.isfinite(found.vectors).all()
     assert found.progress.best > 51

@@ -36,7 +36,7 @@ def loop(layer, inputs, state):
         both = normal(by_input[: 2 * HIDDEN]) + normal(by_state[: 2 * HIDDEN])
         reset, update = np.split(1 / (1 + np.exp(-both)), 2)
         new = np.tanh(normal(by_input[2 * HIDDEN :]) + reset * normal(by_state[2 * HIDDEN :]))
-        state = (1 - update) * new + update * state
+        state = (1 - update) * state + update * new
         found.append(state)
     return np.array(found)
 
@@ -54,6 +54,25 @@ def test_states_are_those_of_a_loop_row_by_row(case, started):
         whole = loop(layer, inputs[row], before)  # the padded way reads the padding too, after the row
         assert np.abs(padded[row].detach().numpy() - whole).max() < 1e-12
         assert np.abs(last[0, row].detach().numpy() - whole[-1]).max() < 1e-12
+
+
+def test_released_weights_give_the_released_states(case):
+    """The released cell's matrices multiply from the right; its gates are z, then r, with one norm."""
+    layer, inputs, start = case
+    random = np.random.default_rng(0)
+    w_x, w, w_h, u = (
+        random.uniform(-1, 1, (rows, columns)) for rows in (WIDTH, HIDDEN) for columns in (2 * HIDDEN, HIDDEN)
+    )
+    with torch.no_grad():
+        for weights, gates, candidate in zip(layer.parameters(), (w_x, w_h), (w, u), strict=True):
+            z, r = np.split(gates, 2, axis=1)
+            weights.copy_(torch.from_numpy(np.concatenate([r, z, candidate], axis=1).T))
+    states = layer(inputs, start[None])[0].detach().numpy()
+    for row, state in enumerate(start.numpy()):
+        for step, line in enumerate(inputs[row].numpy()):
+            z, r = np.split(1 / (1 + np.exp(-(normal(state @ w_h) + normal(line @ w_x)))), 2)
+            state = (1 - z) * state + z * np.tanh(r * normal(state @ u) + normal(line @ w))
+            assert np.abs(states[row, step] - state).max() < 1e-12
 
 
 @pytest.mark.parametrize("backwards", [True, False])
