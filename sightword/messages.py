@@ -100,12 +100,6 @@ def first_line(error: object) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
-def short(value: object, most: int = 80) -> str:
-    """Return the first line with text, as :func:`first_line`, cut to ``most`` characters."""
-    line = first_line(value)
-    return line if len(line) <= most else f"{line[: most - 1]}…"
-
-
 def last_line(complaints: str) -> str:
     """Return the last line with text of what a program wrote to standard error, without ``ERROR:`` or ``fatal:``."""
     lines = [line.strip() for line in complaints.splitlines() if line.strip()] or ["no message"]

@@ -18,7 +18,7 @@ from sightword.captions.units import NOUN
 from sightword.captions.vocabulary import UNKNOWN, Vocabulary
 from sightword.errors import EncoderError
 from sightword.files import Pathish
-from sightword.messages import short, warn_share
+from sightword.messages import quote, short, warn_share
 from sightword.model.embedding import Floats
 from sightword.model.shape import Shape
 
@@ -75,24 +75,22 @@ def check_options(
         EncoderError: an option has another value.
     """
     if not isinstance(batch_size, int | np.integer) or batch_size < 1:
-        raise EncoderError(f"batch_size is {short(repr(batch_size))}", expected="at least 1")
+        raise EncoderError(f"batch_size is {quote(batch_size)}", expected="at least 1")
     if not isinstance(max_length, int | np.integer) or not 1 <= max_length <= LONGEST:
-        raise EncoderError(f"max_length is {short(repr(max_length))}", expected=f"1 to {LONGEST:,}")
+        raise EncoderError(f"max_length is {quote(max_length)}", expected=f"1 to {LONGEST:,}")
     if device is not None and str(device) not in (str(own), own.type if not own.index else ""):
         todo = "Load the encoder with this device, from_pretrained(NAME, device=...), or leave it out."
         raise EncoderError(f"device is {short(device)}, and the weights are on {own}", todo=todo)
     for name, value in prompts.items():
         if value:
             todo = f"Leave {name} out, or write the prompt before each sentence."
-            raise EncoderError(
-                f"{name} is {short(repr(value))}, and the encoder was trained without prompts", todo=todo
-            )
+            raise EncoderError(f"{name} is {quote(value)}, and the encoder was trained without prompts", todo=todo)
 
 
 def refuse_name(arguments: Sequence[object], loader: str) -> None:
     """Raise EncoderError for a class whose constructor got the name or the folder of an encoder."""
     if arguments and isinstance(arguments[0], str | os.PathLike):
-        name = short(repr(os.fspath(arguments[0])))
+        name = quote(os.fspath(arguments[0]))
         todo = f"To load an encoder, call {loader}({name})."
         raise EncoderError(f"{name} is a name, and the constructor takes networks", todo=todo)
 

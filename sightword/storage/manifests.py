@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sightword.messages import short
+from sightword.messages import first_line, short
 
 MANIFEST_NAME = re.compile(r"[0-9a-f]{32}\.manifest")
 SUFFIX = ".parquet"
@@ -94,7 +94,7 @@ def unpack(name: str, data: bytes) -> Contents:
         rows = zip(*(table[column].to_pylist() for column in _COLUMNS.names), strict=True)
         contents = {segment: np.frombuffer(keys, ">u8").astype(np.uint64) for segment, keys in rows}
     except _DAMAGED as error:
-        raise ValueError(short(error)) from None
+        raise ValueError(short(first_line(error))) from None
     for segment, keys in contents.items():
         if segment[DIGITS:] != f"{digest(keys)}{SUFFIX}":
             raise ValueError(f"its keys are not those of {short(segment)}")
