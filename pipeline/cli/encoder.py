@@ -150,11 +150,12 @@ def _check(data: Path, tasks: Sequence[str], *, skip: bool, outputs: Iterable[Pa
 
 def _score_table(metrics: Mapping[str, Any]) -> list[list[str]]:
     """Return the scores as lines of cells, the header first: a line for each subtask, aggregate and classification."""
+    from sightword.statistics import with_interval
+
     lines = []
     for task, entries in metrics.items():
         if "accuracy" in entries:
-            half = entries.get("accuracy_ci95")
-            accuracy = f"accuracy {entries['accuracy']:.2f}" + ("" if half is None else f" ± {half:.2f}")
+            accuracy = f"accuracy {with_interval(entries['accuracy'], entries.get('accuracy_ci95'), 2)}"
             lines.append([task, accuracy, str(entries.get("test", "")), "", "", "", _percent(entries), ""])
             continue
         for name, entry in entries.items() if task != "skipped" else ():

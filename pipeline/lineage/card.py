@@ -15,6 +15,7 @@ from pipeline.lineage.repository import Repository
 from pipeline.pipelines import LOCKS
 from sightword.errors import EncoderError, LineageError
 from sightword.files import read_json
+from sightword.statistics import with_interval
 
 RETRIEVAL, SEMANTICS = "metrics/retrieval.json", "metrics/semantics.json"
 _DIRECTIONS = {"caption_to_image": "caption to picture", "image_to_caption": "picture to caption"}
@@ -69,7 +70,7 @@ def _retrieval(metrics: Any) -> str:
             for direction, words in _DIRECTIONS.items():
                 entry = found.get(direction) if isinstance(found, dict) else None
                 if entry is not None:
-                    recalls = [f"{entry[f'r{k}']:.1f} ± {entry[f'r{k}_ci95']:.1f}" for k in (1, 5, 10)]
+                    recalls = [with_interval(entry[f"r{k}"], entry[f"r{k}_ci95"]) for k in (1, 5, 10)]
                     rows.append([f"{split}, {protocol}", words, *recalls, f"{entry['median_rank']:g}"])
     return f"""
 ## Retrieval scores

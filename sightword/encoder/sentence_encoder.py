@@ -52,7 +52,7 @@ class _Options(TypedDict, total=False):
 class SentenceEncoder:
     """An ensemble of trained encoders; its embedding is the sum of its members' unit vectors.
 
-    The ensemble is that of Merkx & Frank (2019), section 3.4; their released code does not normalise the sum, which
+    The ensemble is that of Merkx & Frank (2019), section 3.3; their released code does not normalise the sum, which
     ``renormalise`` decides, and ranks by the dot product. Several threads may use one encoder.
 
     With other encoders ``beside`` it, the embedding has the vectors of all of them one after the other, each scaled to

@@ -1,9 +1,9 @@
 """The similarity of captions and pictures: the cosine, the dot product, or minus the penalty of order-embeddings.
 
-Order-embeddings (Vendrov et al. 2016, section 3): a caption is more general than its pictures, so its embedding should
-be the smaller one in every dimension. The penalty is ``E(c, i) = sum_d max(0, c_d - i_d)^2``, without a root, of the
-absolute values of embeddings of length 1. The 'symmetric' row of their table is ``similarity: cosine`` here, with the
-summed hinge loss and margin 0.2.
+Order-embeddings (Vendrov et al. 2016, sections 2.2 and 4): a caption is more general than its pictures, so its
+embedding should be the smaller one in every dimension. The penalty is ``E(c, i) = sum_d max(0, c_d - i_d)^2``, without
+a root, of the absolute values of embeddings of length 1. The 'symmetric' row of their table is ``similarity: cosine``
+here, with the summed hinge loss and margin 0.2.
 """
 
 from __future__ import annotations

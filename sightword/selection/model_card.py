@@ -19,6 +19,7 @@ from sightword.model.ngrams import SHORTEST
 from sightword.model.shape import Shape
 from sightword.selection.choice import Choice
 from sightword.selection.settings import SelectSettings
+from sightword.statistics import with_interval
 
 DIRECTIONS = {"caption_to_image": "caption to picture", "image_to_caption": "picture to caption"}
 RECALLS = (1, 5, 10)
@@ -57,7 +58,7 @@ def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> st
     rows = []
     for direction, words in DIRECTIONS.items():
         entry = choice.ensemble[direction]
-        cells = [f"{entry[f'r{k}']:.1f} ± {entry[f'r{k}_ci95']:.1f}" for k in RECALLS]
+        cells = [with_interval(entry[f"r{k}"], entry[f"r{k}_ci95"]) for k in RECALLS]
         rows.append([words, *cells, f"{entry['median_rank']:g}", str(entry["queries"])])
     epochs = ", ".join(f"{epoch} ({choice.recall[epoch]:.1f})" for epoch in choice.epochs)
     if unit == "character":
@@ -106,7 +107,7 @@ model = SentenceTransformer("encoder", trust_remote_code=True)
 
 {_table(["", "R@1", "R@5", "R@10", "median rank", "queries"], rows)}
 
-Recall in percent, with the half-width of Wald's 95 % interval. The snapshots were chosen on this split, by
+Recall in percent, with the 95 % interval (Wald's; near 0 and 100 Wilson's). The snapshots were chosen on this split, by
 `{settings.criterion}`, so the scores are a little too good; those on the test split are in the report and in
 `metrics/retrieval.json` of the run. Chosen epochs, with the mean R@10 of each alone: {epochs}.
 

@@ -20,6 +20,7 @@ from sightword.model.settings import ModelSettings
 from sightword.selection.choice import Choice
 from sightword.selection.model_card import Amount, model_card
 from sightword.selection.settings import SelectSettings
+from sightword.statistics import with_interval
 from sightword.training.settings import TrainSettings
 from stages import select, train
 
@@ -80,7 +81,7 @@ def test_the_table_has_recall_with_its_interval():
     entry = choice.ensemble["image_to_caption"]
     line = next(line for line in text.splitlines() if line.startswith("| picture to caption"))
     cells = [cell.strip() for cell in line.strip("|").split("|")]
-    assert cells[1:4] == [f"{entry[f'r{k}']:.1f} ± {entry[f'r{k}_ci95']:.1f}" for k in (1, 5, 10)]
+    assert cells[1:4] == [with_interval(entry[f"r{k}"], entry[f"r{k}_ci95"]) for k in (1, 5, 10)]
     assert cells[5] == "20"
     assert "8 (63.5), 4 (61.2)" in text
 
