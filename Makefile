@@ -33,21 +33,25 @@ $(VENV)/.with-$(EXTRAS) $(VENV)/.dev: pyproject.toml constraints.txt
 	$(VENV)/bin/python -m pip install --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[$(extras)]'
 	@touch $(VENV)/.with-$(EXTRAS) $@
 
+# DVC passes over a further pipeline that has not run (its .dvcignore).
+define further
+rm -f $@/.dvcignore
+dvc repro $@/dvc.yaml
+@python -m pipeline.cli.closing $@
+endef
+
 repro: install ## Run the pipeline on what params.yaml says (the sample at first)
 	dvc repro
 	@python -m pipeline.cli.closing
 
 hypernyms: install ## Run the pipeline of hypernyms (on its sample at first)
-	dvc repro hypernyms/dvc.yaml
-	@python -m pipeline.cli.closing hypernyms
+	$(further)
 
 entailment: install ## Run the pipeline of entailment (on its sample at first)
-	dvc repro entailment/dvc.yaml
-	@python -m pipeline.cli.closing entailment
+	$(further)
 
 grounded: install ## Run the pipeline of the grounded space (on its sample at first)
-	dvc repro grounded/dvc.yaml
-	@python -m pipeline.cli.closing grounded
+	$(further)
 
 test: dev ## Run the tests: minutes, no root, no system packages
 	python -m pytest -m 'not full' -n $(WORKERS) $(SPREAD) --durations=10

@@ -18,7 +18,7 @@ import pipeline
 import sightword
 from pipeline.experiments.clones import run_dvc
 from pipeline.lineage.repository import git
-from pipeline.pipelines import DVC_YAML, PARAMS, shipped
+from pipeline.pipelines import DVC_YAML, PARAMS, pipelines, shipped
 from sightword.errors import LineageError, SetupError
 from sightword.files import atomic_file
 from sightword.messages import and_more
@@ -97,7 +97,8 @@ def update(project: Path) -> Changes:
     if not (project / "stages" / "__main__.py").is_file() or (project / "setup.py").exists():
         what, todo = "was not made by `sightword init`", "A clone is updated by `git pull`."
         raise SetupError(what, where=project, todo=todo)
-    files = {name: path for name, path in _files().items() if Path(name).name != PARAMS}
+    seen = {one.ignore for one in pipelines(project) if one.folder}  # a pipeline that runs here has lost this file
+    files = {name: path for name, path in _files().items() if Path(name).name != PARAMS and name not in seen}
     found = differences(project, files)
     options = ("--porcelain", "-z", "--no-renames", "--ignored", "--untracked-files=all")
     try:

@@ -4,6 +4,10 @@ Each pipeline has a ``dvc.yaml``, a ``params.yaml`` and a ``dvc.lock`` of its ow
 has ``wdir: ..``: its command runs in the project's folder, and all paths in its ``dvc.lock`` are from there. So the
 entries of all locks form one graph, and a stage has one name over all pipelines.
 
+Git has a ``.dvcignore`` in the folder of a pipeline that has not run, by which DVC passes over it: a stage whose
+outputs nobody has would end `dvc checkout`, `dvc pull` and `dvc exp apply` with an error. The first run removes the
+file, and its lock goes to git with the user's commit.
+
 A stage with a ``matrix`` runs once for each item: the stage ``ground`` has the entries ``ground@t-0``, ``ground@cg-0``
 and so on in ``dvc.lock``. :attr:`Pipeline.stages` are the stages of the file, :meth:`Pipeline.runs` those of the lock.
 """
@@ -24,6 +28,7 @@ from sightword.errors import FileFormatError, SetupError
 from sightword.files import read_text
 
 DVC_YAML, PARAMS, LOCK = "dvc.yaml", "params.yaml", "dvc.lock"
+IGNORE = ".dvcignore"
 LOCKS = (LOCK, f":(glob)*/{LOCK}")
 """The locks of all pipelines, as git's pathspecs."""
 MATRIX, ITEM = "matrix", "@"
@@ -54,6 +59,27 @@ class Pipeline:
     def lock(self) -> str:
         """The file that DVC writes of its runs."""
         return self._path(LOCK)
+
+    @property
+    def ignore(self) -> str:
+        """The file by which DVC passes over a further pipeline that has not run."""
+        return self._path(IGNORE)
+
+    @property
+    def hidden(self) -> bool:
+        """Whether DVC passes over the pipeline."""
+        return bool(self.folder) and (self.project / self.ignore).exists()
+
+    @property
+    def has_run(self) -> bool:
+        """Whether the pipeline has a lock."""
+        return (self.project / self.lock).exists()
+
+    @property
+    def command(self) -> str:
+        """The shell command that runs the pipeline."""
+        run = f"dvc repro {self.dvc_yaml}" if self.folder else "dvc repro"
+        return f"rm {self.ignore} && {run}" if self.hidden else run
 
     def _path(self, name: str) -> str:
         return f"{self.folder}/{name}" if self.folder else name

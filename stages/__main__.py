@@ -78,7 +78,7 @@ def main() -> None:
             given[key] = getattr(params_file.section(arguments.params, section), key)
         result = stage.work(settings, **given)
         if recorder:
-            recorder.check_unchanged()
+            recorder.check_unchanged(kept=callable(result))
         _finish(name, result, recorder)
     except SightwordError as error:
         _fail(name, error, debug=arguments.verbose > 1)

@@ -86,6 +86,19 @@ def test_plots_are_no_pictures():
         assert all(isinstance(fields, dict) for plot in pipeline.document["plots"] for fields in plot.values())
 
 
+def test_git_has_results_of_the_first_pipeline_alone_and_dvc_passes_over_the_others(repository):
+    """DVC ends some commands with an error where a stage has no outputs, or outputs that nobody has."""
+    for pipeline in PIPELINES[1:]:
+        assert pipeline.hidden
+        described = subprocess.run(
+            ["make", "-n", "-o", "install", pipeline.folder], cwd=repository, capture_output=True, text=True
+        )
+        assert f"rm -f {pipeline.ignore}\ndvc repro {pipeline.dvc_yaml}\n" in described.stdout
+    tracked = subprocess.run(["git", "ls-files"], cwd=repository, capture_output=True, text=True).stdout.split()
+    assert [path for path in tracked if path.endswith("dvc.lock")] == ["dvc.lock"]
+    assert not [path for path in tracked if path.startswith("metrics/") and path.count("/") > 1]
+
+
 @pytest.mark.slow
 def test_the_lock_belongs_to_this_code_and_these_parameters(repository, tmp_path):
     """A stale dvc.lock would make a fresh clone's first run rewrite it."""

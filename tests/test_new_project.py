@@ -51,6 +51,7 @@ def test_a_project_has_the_pipelines_with_the_parameters_of_the_sample(made, rep
         assert params_file.load(made / one.params)
     assert (made / ".dvc/plots/intervals.json").is_file()
     assert not (made / "dvc.lock").exists()
+    assert [one.hidden for one in pipelines(made)] == [False, True, True, True]
 
 
 def test_a_project_has_all_code_that_its_stages_name_and_no_more_than_git_has_of_it(made, repository):
@@ -143,6 +144,7 @@ def test_an_update_takes_over_the_code_and_leaves_the_parameters(project, capsys
     (project / "stages/mine.py").write_text("# a stage of my own\n")
     (project / "params.yaml").write_text((project / "params.yaml").read_text().replace("margin: 0.2", "margin: 0.3"))
     (project / "recipes/grid.yaml").unlink()
+    (project / "hypernyms/.dvcignore").unlink()  # this pipeline runs here
     commit(project)
     assert main(["init", "--update"]) == 0
     assert "(files: 1 new, 1 changed, 1 deleted; `git diff` shows them)" in capsys.readouterr().out

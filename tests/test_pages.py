@@ -19,7 +19,7 @@ from readers_files import BEFORE, write_senteval
 from ruamel.yaml import YAML
 
 from pipeline import cli
-from pipeline.pipelines import Pipeline
+from pipeline.pipelines import Pipeline, pipelines
 from sightword.messages import flat
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -84,6 +84,14 @@ def done(small_run, tmp_path_factory) -> Checkout:
     (checkout.folder / ".dvc/cache").rename(folder / "cache")
     checkout.run("dvc", "cache", "dir", "--local", str(folder / "cache"))
     return checkout
+
+
+@pytest.mark.full
+def test_the_pages_are_tried_in_a_clone_as_it_was_committed(done):
+    """A visitor has all pipelines, also those that never run on a page."""
+    first = done.run("git", "rev-list", "--max-parents=0", "HEAD").stdout.strip()
+    assert not done.run("git", "diff", "--name-only", "--diff-filter=D", first).stdout
+    assert [one.folder for one in pipelines(done.folder)] == ["", "entailment", "grounded", "hypernyms"]
 
 
 def commit_a_run_of_another_machine(checkout: Checkout) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from types import SimpleNamespace
 
@@ -11,10 +12,12 @@ from tiny_project import TinyProject
 
 from pipeline import pipelines
 from pipeline.cli import main
+from pipeline.experiments.baseline import find_baseline
+from pipeline.experiments.plan import Run
 from pipeline.lineage.lock import read_lock
 from pipeline.lineage.locks import lock_here
 from pipeline.params import params_file, recipes
-from sightword.errors import FileFormatError, LineageError, ParamsError, SetupError
+from sightword.errors import FileFormatError, LineageError, ParamsError, SetupError, SweepError
 from sightword.settings import Settings
 
 KEY = "metrics/fourth.json:total"
@@ -215,6 +218,76 @@ def test_a_sweep_varies_the_second_pipeline(changed, monkeypatch, capsys):
     values = {name: changed.audited(KEY, "--rev", name)["value"] for name in ("wide-factor2", "wide-factor3")}
     assert values == {"wide-factor2": pytest.approx(6), "wide-factor3": pytest.approx(9)}
     assert "factor" in capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory):
+    """A project whose second pipeline was never run, and an experiment and a remote of the first."""
+    project = TinyProject(tmp_path_factory.mktemp("fresh") / "project")
+    project.add_second_pipeline()
+    project.write("extra/.dvcignore", "dvc.yaml\n")
+    project.do("dvc", "remote", "add", "-q", "-d", "lab", str(project.folder.parent / "remote"))
+    project.do("git", "init", "-q", "--bare", "../origin.git")
+    project.do("git", "remote", "add", "origin", "../origin.git")
+    project.commit("a second pipeline")
+    project.do("git", "push", "-q", "origin", "main")
+    project.do("dvc", "exp", "run", "-q", "-n", "more", "-S", "third.factor=6")
+    project.do("git", "checkout", "-q", ".")
+    return project
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    [
+        "dvc checkout", "dvc exp apply more", "dvc repro", "dvc push --run-cache", "dvc fetch", "dvc pull",
+        "dvc status --cloud", "dvc plots show", "dvc exp push origin more", "dvc gc --workspace --dry --force",
+        "sightword doctor --lock",
+    ],
+)  # fmt: skip
+def test_a_pipeline_that_never_ran_is_in_no_command_of_dvc(fresh, command):
+    done = fresh.run(*command.split())
+    assert done.returncode == 0, done.stderr
+    said = (done.stdout + done.stderr).replace("; not run yet: extra", "")
+    assert not re.search("fourth|extra|ERROR|failed to load", said)
+
+
+def test_a_result_of_a_pipeline_that_never_ran_is_told_with_the_command_that_makes_it(fresh):
+    for what in (KEY, "fourth", "the-text", "data/fourth/text"):
+        done = fresh.run("sightword", "audit", what)
+        assert done.returncode == 1
+        assert "fourth has not run: `rm extra/.dvcignore && dvc repro extra/dvc.yaml`." in done.stderr
+
+
+def test_a_sweep_of_a_hidden_pipeline_is_refused(fresh):
+    runs = [Run("wide", {}, {}, {"fourth": {"factor": 2, "reads": "models/encoder"}})]
+    with pytest.raises(
+        SweepError, match=r"extra/\.dvcignore: hides the pipeline from DVC\. `git rm extra/\.dvcignore`"
+    ):
+        find_baseline(fresh.folder, "extra").check_inputs(runs, committed=True)
+
+
+@pytest.mark.slow
+def test_the_first_run_of_a_hidden_pipeline_brings_its_lock(fresh, tmp_path):
+    project = fresh.copy(tmp_path / "project")
+    project.do("git", "checkout", "-q", ".")
+    project.do("dvc", "checkout", "-q")
+    project.do("sh", "-c", pipelines.Pipeline(project.folder, "extra").command)
+    kept = (project.folder / "data/fourth/text").read_text()
+    project.do("dvc", "exp", "run", "-q", "-n", "others", "-S", "third.factor=7")  # before anything is committed
+    project.do("git", "checkout", "-q", "params.yaml", "dvc.lock", "metrics")
+    project.do("dvc", "exp", "apply", "others")
+    assert (project.folder / "data/fourth/text").read_text() == kept
+    project.do("git", "checkout", "-q", ".")  # the hiding file too
+    project.do("dvc", "checkout")
+    told = project.do("sightword", "doctor", "--lock")
+    assert "extra/.dvcignore hides from DVC a pipeline that has run" in told
+    project.do("sh", "-c", re.search("-> `(rm .*?)`", told)[1])
+    project.commit("both")
+    assert "the commands of all 4 stages\n" in project.do("sightword", "doctor", "--lock")
+    assert "up to date" in project.do("dvc", "status")
+    for path in ("extra/dvc.lock", "data/fourth/text"):
+        assert (project.folder / path).exists()
 
 
 def test_the_locks_of_a_project_are_read_as_one(both):

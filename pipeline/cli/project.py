@@ -87,8 +87,7 @@ def _recipe(arguments: argparse.Namespace) -> int:
     about = f" ({recipe.summary})" if recipe.summary else ""
     print(f"{path} {'is now' if changed else 'already was'} the recipe {recipe.name}{about}")
     if changed:
-        folder = params_file.pipeline_of(recipe.path).folder
-        print(f"Next: dvc repro{f' {folder}/dvc.yaml' if folder else ''}")
+        print(f"Next: {params_file.pipeline_of(recipe.path).command}")
     return 0
 
 

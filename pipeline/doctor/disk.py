@@ -13,9 +13,10 @@ from pipeline.doctor.findings import Finding, good, problem, warning
 from sightword import machine
 from sightword.corpus.listing import PICTURE_SUFFIXES, list_pictures
 from sightword.errors import SetupError, SightwordError
+from sightword.files import FULL
 from sightword.messages import size
 
-FULL = 100e6
+LITTLE = 100e6
 """Free bytes below which a disk counts as full."""
 BASE = 1e9
 """Bytes of snapshots, checkpoints, tables and pages of a run of any size."""
@@ -26,12 +27,12 @@ PIXELS = 4
 COMPRESSION = {"raw": 1.0, "png": 0.6, "webp": 0.5}
 """Size of a stored picture as a share of its pixels' bytes."""
 
-_TODO = {
-    "the project": "Make room there, or ask for the right to write there.",
-    "DVC's cache": "Make room with `dvc gc --workspace`, or use another disk: `dvc cache dir`.",
-    "the store": "Use another folder: SIGHTWORD_STORE.",
-    "copies of the store": "Use another folder: SIGHTWORD_CACHE.",
-    "the scratch folder": "Use another folder: SIGHTWORD_SCRATCH.",
+_OTHERWISE = {
+    "the project": "work in a clone elsewhere",
+    "DVC's cache": "use another folder: `dvc cache dir`",
+    "the store": "use another folder: SIGHTWORD_STORE",
+    "copies of the store": "use another folder: SIGHTWORD_CACHE",
+    "the scratch folder": "use another folder: SIGHTWORD_SCRATCH",
 }
 
 
@@ -44,7 +45,9 @@ def check_disk(context: Context) -> Iterator[Finding]:
             with tempfile.TemporaryFile(dir=there) as file:
                 file.write(b"x")
         except OSError as error:
-            yield problem(f"{name} cannot be written to: {there}: {error.strerror or error}", _TODO[name])
+            what = f"{name} cannot be written to: {there}: {error.strerror or error}"
+            refused = f"Ask for the right to write there, or {_OTHERWISE[name]}."
+            yield problem(what, _room(name) if error.errno in FULL else refused)
         else:
             disks.setdefault(there.stat().st_dev, {})[name] = there
     amounts = {} if context.quick else estimate(context)
@@ -52,10 +55,16 @@ def check_disk(context: Context) -> Iterator[Finding]:
         folder = next(iter(places.values()))
         free, wanted = shutil.disk_usage(folder).free, sum(amounts.get(name, 0.0) for name in places)
         found = f"{', '.join(places)} ({folder}): {size(free)} free"
-        if wanted and free >= FULL:
+        if wanted and free >= LITTLE:
             found += f", a run with these parameters writes about {size(wanted)}"
-        report = problem if free < FULL else warning
-        yield report(found, _TODO[list(places)[-1]]) if free < max(FULL, wanted) else good(found)
+        report = problem if free < LITTLE else warning
+        yield report(found, _room(list(places)[-1])) if free < max(LITTLE, wanted) else good(found)
+
+
+def _room(name: str) -> str:
+    """Return the advice for a folder whose disk is full."""
+    means = "with `dvc gc --workspace`" if name == "DVC's cache" else "there"
+    return f"Make room {means}, or {_OTHERWISE[name]}."
 
 
 def _folders(context: Context) -> dict[str, Path]:

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.doctor.findings import Finding, failure, good, problem, warning
-from pipeline.doctor.project import git_output
+from pipeline.doctor.project import check_hidden, git_output
 from pipeline.experiments.clones import run_dvc
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.evidence import FETCH, Records
 from pipeline.lineage.facts import stage_paths
 from pipeline.lineage.lock import Entry, Lock, tracked_hashes
 from pipeline.lineage.locks import lock_here
-from pipeline.pipelines import PARAMS, by_entry, parameter, pipelines
+from pipeline.pipelines import PARAMS, by_stage, parameter, pipelines
 from sightword import yaml_reader
 from sightword.errors import SightwordError
 from sightword.files import read_text
@@ -34,9 +34,12 @@ _too_much = partial(warning, todo="Nothing runs again for it; remove it from dvc
 def check_lock(project: Path, facts: Sequence[Path]) -> list[Finding]:
     """Check a project's lock against code, parameters and ``dvc.yaml``, and against the facts of runs in folders."""
     try:
-        stages = by_entry(project)
+        by_stage(project)  # a repeated stage name is reported first
+        every = pipelines(project)
+        waiting = [one.folder for one in every if one.hidden and not one.has_run]
+        stages = {name: run for one in every if one.folder not in waiting for name, run in one.runs().items()}
         params: dict[str, Any] = {}
-        for name in (pipeline.params for pipeline in pipelines(project)):
+        for name in (pipeline.params for pipeline in every):
             values = yaml_reader.parse(read_text(project / name), name)
             if not isinstance(values, dict):
                 return [problem(f"{name} has no sections", f"`git checkout -- {name}`.")]
@@ -55,9 +58,9 @@ def check_lock(project: Path, facts: Sequence[Path]) -> list[Finding]:
         todo = "Where the data is: `dvc repro` and `dvc push`, then commit dvc.lock, metrics and plots."
         found[-1] = replace(found[-1], todo=todo)
     elif all(one.state != "problem" for one in doubts):
-        stages_in = f"all {len(lock.entries)} stages"
+        stages_in = f"all {len(lock.entries)} stages" + (f"; not run yet: {', '.join(waiting)}" if waiting else "")
         found.append(good(f"dvc.lock belongs to the code, the parameters and the commands of {stages_in}"))
-    return [*doubts, *found]
+    return [*check_hidden(every), *doubts, *found]
 
 
 def _tracked(project: Path) -> dict[str, str]:

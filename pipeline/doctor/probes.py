@@ -11,10 +11,12 @@ import os
 import re
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from pipeline.doctor import permissions
 from sightword.messages import first_line, flat
 
 if TYPE_CHECKING:
@@ -53,8 +55,8 @@ def probe_dvc(option: str) -> None:
     try:
         remote = repo.cloud.get_remote()
         _print(**_reach(remote))
-        _print(**_pushed(repo, remote))
-        _print(runs=_runs(repo, remote))
+        for facts in _contents(repo, remote):
+            _print(**facts)
     except Exception as error:  # noqa: BLE001 - each kind of remote has errors of its own, all reported alike
         _print(remote_error=without_secrets(f"{type(error).__name__}: {first_line(error)}", repo.config))
 
@@ -150,32 +152,50 @@ def _reach(remote: Any) -> dict[str, Any]:
         return {"reached": True, "empty": True}
 
 
-def _pushed(repo: Any, remote: Any) -> dict[str, Any]:
-    """Return which tracked outputs are in the cache and in the remote."""
+def _contents(repo: Any, remote: Any) -> Iterator[dict[str, Any]]:
+    """Yield which tracked outputs are in the cache and in the remote, which runs are there, and what is closed."""
     from dvc.exceptions import DvcException
+
+    shut: list[Path] = []
+
+    def there(places: list[str]) -> list[bool]:
+        found = remote.fs.exists(places) if places else []
+        hidden = [_closed(remote, place) for place in places]
+        shut.extend(filter(None, hidden))
+        return [bool(one or path) for one, path in zip(found, hidden, strict=True)]
 
     try:
         outs = [out for out in repo.index.outs if out.use_cache and out.hash_info]
     except DvcException:
-        return {}  # the check of files reports a damaged dvc.yaml or dvc.lock
+        outs = []  # the check of files reports a damaged dvc.yaml or dvc.lock
     hashes = [out.hash_info.value for out in outs]
-    there = remote.fs.exists([remote.odb.oid_to_path(value) for value in hashes]) if outs else []
-    return {
+    pushed = there([remote.odb.oid_to_path(value) for value in hashes])
+    known = zip(outs, map(repo.cache.local.exists, hashes), pushed, strict=True)
+    yield {
         "outs": [
-            {"path": os.path.relpath(out.fs_path, repo.root_dir), "cached": cached, "pushed": bool(pushed)}
-            for out, cached, pushed in zip(outs, map(repo.cache.local.exists, hashes), there, strict=True)
+            {
+                "path": os.path.relpath(out.fs_path, repo.root_dir),
+                "file": out.stage.path_in_repo,
+                "cached": cached,
+                "pushed": one,
+            }
+            for out, cached, one in known
         ]
     }
+    if remote.fs.protocol not in ("http", "https"):
+        folder = Path(repo.cache.legacy.path)
+        files = sorted((folder / "runs").glob("*/*/*"), key=lambda path: path.stat().st_mtime, reverse=True)[:RUNS]
+        runs = there([remote.fs.join(remote.path, *path.relative_to(folder).parts) for path in files])
+        yield {"runs": {"local": len(runs), "pushed": sum(runs)}}
+    closed = [{"path": str(path), "owner": permissions.owner(path)} for path in dict.fromkeys(shut)]
+    if closed:
+        yield {"closed": closed, "folder": remote.path, "readers": permissions.readers(Path(remote.path))}
 
 
-def _runs(repo: Any, remote: Any) -> dict[str, int] | None:
-    """Return how many of the newest entries of the run-cache are in the remote; None for a web server."""
-    if remote.fs.protocol in ("http", "https"):
-        return None
-    folder = Path(repo.cache.legacy.path)
-    files = sorted((folder / "runs").glob("*/*/*"), key=lambda path: path.stat().st_mtime, reverse=True)
-    places = [remote.fs.join(remote.path, *path.relative_to(folder).parts) for path in files[:RUNS]]
-    return {"local": len(places), "pushed": sum(map(bool, remote.fs.exists(places))) if places else 0}
+def _closed(remote: Any, place: str) -> Path | None:
+    """Return what is closed on the way to a place in a remote that is a folder (:func:`permissions.closed`)."""
+    folder = Path(remote.path)
+    return permissions.closed(folder, Path(place)) if remote.fs.protocol == "local" and folder.is_dir() else None
 
 
 def _torchvision(features: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pipeline.doctor.context import Context
@@ -37,7 +37,8 @@ def check_files(context: Context) -> Iterator[Finding]:
             by_stage(context.root)
         except SightwordError as error:
             yield failure(error, "Rename one of the two stages.")
-    if not any((context.root / pipeline.lock).exists() for pipeline in every):
+    yield from check_hidden(every)
+    if not any(pipeline.has_run for pipeline in every):
         yield warning("there is no dvc.lock: nothing has run here yet", "`dvc repro`, then commit dvc.lock.")
         return
     try:
@@ -65,6 +66,15 @@ def _check_pipeline(pipeline: Pipeline) -> Iterator[Finding]:
             yield good(f"{pipeline.params}: all sections are right")
     except SightwordError as error:
         yield failure(error, "Fix the file, or write a new one: `sightword recipe NAME`.")
+
+
+def check_hidden(every: Sequence[Pipeline]) -> Iterator[Finding]:
+    """Check that DVC passes over no pipeline that has run."""
+    for pipeline in every:
+        if pipeline.hidden and pipeline.has_run:
+            what = f"{pipeline.ignore} hides from DVC a pipeline that has run"
+            back = f"`rm {pipeline.ignore} && dvc checkout {pipeline.dvc_yaml}`"
+            yield warning(what, f"{back}, then commit with {pipeline.lock}.")
 
 
 def _check_metrics(project: Path, lock: Lock) -> Iterator[Finding]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pipeline.doctor.context import DVC_SECONDS, Context
 from pipeline.doctor.findings import Finding, good, problem, warning
+from pipeline.pipelines import DVC_YAML
 from sightword.messages import and_more
 
 _HINTS = {
@@ -92,19 +93,36 @@ def _check_answer(remote: str, facts: dict[str, Any]) -> Finding:
 
 
 def _check_contents(facts: dict[str, Any]) -> Iterator[Finding]:
-    outs = facts.get("outs", [])
+    outs, closed = facts.get("outs", []), facts.get("closed", [])
     missing = [out["path"] for out in outs if not out["pushed"]]
-    gone = [out["path"] for out in outs if not out["pushed"] and not out["cached"]]
+    gone = [out for out in outs if not out["pushed"] and not out["cached"]]
     if missing:
-        first = f"; before that `dvc repro`, as {and_more(gone, 5)} is not in the cache either." if gone else "."
         what = f"of dvc.lock, the remote lacks {and_more(missing, 5)}: another clone would not get them"
-        yield warning(what, f"`dvc push`{first}")
-    elif outs:
+        yield warning(what, f"`dvc push`{_before(gone)}.")
+    elif outs and not closed:
         yield good(f"the remote has all {len(outs)} outputs of dvc.lock")
     runs = facts.get("runs") or {"local": 0, "pushed": 0}
     newest = f"{runs['local']} newest runs in DVC's run-cache"
     if lacking := runs["local"] - runs["pushed"]:
         what = f"of the {newest}, the remote lacks {lacking}: others would compute them again"
         yield warning(what, "`dvc push --run-cache`; others take them with `dvc pull --run-cache`.")
-    elif runs["local"]:
+    elif runs["local"] and not closed:
         yield good(f"the remote has the {newest}")
+    for owner in dict.fromkeys(one["owner"] for one in closed):
+        paths = [one["path"] for one in closed if one["owner"] == owner]
+        readers, folder = facts["readers"], facts["folder"]
+        yield warning(
+            f"in the remote, others cannot read what {owner} pushed, and would compute it again: {and_more(paths, 2)}",
+            f"{owner} runs `find {folder} -user {owner} -exec chmod {readers}+rX {{}} +` once, and "
+            f"`umask {'022' if 'o' in readers else '007'}` before each `dvc push`.",
+        )
+
+
+def _before(gone: Sequence[Mapping[str, Any]]) -> str:
+    """Return what comes before a push of outputs that are in no cache, by the file that describes them."""
+    found = []
+    for file in dict.fromkeys(out["file"] for out in gone):
+        run = f"`dvc repro{'' if file == DVC_YAML else f' {file}'}`"
+        make = f"its data in their place and `dvc commit {file}`" if file.endswith(".dvc") else run
+        found.append(f"{make} for {and_more([out['path'] for out in gone if out['file'] == file], 5)}")
+    return f"; before that, as the cache lacks them too, {', '.join(found)}" if found else ""

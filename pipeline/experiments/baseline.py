@@ -129,6 +129,9 @@ class Baseline:
         deps = dict.fromkeys(dep for stage in stages for dep in stage.deps)
         inputs = [dep for dep in deps if not _overlaps(dep, outs)]
         tracked = self._tracked()
+        if self.folder and self.pipeline.ignore in tracked:
+            what, todo = "hides the pipeline from DVC", f"`git rm {self.pipeline.ignore}`, and commit."
+            raise SweepError(what, where=self.pipeline.ignore, todo=todo)
         own = [path for path in inputs if not Path(path).is_absolute() and "://" not in path]
         if lost := [path for path in own if not _overlaps(path, tracked)]:
             there = [path for path in lost if (self.project / path).exists()]

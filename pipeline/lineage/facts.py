@@ -28,7 +28,7 @@ from pipeline.lineage.hashing import Ignored, hash_path, measure
 from pipeline.lineage.lock import Entry, entry_key, hashes, is_code, tracked_hashes
 from pipeline.lineage.locks import lock_here
 from pipeline.lineage.repository import git
-from pipeline.pipelines import LOCK, Pipeline, by_stage, parameter, pipelines, stage_of
+from pipeline.pipelines import IGNORE, LOCK, Pipeline, by_stage, parameter, pipelines, stage_of
 from sightword.errors import FileFormatError, LineageError, SightwordError
 from sightword.files import read_text, write_text
 from sightword.group_files import write_new
@@ -58,19 +58,24 @@ class Recorder:
         self._watched = _watched(stage, project)
         self._versions = _versions(project, *self._watched)
 
-    def check_unchanged(self) -> None:
+    def check_unchanged(self, *, kept: bool = False) -> None:
         """Check that the stage's parameters and code are still those with which the run began; LineageError otherwise.
 
         DVC takes the hashes of code and the values of parameters after the stage has ended, and would record the new
         ones with what the old ones made.
+
+        Args:
+            kept: whether a checkpoint has the finished work, which a run with the old ones takes over.
         """
         before, now = self._versions, _versions(self._project, *self._watched)
         if changed := [name for name in {**before, **now} if repr(before.get(name)) != repr(now.get(name))]:
             new, old = ("new version", "old one") if len(changed) == 1 else ("new versions", "old ones")
+            finished = f" With the {old} back, the next run takes over the finished training." if kept else ""
             raise LineageError(
                 f"{and_more(changed, 5)} changed while the stage ran, and DVC would record the {new} with what the "
                 f"{old} made",
-                todo="Run it again, with the version that you want; leave parameters and code alone meanwhile.",
+                todo="Run it again, with the version that you want; leave parameters and code alone meanwhile."
+                + finished,
             )
 
     def finish(self, notes: Mapping[str, Any] | None = None) -> Path | None:
@@ -98,8 +103,8 @@ class Recorder:
         return path
 
     def _facts(self, seconds: float, notes: Mapping[str, Any]) -> dict[str, Any]:
-        # DVC itself rewrites the excluded files in a run.
-        excluded = (f":!{LOCK}", f":(exclude,glob)*/{LOCK}", ":!metrics", ":!plots")
+        # A run itself rewrites the excluded files, and its beginning removes the file that hides the pipeline from DVC.
+        excluded = (f":!{LOCK}", f":(exclude,glob)*/{LOCK}", f":(exclude,glob)*/{IGNORE}", ":!metrics", ":!plots")
         uncommitted = _git(self._project, "diff", "HEAD", "--name-only", "--", ".", *excluded)
         return {
             "schema": SCHEMA,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.lineage.cache import Cache
+from pipeline.lineage.facts import OUTS, listed
 from pipeline.lineage.lock import Entry, Lock, within
 from pipeline.lineage.locks import Snapshot, lock_of
 from pipeline.lineage.repository import Repository
@@ -62,8 +63,18 @@ def resolve(what: str, lock: Lock, project: Path, *, start: Path | None = None) 
         return _hashed(what, lock, project)
     known = sorted({one.path for entry in lock.entries.values() for one in (*entry.outs, *entry.deps)})
     stages = f"The stages are {', '.join(lock.entries)}." if lock.entries else "It has no stages: run `dvc repro`."
-    todo = did_you_mean(path, [*known, *lock.entries]) or stages
+    todo = _not_run(from_project, project) or did_you_mean(path, [*known, *lock.entries]) or stages
     raise LineageError("nothing in dvc.lock has this name", where=path if colon else what, todo=todo)
+
+
+def _not_run(name: str, project: Path) -> str:
+    """Return how to make a result, or the entry of a stage, of a pipeline that has not run; else an empty text."""
+    for pipeline in (one for one in pipelines(project) if not one.has_run):
+        with contextlib.suppress(FileFormatError):
+            for entry, stage in pipeline.runs().items():
+                if name == entry or any(within(name, out) for out, _ in listed(stage, OUTS)):
+                    return f"The pipeline of the stage {entry} has not run: `{pipeline.command}`."
+    return ""
 
 
 def in_history(what: str, repository: Repository, project: Path) -> tuple[Snapshot, Subject] | None:

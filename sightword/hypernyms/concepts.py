@@ -63,7 +63,8 @@ class Concepts:
         """
         place = Path(folder)
         if not (place / _ABOUT).is_file():
-            raise EncoderError(f"has no concepts ({_ABOUT} is missing)", where=place, todo=TODO)
+            todo = f"The stage embed of hypernyms/dvc.yaml writes the folder (`make hypernyms`). {TODO}"
+            raise EncoderError(f"has no concepts ({_ABOUT} is missing)", where=place, todo=todo)
         try:
             about = read_json(place / _ABOUT)
             if about["schema"] != SCHEMA or sha256_file(place / _WEIGHTS) != about["sha256"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections import namedtuple
@@ -39,6 +40,19 @@ def test_a_folder_that_cannot_be_written_to(project, monkeypatch, variable, name
     found = only(project.check(check_disk), "problem")
     assert found.what.startswith(f"{name} cannot be written to: /proc")
     assert variable in found.todo
+
+
+def test_only_a_full_disk_is_advised_to_drop_results(project, monkeypatch):
+    project.facts["dvc"] = {"cache": "/proc/nothing"}
+    refused = only(project.check(check_disk), "problem")
+    assert refused.what.startswith("DVC's cache cannot be written to: /proc")
+    assert refused.todo == "Ask for the right to write there, or use another folder: `dvc cache dir`."
+
+    def full(**_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(disk.tempfile, "TemporaryFile", full)
+    assert any("Make room with `dvc gc --workspace`" in one.todo for one in project.check(check_disk))
 
 
 def test_a_read_only_folder(project, tmp_path: Path, monkeypatch) -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import http.server
+import os
+import pwd
+import shlex
 import shutil
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -127,7 +131,13 @@ def test_any_status_shows_that_a_web_server_answers() -> None:
 
 
 REMOTE = {"remotes": {"lab": "s3://bucket/x"}, "remote": "lab", "committed_secrets": [], "reached": True}
-OUTS = [{"path": "a", "cached": True, "pushed": True}, {"path": "b", "cached": False, "pushed": False}]
+OUTS = [
+    {"path": "a", "file": "dvc.yaml", "cached": True, "pushed": True},
+    {"path": "b", "file": "dvc.yaml", "cached": False, "pushed": False},
+]
+GONE = [{"path": path, "file": file, "cached": False, "pushed": False} for path, file in (
+    ("b", "dvc.yaml"), ("c", "grounded/dvc.yaml"), ("d", "grounded/dvc.yaml"), ("raw/x", "raw/x.dvc"),
+)]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -140,7 +150,14 @@ OUTS = [{"path": "a", "cached": True, "pushed": True}, {"path": "b", "cached": F
         ({"writable": False}, "problem", "cannot be written to", "permission"),
         ({"remote_error": "PermissionError: Forbidden"}, "warning", "cannot be listed: PermissionError", "--cloud"),
         ({"outs": OUTS[:1]}, "ok", "all 1 outputs", ""),
-        ({"outs": OUTS}, "warning", "lacks b", "b is not in the cache either"),
+        ({"outs": OUTS}, "warning", "lacks b", "the cache lacks them too, `dvc repro` for b."),
+        (
+            {"outs": GONE},
+            "warning",
+            "lacks b, c, d, raw/x",
+            "`dvc repro` for b, `dvc repro grounded/dvc.yaml` for c, d, ",
+        ),
+        ({"outs": GONE}, "warning", "lacks b", "its data in their place and `dvc commit raw/x.dvc` for raw/x."),
         ({"runs": {"local": 5, "pushed": 3}}, "warning", "lacks 2", "dvc push --run-cache"),
         ({"runs": {"local": 5, "pushed": 5}}, "ok", "5 newest runs", ""),
         ({"runs": None}, "ok", "answers", ""),
@@ -219,7 +236,7 @@ def test_outputs_and_runs_that_were_not_pushed(lab, tmp_path: Path) -> None:
     (lab.folder / "raw.dvc").write_text(f"outs:\n- md5: {oid}\n  size: 0\n  hash: md5\n  path: raw\n")
     cached = lab.folder / ".dvc/cache/files/md5" / oid[:2] / oid[2:]
     run = lab.folder / ".dvc/cache/runs/ab/abcd/ef"
-    assert "not in the cache either" in only(ask(lab), "warning").todo
+    assert "its data in their place and `dvc commit raw.dvc` for raw." in only(ask(lab), "warning").todo
     for path in (cached, run):
         path.parent.mkdir(parents=True)
         path.write_text("")
@@ -228,6 +245,41 @@ def test_outputs_and_runs_that_were_not_pushed(lab, tmp_path: Path) -> None:
     assert "lacks raw" in found[0].what
     assert "lacks 1" in found[1].what
     shutil.copytree(lab.folder / ".dvc/cache", tmp_path / "remote", dirs_exist_ok=True)
+    assert states(ask(lab)) == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("remote", "outer", "file", "readers", "umask"),
+    [
+        (0o2770, 0o700, 0o400, "g", "007"),
+        (0o2770, 0o2770, 0o600, "g", "007"),  # folders that the lab made, and a file of somebody with umask 077
+        (0o2775, 0o700, 0o444, "g", "007"),
+        (0o755, 0o750, 0o640, "go", "022"),
+        (0o2770, 0o2750, 0o640, "", ""),
+        (0o700, 0o700, 0o600, "", ""),  # nobody else may read the remote at all
+    ],
+)
+def test_runs_that_the_others_of_a_remote_cannot_read_are_named_with_owner_and_remedy(
+    lab, tmp_path, remote, outer, file, readers, umask
+) -> None:
+    folder, owner = tmp_path / "remote", pwd.getpwuid(os.geteuid()).pw_name
+    configure(lab, str(folder))
+    for place in (lab.folder / ".dvc/cache", folder):
+        run = place / "runs/ab/abcd/ef"
+        run.parent.mkdir(parents=True)
+        run.write_text("")
+    (folder / "runs/ab/abcd/ef").chmod(file)
+    for path, mode in (("runs/ab/abcd", outer), ("runs/ab", outer), ("runs", remote), ("", remote)):
+        (folder / path).chmod(mode)
+    found = [one for one in ask(lab) if "answers" not in one.what]
+    if not readers:
+        assert [one.what for one in found] == ["the remote has the 1 newest runs in DVC's run-cache"]
+        return
+    named = folder / ("runs/ab/abcd/ef" if outer == remote else "runs/ab")
+    assert only(found, "warning").what.endswith(f"what {owner} pushed, and would compute it again: {named}")
+    command = f"find {folder} -user {owner} -exec chmod {readers}+rX {{}} +"
+    assert found[0].todo == f"{owner} runs `{command}` once, and `umask {umask}` before each `dvc push`."
+    subprocess.run(shlex.split(command), check=True)
     assert states(ask(lab)) == {"ok"}
 
 

@@ -10,7 +10,7 @@ import time
 import pytest
 from checkout import Checkout
 from ruamel.yaml import YAML
-from small_run import few_pairs, forget
+from small_run import few_pairs
 from swept_project import sections
 
 GRID = """\
@@ -40,7 +40,7 @@ def copy(repository, tmp_path):
     yaml.dump(pipeline, found.folder / "dvc.yaml")
     params = (found.folder / "params.yaml").read_text()
     (found.folder / "params.yaml").write_text(sections(params, (found.folder / "dvc.yaml").read_text()))
-    forget(found)
+    (found.folder / "dvc.lock").write_text("schema: '2.0'\nstages: {}\n")  # some of its stages are gone
     found.run("git", "add", "-A")
     found.run("git", "commit", "-qm", "few pictures")
     (tmp_path / "g.yaml").write_text(GRID)

@@ -6,7 +6,8 @@ import json
 
 import pytest
 from checkout import Checkout
-from small_run import forget
+
+from pipeline.pipelines import Pipeline
 
 GRID = """\
 name: g
@@ -26,14 +27,16 @@ def test_hypernyms_alone_in_a_fresh_clone(repository, tmp_path):
     clone.change(
         "hypernyms/params.yaml", embed__epochs=2, embed__validate_every=20, plane__epochs=50, hypernyms__reconstruct=20
     )
-    forget(clone, "hypernyms")
-    clone.run("dvc", "repro", "hypernyms/dvc.yaml")
+    clone.run("sh", "-c", Pipeline(clone.folder, "hypernyms").command)
     assert json.loads((clone.folder / "metrics/hypernyms/summary.json").read_text())["accuracy"] > 70
     assert (clone.folder / "report/hypernyms/index.html").is_file()
     assert "Data and pipelines are up to date" in clone.run("dvc", "repro", "hypernyms/dvc.yaml").stdout
     assert not (clone.folder / "models/encoder").exists()  # the first pipeline has not run
     clone.run("git", "add", "-A")
     clone.run("git", "commit", "-qm", "hypernyms")
+    audited = json.loads(clone.run("sightword", "audit", "metrics/hypernyms/summary.json:accuracy", "--json").stdout)
+    assert {stage["record"]["verdict"] for stage in audited["stages"]} == {"vouched for"}
+    assert "stages; not run yet: entailment, grounded\n" in clone.run("sightword", "doctor", "--lock").stdout
 
     change = ("-n", "narrow", "-S", "hypernyms/params.yaml:embed.dimension=20")
     assert "narrow" in clone.run("dvc", "exp", "run", *change, "hypernyms/dvc.yaml").stdout

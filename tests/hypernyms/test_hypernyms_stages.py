@@ -202,4 +202,4 @@ def test_each_recipe_belongs_to_this_pipeline(repository, tmp_path, capsys):
         "hypernyms-sample",
     } <= set(names)
     assert {"ganea2018-0", "ganea2018-10", "ganea2018-25"} <= set(names)
-    assert "Next: dvc repro hypernyms/dvc.yaml" in capsys.readouterr().out
+    assert "Next: rm hypernyms/.dvcignore && dvc repro hypernyms/dvc.yaml" in capsys.readouterr().out

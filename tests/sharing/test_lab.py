@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import stat
 import subprocess
@@ -228,3 +229,30 @@ def test_what_was_damaged_or_deleted_by_hand_is_computed_again(followed) -> None
     followed.run(ben, "dvc", "pull", "-q", "captions")
     assert victim.read_bytes() == true
     assert victim.owner() == ben.name
+
+
+@pytest.mark.full
+@pytest.mark.system
+def test_runs_that_one_pushed_and_the_other_cannot_read_are_told_to_both(followed) -> None:
+    ana, ben = followed.ana, followed.ben
+    edit = "sed -i 's/case: keep/case: lower/' params.yaml; dvc repro captions; git checkout params.yaml dvc.lock"
+    followed.run(ben, "sh", "-c", f"{edit}; dvc push --run-cache captions")  # ben's umask is 077
+
+    def told(who: accounts.Account) -> list[tuple[str, str]]:
+        found = json.loads(followed.run(who, "sightword", "doctor", "--json", ok=False).stdout)
+        return [
+            (one["what"], one["todo"])
+            for one in found
+            if one["check"] == "remote" and "runs" in one["what"] + one["todo"]
+        ]
+
+    ((what, todo),) = told(ana)
+    assert told(ben) == [(what, todo)]
+    assert (
+        f"others cannot read what {ben.name} pushed, and would compute it again: {followed.lab.folder}/remote/runs/"
+        in what
+    )
+    followed.run(ben, "sh", "-c", todo.split("`")[1])
+    for who in (ana, ben):
+        ((what, todo),) = told(who)
+        assert re.fullmatch(r"the remote has the \d+ newest runs in DVC's run-cache", what)

@@ -9,14 +9,11 @@ from typing import TypeVar
 
 from checkout import Checkout, change, environment, locked
 
-from pipeline.pipelines import pipelines
-
 CheckoutT = TypeVar("CheckoutT", bound=Checkout)
 
 
 def make_small(checkout: Checkout) -> None:
-    """Write the settings of a run of 16 pictures and one epoch, in a project that has not run yet."""
-    forget(checkout)
+    """Write the settings of a run of 16 pictures and one epoch, in a clone as it was committed."""
     checkout.run("sightword", "recipe", "sample", "--force")
     shrink(checkout.folder)
 
@@ -41,17 +38,6 @@ def few_pairs(folder: Path) -> None:
     """Draw a fifth of the sentence pairs, with which the trained head is done in less than a second."""
     scenes = folder / "data/raw/sample/scenes.yaml"
     change(scenes, pairs__scenes=60, pairs__details=40, pairs__sick={"train": 60, "trial": 20, "test": 40})
-
-
-def forget(checkout: Checkout, *kept: str) -> None:
-    """Forget earlier runs, and the pipelines besides the first and those named: DVC reads their long files slowly."""
-    for one in pipelines(checkout.folder):
-        folder = checkout.folder / one.folder
-        if one.folder in ("", *kept):
-            (folder / "dvc.lock").write_text("schema: '2.0'\nstages: {}\n")
-        else:
-            shutil.rmtree(folder)
-            shutil.rmtree(checkout.folder / "metrics" / one.folder, ignore_errors=True)
 
 
 class SmallRun:

@@ -98,3 +98,20 @@ def test_the_checkpoint_stays_until_the_facts_are_written(project, repository, t
         assert ("the facts of this run are not kept" in said) == bool(left)
         assert outputs(project) == wanted
         assert half_done() == left
+
+
+def test_the_old_value_of_a_parameter_edited_meanwhile_takes_over_the_finished_training(project, repository, tmp_path):
+    shutil.copy(repository / "dvc.yaml", project)
+    scratch, params = tmp_path / "scratch", (project / "params.yaml").read_text()
+    under_dvc = {"DVC_STAGE": "train", "SIGHTWORD_STORE": str(tmp_path / "store")}
+    process = start(project, repository, scratch, **under_dvc)
+    wait_for(1, process, project)
+    (project / "params.yaml").write_text(params.replace("margin: 0.2", "margin: 0.3"))
+    _, said = process.communicate()
+    assert process.returncode == 1
+    assert "train: train.margin changed while the stage ran" in said
+    assert "With the old one back, the next run takes over the finished training." in said
+    finished = outputs(project)
+    (project / "params.yaml").write_text(params)
+    assert "goes on after epoch 8" in finish(start(project, repository, scratch, **under_dvc))
+    assert outputs(project) == finished
