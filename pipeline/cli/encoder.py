@@ -182,6 +182,7 @@ def _percent(entry: Mapping[str, Any]) -> str:
 def _pack(arguments: argparse.Namespace) -> int:
     from pipeline.downloads.sources import data_sets
     from pipeline.lineage.card import corpus, sections
+    from pipeline.lineage.facts import facts_folders
     from pipeline.pipelines import find_project
     from sightword.encoder.pretrained import find_encoder
     from sightword.encoder.sentence_encoder import SentenceEncoder
@@ -196,7 +197,7 @@ def _pack(arguments: argparse.Namespace) -> int:
     try:
         project = find_project(folder.resolve())
         path = folder.resolve().relative_to(project).as_posix()
-        made, name = sections(project, path), corpus(project, path)
+        made, name = sections(project, path, facts_folders(project)), corpus(project, path)
         if name in data_sets():
             made += f"\n## Terms\n\nTrained on {name}: {data_sets()[name].terms}\n"
     except (LineageError, SetupError):  # the encoder is not of a project
