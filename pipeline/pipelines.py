@@ -120,6 +120,12 @@ def stage_of(entry: str) -> str:
     return entry.partition(ITEM)[0]
 
 
+def address(entry: str, project: Path) -> str:
+    """Return DVC's name of an entry in the project's folder, such as ``train`` or ``hypernyms/dvc.yaml:embed``."""
+    pipeline = by_stage(project).get(stage_of(entry))
+    return f"{pipeline.dvc_yaml}:{entry}" if pipeline is not None and pipeline.folder else entry
+
+
 def parameter(values: Any, name: str, *default: Any) -> Any:
     """Return a value in nested mappings by its full name, such as ``ground.scenarios.cg``.
 

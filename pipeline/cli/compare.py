@@ -65,8 +65,8 @@ def _compare(arguments: argparse.Namespace) -> int:
     )
     if published:
         return _beside_published(arguments)
-    from pipeline.cli.lineage import facts_folders
     from pipeline.comparison import contrast, runs
+    from pipeline.lineage.facts import facts_folders
     from pipeline.pipelines import find_project
     from sightword.errors import SetupError
 

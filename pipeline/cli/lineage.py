@@ -73,6 +73,7 @@ def add(commands: Commands) -> None:
 def _audit(arguments: argparse.Namespace) -> int:
     from pipeline.cli import lineage_text as text
     from pipeline.lineage import records
+    from pipeline.lineage.facts import facts_folders
 
     _check(arguments)
     project = _project()
@@ -92,7 +93,7 @@ def _audit(arguments: argparse.Namespace) -> int:
         found = difference(first, second, project, what=arguments.what or "", facts=facts, start=Path.cwd())
         values = records.of_difference(found)
         _print_json(values) if arguments.json else text.print_difference(values, full=arguments.full)
-        return 0
+        return 1 if found.contradicted else 0
     from pipeline.lineage.chain import audit
     from pipeline.lineage.workspace import Workspace
 
@@ -127,14 +128,6 @@ def _merge(arguments: argparse.Namespace) -> int:
     if conflicts:
         print(f"sightword: {LOCK}: both sides have changed {', '.join(conflicts)}. {RESOLVE}", file=sys.stderr)
     return 1 if conflicts else 0
-
-
-def facts_folders(project: Path) -> list[Path]:
-    """Return the folders with the facts of runs: in the project, and in the store that a lab shares."""
-    from pipeline.lineage.facts import RUNS
-    from sightword import machine
-
-    return [project / RUNS, machine.current().local_store / RUNS]
 
 
 def _check(arguments: argparse.Namespace) -> None:

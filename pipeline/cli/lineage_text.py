@@ -10,6 +10,7 @@ from pipeline.lineage.records import SHOWN, name_of, record_line, run_line, shee
 from sightword.messages import and_more
 
 Values = Mapping[str, Any]
+SAVED = "saved by DVC"
 NUMBERS = 10
 """Numbers that a brief difference shows where no summary differs."""
 
@@ -43,7 +44,7 @@ def _print_stages(stages: Iterable[Values]) -> None:
         run = run_line(stage["run"], brief=True) if stage["run"] else ""
         print(f"{stage['name']:10} {stage['state']:13} {commit:9} {run}".rstrip())
     for stage in stages:
-        if stage["record"]["verdict"] != "vouched for" and stage["record"]["why"]:
+        if stage["record"]["against"]:
             print(f"{stage['name']}: {record_line(stage['record'])}")
     changes = {
         stage["name"]: [line for line in sheet(stage) if line.state == "changed since" and line.title != "writes"]
@@ -65,16 +66,19 @@ def _print_sheets(stages: Iterable[Values]) -> None:
 
 def _summary(found: Values) -> str:
     by_state: dict[str, list[str]] = {}
-    doubts: dict[str, list[str]] = {"contradicted": [], "never seen to run": []}
+    by_verdict: dict[str, list[str]] = {"contradicted": [], "never seen to run": [], SAVED: []}
     for stage in found["stages"]:
         if stage["state"] != "ok":
             by_state.setdefault(stage["state"], []).append(stage["name"])
-        doubts.setdefault(stage["record"]["verdict"], []).append(stage["name"])
-    doubts.pop("vouched for", None)
-    if found["state"] == "ok" and not any(doubts.values()):
-        return "all inputs unchanged"
-    lists = [f"{state}: {', '.join(names)}" for state, names in (by_state | doubts).items() if names]
-    return "; ".join(lists if by_state else ["nothing changed since", *lists])
+        by_verdict.setdefault(stage["record"]["verdict"], []).append(stage["name"])
+    saved = by_verdict.pop(SAVED)
+    by_verdict.pop("vouched for", None)
+    doubts = any(by_verdict.values()) or any(stage["record"]["against"] for stage in found["stages"])
+    lists = [f"{state}: {', '.join(names)}" for state, names in (by_state | by_verdict).items() if names]
+    lists += [f"by DVC's run-cache alone: {', '.join(saved)}"] if saved else []
+    if found["state"] != "ok":
+        return "; ".join(lists)
+    return "; ".join(["nothing changed since" if doubts else "all inputs unchanged", *lists])
 
 
 def _print_lines(lines: Iterable[tuple[str, str]]) -> None:
@@ -97,6 +101,8 @@ def print_history(found: Values, *, full: bool) -> None:
             print(f"{indent}  EDITED: this is not the file that dvc.lock says the stage wrote")
         if point["contradicted"]:
             print(f"{indent}  CONTRADICTED by a record of a run: {', '.join(point['contradicted'])}")
+        if point["unseen"]:
+            print(f"{indent}  never seen to run, but with other inputs: {', '.join(point['unseen'])}")
         for name, (before, now) in point["params"].items():
             print(f"{indent}  {name}: {spelt(before)} -> {spelt(now)}")
         for title in ("code", "data"):
@@ -112,6 +118,8 @@ def print_difference(found: Values, *, full: bool) -> None:
         print(f"{found['a']} and {found['b']} are the same: commands, parameters, code, data and outputs")
         if WORKSPACE in (found["a"], found["b"]):
             print("in dvc.lock, that is: `sightword audit WHAT` reports what was changed here and not run yet")
+        for line in found["doubts"]:
+            print(f"  {line}")
         return
     print("why" if found["because"] else "why: not known")
     for line in found["because"]:

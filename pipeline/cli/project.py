@@ -126,10 +126,11 @@ def _experiments(arguments: argparse.Namespace) -> int:
     alone = arguments.against and arguments.plot is None
     refuse(arguments, (other, "--plot FILE must end with .svg or .png"), (alone, "--against goes with --plot"))
     from pipeline.experiments import results
+    from pipeline.lineage.facts import facts_folders
     from pipeline.pipelines import find_project
 
     project = find_project(Path.cwd()) if arguments.file is None else None
-    listing = results.read(_exp_show(arguments.file), project)
+    listing = results.read(_exp_show(arguments.file), project, facts_folders(project) if project else ())
     if arguments.only is not None:
         listing = results.only(listing, arguments.only)
     found = results.groups(listing.experiments, arguments.metric, over=arguments.over) if listing.experiments else []

@@ -125,11 +125,13 @@ def _sweep(arguments: argparse.Namespace) -> int:
             return 130
         failed = [event.job.name for event in failures if not event.job.stages]
     try:
-        found = sweep.outcome(here, {run.name for run in runs}, arguments.metric)
+        found, left_out = sweep.outcome(here, {run.name for run in runs}, arguments.metric)
     except ParamsError as error:  # the experiments are kept, and failures must still be reported
         _print(f"no table: {error}")
     else:
         print_groups(arguments, found) if found else _print("no experiment has results yet")
+        if left_out:
+            _print(f"left out: {', '.join(left_out)}")
     if failed:
         _print(f"{len(failed)} failed: {and_more(failed, SHOWN)}. The same command tries them again.")
     return 1 if failed else 0

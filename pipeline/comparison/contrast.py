@@ -114,6 +114,7 @@ def contrast(
     found = None
     if project is not None and a.revision and b.revision:
         found = difference(a.revision, b.revision, project, facts=facts)
+        notes += found.doubts
     params = changed_params(a.lock.entries, b.lock.entries) if a.lock is not None and b.lock is not None else {}
     tables = (answers, recalls, pairs, semantics, hypernyms, entailment, grounded, numbers)
     return Contrast(a, b, *tables, params, found, notes, unseen, samples, seed)

@@ -17,11 +17,11 @@ from pipeline.doctor.findings import Finding, failure, good, problem, warning
 from pipeline.doctor.project import check_hidden, git_output
 from pipeline.experiments.clones import run_dvc
 from pipeline.lineage.cache import Cache
-from pipeline.lineage.evidence import FETCH, Records
+from pipeline.lineage.evidence import FETCH, SAVED, Records
 from pipeline.lineage.facts import stage_paths
 from pipeline.lineage.lock import Entry, Lock, tracked_hashes
 from pipeline.lineage.locks import lock_here
-from pipeline.pipelines import PARAMS, by_stage, parameter, pipelines
+from pipeline.pipelines import PARAMS, address, by_stage, parameter, pipelines
 from sightword import yaml_reader
 from sightword.errors import SightwordError
 from sightword.files import read_text
@@ -53,7 +53,7 @@ def check_lock(project: Path, facts: Sequence[Path]) -> list[Finding]:
         return [problem("DVC printed no status", "Try `dvc status --json`.")]
     found = [replace(one, what=f"{name}: {one.what}") for name, many in reasons.items() for one in many]
     found.sort(key=lambda one: one.state == "problem")
-    doubts = _doubts(Records(Cache(project), facts, project), lock)
+    doubts = _doubts(Records(Cache(project), facts, project), lock, project)
     if found and found[-1].state == "problem":
         todo = "Where the data is: `dvc repro` and `dvc push`, then commit dvc.lock, metrics and plots."
         found[-1] = replace(found[-1], todo=todo)
@@ -96,7 +96,7 @@ def stale(
     return {name: reasons for name, reasons in found.items() if reasons}
 
 
-def _doubts(records: Records, lock: Lock) -> list[Finding]:
+def _doubts(records: Records, lock: Lock, project: Path) -> list[Finding]:
     """Return what the records of runs have against the lock: problems for contradictions, a warning for unseen runs."""
     if records.empty:
         return [good(f"no run was recorded here, so it is not known whether the entries of dvc.lock ever ran; {FETCH}")]
@@ -104,8 +104,9 @@ def _doubts(records: Records, lock: Lock) -> list[Finding]:
     found = [
         problem(
             f"{name}: contradicted: {one.why}",
-            f"If dvc.lock was merged or edited: `dvc repro --force --single-item {name}`. If another machine made the "
-            f"entry: `sightword audit --verify {name}` shows whether it gives these bytes again.",
+            f"If an output or dvc.lock was edited or merged: `dvc repro --force --single-item {address(name, project)}`"
+            f". If another machine made the entry: `sightword audit --verify {name}` shows whether it gives these "
+            "bytes again.",
         )
         for name, one in weighed.items()
         if one.verdict == "contradicted"
@@ -113,8 +114,16 @@ def _doubts(records: Records, lock: Lock) -> list[Finding]:
     unseen = {name: one.why for name, one in weighed.items() if one.verdict == "never seen to run"}
     if unseen:
         named = "; ".join(f"{name} ({why})" if why else name for name, why in unseen.items())
-        todo = f"If others ran it: {FETCH}. If dvc.lock was merged or edited: `sightword audit --verify STAGE`."
+        todo = (
+            f"If others ran it: {FETCH}. If dvc.lock was merged, edited or written by `dvc commit`: `sightword audit "
+            "--verify STAGE`."
+        )
         found.append(warning(f"never seen to run here as dvc.lock says: {named}", todo))
+    if saved := [
+        f"{name} ({one.why})" for name, one in weighed.items() if one.against and one.verdict == "saved by DVC"
+    ]:
+        what = f"no facts of such a run are here, only DVC's run-cache, and {SAVED}: {'; '.join(saved)}"
+        found.append(warning(what, "`sightword audit --verify STAGE` runs one again."))
     return found
 
 

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipeline.lineage.lock import Lock, within
+from pipeline.lineage.cache import Cache
+from pipeline.lineage.evidence import Evidence, Records, in_words
+from pipeline.lineage.lock import Lock, is_code, within
 from pipeline.lineage.locks import lock_of
 from pipeline.lineage.repository import Commit, Repository
 from sightword.errors import FileFormatError, LineageError, ParamsError
@@ -58,7 +60,7 @@ class Experiment:
     folders: dict[str, str]
     """The folder of each parameter's pipeline; empty for the project's own."""
     foreign: dict[str, str]
-    """Metrics files that other parameters made, as the locks say, each with such a parameter and its two values."""
+    """Metrics files that other parameters made, as the locks or the records of runs say, each with the reason."""
 
 
 class Listing(NamedTuple):
@@ -80,20 +82,21 @@ class Group:
     """The values of each metric, one for each experiment that has the metric."""
 
 
-def read(states: Any, project: Path | None = None) -> Listing:
+def read(states: Any, project: Path | None = None, facts: Sequence[Path] = ()) -> Listing:
     """Return the experiments of a parsed listing, with baselines, without the workspace; FileFormatError for others.
 
     DVC lists the metrics of ``dvc.yaml`` only; the other metrics files are read from git, if ``project`` is in a
-    repository with the commits of the experiments.
+    repository with the commits of the experiments. The folders ``facts`` have the facts of runs.
     """
+    records = Records(Cache(project), facts, project) if project else None
     with contextlib.ExitStack() as stack:
         repository = None
         with contextlib.suppress(LineageError):
             repository = stack.enter_context(Repository(project)) if project else None
-        return _listing(states, repository)
+        return _listing(states, repository, records)
 
 
-def _listing(states: Any, repository: Repository | None) -> Listing:
+def _listing(states: Any, repository: Repository | None, records: Records | None) -> Listing:
     found = Listing([], [])
     try:
         revisions = []
@@ -111,7 +114,7 @@ def _listing(states: Any, repository: Repository | None) -> Listing:
             else:
                 sha = str(revision["rev"])
                 lock = lock_of(repository, Commit(sha, "", "", "")) if repository else None
-                one = _experiment(name, data, _committed(repository, sha), lock)
+                one = _experiment(name, data, _committed(repository, sha), lock, records)
                 if any(one.metrics.values()):
                     found.experiments.append(one)
                 else:
@@ -135,7 +138,11 @@ def _committed(repository: Repository | None, revision: str) -> dict[str, dict[s
 
 
 def _experiment(
-    name: str, data: Mapping[str, Any], committed: Mapping[str, Mapping[str, Any]], lock: Lock | None
+    name: str,
+    data: Mapping[str, Any],
+    committed: Mapping[str, Mapping[str, Any]],
+    lock: Lock | None,
+    records: Records | None,
 ) -> Experiment:
     values = {**committed, **{path: flat(file.get("data") or {}) for path, file in data["metrics"].items()}}
     metrics = {path: {key: one for key, one in many.items() if is_number(one)} for path, many in values.items()}
@@ -153,11 +160,17 @@ def _experiment(
         for path, dep in data["deps"].items()
         if not any(within(path, out) or within(out, path) for out in made)
     ]
-    return Experiment(name, params, metrics, tuple(sorted(inputs)), folders, _foreign(metrics, data["params"], lock))
+    foreign = _foreign(metrics, data["params"], lock, records)
+    return Experiment(name, params, metrics, tuple(sorted(inputs)), folders, foreign)
 
 
-def _foreign(paths: Iterable[str], params: Mapping[str, Any], lock: Lock | None) -> dict[str, str]:
-    """Return the metrics files whose stages, or the stages before those, ran with other parameters than these."""
+def _foreign(
+    paths: Iterable[str], params: Mapping[str, Any], lock: Lock | None, records: Records | None
+) -> dict[str, str]:
+    """Return the metrics files whose stages, or the stages before those, did not run with these parameters.
+
+    Each has the reason. A run of other code with the same outputs is no reason: it has the same parameters.
+    """
     found: dict[str, str] = {}
     for path in paths:
         maker = lock.producer(path) if lock else None
@@ -166,6 +179,9 @@ def _foreign(paths: Iterable[str], params: Mapping[str, Any], lock: Lock | None)
                 values = params.get(file, {}).get("data")
                 for key, (then, now) in entry.changed_params(file, values).items() if values else ():
                     found.setdefault(path, f"{key} is {now!r}, in dvc.lock {then!r}")
+            one = records.weigh(entry) if records else Evidence("never seen to run")
+            if one.verdict == "contradicted" or (one.doubted and not all(map(is_code, one.differing))):
+                found.setdefault(path, f"{entry.name}: {in_words(one.verdict, one.why)}")
     return found
 
 
@@ -237,7 +253,7 @@ def left_out(listing: Listing, found: Sequence[Group]) -> list[str]:
     shown = {name for group in found for same in group.names for name in same.split("=")}
     foreign = [one for one in listing.experiments if one.name not in shown and one.foreign]
     reasons = [
-        f"{one.name} (its metrics are of other parameters: {next(iter(one.foreign.values()))})" for one in foreign
+        f"{one.name} (its metrics are not of its parameters: {next(iter(one.foreign.values()))})" for one in foreign
     ]
     return reasons + listing.left_out
 

@@ -12,6 +12,7 @@ from pipeline.experiments.baseline import Baseline
 from pipeline.experiments.clones import run_dvc
 from pipeline.experiments.grid import Grid
 from pipeline.experiments.plan import Run
+from pipeline.lineage.facts import facts_folders
 from pipeline.params import recipes
 from pipeline.pipelines import Pipeline, of_sections
 from sightword.errors import FileFormatError
@@ -57,8 +58,15 @@ def run_table(runs: Sequence[Run], states: dict[str, str]) -> list[list[str]]:
     return [["experiment", "state", *keys], *rows]
 
 
-def outcome(baseline: Baseline, names: Collection[str], metrics: Sequence[str]) -> list[results.Group]:
-    """Return the sweep's results, seeds together; empty without results; ParamsError for no such metric."""
+def outcome(
+    baseline: Baseline, names: Collection[str], metrics: Sequence[str]
+) -> tuple[list[results.Group], list[str]]:
+    """Return the sweep's results, seeds together, and the names of runs whose numbers do not count, with the reason.
+
+    ParamsError for no such metric.
+    """
     shown = run_dvc("exp", "show", "--json", "--rev", baseline.commit, folder=baseline.project)
-    found = [one for one in results.read(json.loads(shown), baseline.project).experiments if one.name in names]
-    return results.groups(found, metrics) if found else []
+    listing = results.read(json.loads(shown), baseline.project, facts_folders(baseline.project))
+    found = [one for one in listing.experiments if one.name in names]
+    groups = results.groups(found, metrics) if found else []
+    return groups, results.left_out(results.Listing(found, []), groups)

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.lineage.cache import Cache
+from pipeline.lineage.evidence import Records, in_words
 from pipeline.lineage.lock import Entry, Lock, is_code
 from pipeline.lineage.locks import lock_here, lock_of
 from pipeline.lineage.repository import Repository
-from pipeline.pipelines import LOCKS
+from pipeline.pipelines import LOCKS, address
 from sightword.errors import EncoderError, LineageError
 from sightword.files import read_json
 from sightword.statistics import with_interval
@@ -29,30 +30,33 @@ def corpus(project: Path, encoder: str) -> str:
     return str(next((found for one in chain if (found := one.flat_params().get("corpus.format"))), ""))
 
 
-def sections(project: Path, encoder: str) -> tuple[str, Any, str]:
+def sections(project: Path, encoder: str, facts: Sequence[Path] = ()) -> tuple[str, Any, str]:
     """Return sections of scores in Markdown, as far as they are of this encoder; those of retrieval; and the lineage.
 
     Args:
         project: the folder of the project.
         encoder: the path of the encoder from there, such as ``models/encoder``.
+        facts: folders with facts of runs.
 
     Raises:
         LineageError: no stage wrote the encoder, or the lock cannot be read.
-        EncoderError: a stage that the encoder builds on has run again since.
+        EncoderError: a stage that the encoder builds on has run again since, or the records of runs speak against its
+            entry, or against that of a stage with scores.
     """
     lock = lock_here(project)
+    records = Records(Cache(project), facts, project)
     maker = lock.producer(encoder)
     if maker is None:
         raise LineageError("no stage wrote it", where=encoder)
     parts = []
-    if retrieval := _metrics(project, lock, encoder, RETRIEVAL):
+    if retrieval := _metrics(project, lock, encoder, RETRIEVAL, records):
         parts.append(_retrieval(retrieval))
-    if semantics := _metrics(project, lock, encoder, SEMANTICS):
+    if semantics := _metrics(project, lock, encoder, SEMANTICS, records):
         parts.append(_semantics(semantics))
-    return "".join(parts), retrieval, _lineage(project, lock, maker)
+    return "".join(parts), retrieval, _lineage(project, lock, maker, records)
 
 
-def _metrics(project: Path, lock: Lock, encoder: str, path: str) -> Any:
+def _metrics(project: Path, lock: Lock, encoder: str, path: str, records: Records) -> Any:
     """Return the metrics of a stage that read the present encoder; None where they are of another one, or edited."""
     judge, maker = lock.producer(path), lock.producer(encoder)
     if judge is None or maker is None or not (project / path).is_file():
@@ -60,7 +64,10 @@ def _metrics(project: Path, lock: Lock, encoder: str, path: str) -> Any:
     wrote, read = ({one.path: one.md5 for one in part} for part in (maker.outs, judge.deps))
     now = hashlib.md5((project / path).read_bytes(), usedforsecurity=False).hexdigest()
     known = {one.path: one.md5 for one in judge.outs}
-    return read_json(project / path) if wrote.get(encoder) == read.get(encoder, "") and known[path] == now else None
+    if wrote.get(encoder) != read.get(encoder, "") or known[path] != now:
+        return None
+    _check_ran([judge], records, project)
+    return read_json(project / path)
 
 
 def _retrieval(metrics: Any) -> str:
@@ -96,9 +103,10 @@ def _semantics(metrics: Any) -> str:
 """
 
 
-def _lineage(project: Path, lock: Lock, maker: Entry) -> str:
+def _lineage(project: Path, lock: Lock, maker: Entry, records: Records) -> str:
     chain = lock.chain(maker.name)[::-1]
     _check_agrees(chain, lock, Cache(project))
+    known = _check_ran(chain, records, project)
     raw = {dep.path: dep for entry in chain for dep in entry.deps if not lock.made(dep.path)}
     data = [[f"`{path}`", f"`{dep.md5}`"] for path, dep in raw.items() if not is_code(path)]
     outs = [[f"`{out.path}`", f"`{out.md5}`"] for entry in chain for out in entry.outs if out.path.startswith("data/")]
@@ -108,7 +116,7 @@ def _lineage(project: Path, lock: Lock, maker: Entry) -> str:
 ## Lineage
 
 Made by the stages {", ".join(entry.name for entry in chain)} of Sightword, {_recorded(project, chain)}, with the
-parameters below. The hashes are DVC's (md5; of a folder, of its listing).
+parameters below{known}. The hashes are DVC's (md5; of a folder, of its listing).
 
 {_table(["raw data", "md5"], data)}
 
@@ -129,6 +137,23 @@ def _check_agrees(chain: Sequence[Entry], lock: Lock, cache: Cache) -> None:
                     "does not say what the encoder was made from",
                     todo="Run `dvc repro`, or pack it in a clone of the commit that recorded it, after `dvc checkout`.",
                 )
+
+
+def _check_ran(entries: Sequence[Entry], records: Records, project: Path) -> str:
+    """Check that no record of a run speaks against some entries; EncoderError otherwise.
+
+    Returns:
+        The stages whose runs are not known, in words; empty where facts vouch for all.
+    """
+    weighed = {entry.name: records.weigh(entry) for entry in entries}
+    for name, one in weighed.items():
+        if one.doubted:
+            raise EncoderError(
+                f"dvc.lock does not say how the stage {name} ran: {in_words(one.verdict, one.why)}",
+                todo=f"`dvc repro --force --single-item {address(name, project)}` runs it; else take a run's commit.",
+            )
+    unknown = [name for name, one in weighed.items() if one.verdict != "vouched for"]
+    return f", as dvc.lock says (no facts of the runs of {', '.join(unknown)} were here)" if unknown else ""
 
 
 def _recorded(project: Path, chain: Sequence[Entry]) -> str:

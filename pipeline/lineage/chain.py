@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.lineage import metric_keys
-from pipeline.lineage.evidence import FETCH, Evidence, Records, Verdict
+from pipeline.lineage.evidence import FETCH, SAVED, Evidence, Records, Verdict
 from pipeline.lineage.facts import read_facts
 from pipeline.lineage.history import SHALLOW
 from pipeline.lineage.lock import Artefact, Entry, Lock, is_code, within
@@ -262,6 +262,8 @@ def _add_unknown(found: Audit, here: Workspace, repository: Repository | None) -
             [link.entry.name for link in links if link.run is None],
         f"whether {{}} ever ran as {LOCK} says: no record of such a run is here ({FETCH})":
             found.stages("never seen to run"),
+        f"whether {{}} ran as {LOCK} says: no facts of such a run are here, only DVC's run-cache, and {SAVED}":
+            found.stages("saved by DVC"),
         f"no commit has this state of {{}}: commit {LOCK}":
             [link.entry.name for link in links if link.commit is None] if repository else [],
     }  # fmt: skip

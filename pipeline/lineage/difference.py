@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pipeline.lineage.cache import Cache
+from pipeline.lineage.evidence import Evidence, Records, in_words
 from pipeline.lineage.facts import read_facts
 from pipeline.lineage.lock import Entry, changes, hashes, is_code, within
 from pipeline.lineage.locks import Snapshot, snapshot
@@ -70,6 +71,10 @@ class Difference:
     """The reasons, in words."""
     edited: list[str]
     """Metrics files that are not what their stage wrote, as ``FILE in REVISION``."""
+    doubts: list[str]
+    """Entries that the records of runs speak against, with the reason."""
+    contradicted: bool
+    """Whether a record contradicts one."""
 
 
 def difference(
@@ -96,6 +101,8 @@ def difference(
         names = dict.fromkeys([*chains[0], *chains[1]])
         pairs = [(name, chains[0].get(name), chains[1].get(name)) for name in names]
         stages = [_stage(*pair, both, repository, facts) for pair in pairs if pair[1] != pair[2]]
+        cache = Cache(project)
+        weighed = _doubted(dict(zip((first, second), chains, strict=True)), Records(cache, facts, project))
         metrics = sorted({
             out.path for chain in chains for entry in chain.values() for out in entry.outs if out.path.endswith(".json")
         })  # fmt: skip
@@ -106,10 +113,23 @@ def difference(
             for name, pair in changes(*(_numbers(side.read(file)) for side in both)).items()
             if not key or within(name.replace(".", "/"), key.replace(".", "/"))
         }
-        cache = Cache(project)
         edited = [f"{file} in {name}" for name, side in sides.items() for file in metrics if side.edited(file, cache)]
-    because = [*_because(stages), *(f"{one} was edited: it is not what its stage wrote" for one in edited)]
-    return Difference(first, second, values, stages, because, edited)
+    doubts = [f"{name} in {side}: {in_words(one.verdict, one.why)}" for (name, side), one in weighed.items()]
+    because = _because(stages, {name for name, _ in weighed})
+    because += [*doubts, *(f"{one} was edited: it is not what its stage wrote" for one in edited)]
+    contradicted = any(one.verdict == "contradicted" for one in weighed.values())
+    return Difference(first, second, values, stages, because, edited, doubts, contradicted)
+
+
+def _doubted(chains: Mapping[str, Mapping[str, Entry]], records: Records) -> dict[tuple[str, str], Evidence]:
+    """Return the evidence against entries of chains, by stage and side; ``both`` where two sides have one entry."""
+    found: dict[tuple[str, str], Evidence] = {}
+    for side, chain in chains.items():
+        for name, entry in chain.items():
+            if (weighed := records.weigh(entry)).doubted:
+                alike = [other for other, entries in chains.items() if entries.get(name) == entry]
+                found[name, side if alike == [side] else "both"] = weighed
+    return found
 
 
 def _chain(name: str, side: Snapshot, what: str, start: Path | None) -> dict[str, Entry]:
@@ -162,8 +182,11 @@ def _numbers(text: bytes | None) -> Mapping[str, Any]:
         return {}
 
 
-def _because(stages: Sequence[StageDifference]) -> list[str]:
-    """Return what made outputs differ, first stages first; then the differences without an effect."""
+def _because(stages: Sequence[StageDifference], doubted: Set[str]) -> list[str]:
+    """Return what made outputs differ, first stages first; then the differences without an effect.
+
+    Nobody knows whether the differences of a doubted stage have an effect.
+    """
     lines, idle = [], []
     for stage in stages:
         reasons = " and ".join(stage.reasons)
@@ -171,7 +194,7 @@ def _because(stages: Sequence[StageDifference]) -> list[str]:
             lines.append(f"{stage.name} is only in the {'second' if stage.command[0] is None else 'first'}")
         elif reasons and stage.outs:
             lines.append(f"{stage.name} differs by {reasons}")
-        elif reasons:
+        elif reasons and stage.name not in doubted:
             idle.append(f"{stage.name} by {reasons}")
         elif stage.outs and not stage.inputs:
             known = [f"{word} ({', '.join(own)})"

@@ -1,30 +1,33 @@
 """Whether the entries of a lock ever ran, by the records of runs.
 
 A lock file is plain text: a merge can join the inputs of one run to the outputs of another, and an editor can change a
-hash. The files of DVC's run-cache and the facts (:mod:`pipeline.lineage.facts`) are records: each holds the inputs of
-one run with its outputs.
+hash. There are two kinds of records, each with inputs and outputs. Only runs write facts
+(:mod:`pipeline.lineage.facts`). DVC's run-cache has a file of each state that DVC has saved: after a run, but also at
+`dvc commit`, at `dvc exp save` and for a frozen stage, where nothing ran. So facts come first.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from pipeline.lineage import documents
 from pipeline.lineage.cache import Cache
-from pipeline.lineage.facts import facts_of, started, unlike
-from pipeline.lineage.lock import Artefact, Entry, build_entry, changes, hashes
+from pipeline.lineage.facts import entry_of, load_facts, read_facts, started
+from pipeline.lineage.lock import Artefact, Entry, build_entry, changes, hashes, is_code
 from sightword.errors import LineageError, SightwordError
 from sightword.files import read_text
 from sightword.messages import and_more
 
-Verdict = Literal["vouched for", "contradicted", "never seen to run"]
+Verdict = Literal["vouched for", "saved by DVC", "contradicted", "never seen to run"]
 FETCH = "`dvc fetch --run-cache` brings the records that were pushed"
+SAVED = "DVC saves a state without a run too (`dvc commit`)"
 SHOWN = 3
 """Differences that a sentence names before it counts the rest."""
 _MD5 = re.compile(r"[0-9a-f]{32}(\.dir)?")
@@ -36,7 +39,35 @@ class Evidence:
 
     verdict: Verdict
     why: str = ""
-    """The record that vouches or contradicts; of a run that was never seen, a run with the same outputs, or empty."""
+    """The record that vouches, or DVC's file; then what speaks against the entry."""
+    against: bool = False
+    """Whether a record speaks against the entry."""
+    differing: frozenset[str] = frozenset()
+    """The parameters, and the paths of other inputs, in which the run with its outputs differs."""
+
+    @property
+    def doubted(self) -> bool:
+        """Whether a record says that these inputs did not make these outputs."""
+        return self.against and self.verdict in ("contradicted", "never seen to run")
+
+
+def in_words(verdict: str, why: str | None) -> str:
+    """Return a verdict with its reason on one line."""
+    shown = verdict.upper() if verdict == "contradicted" else verdict
+    return f"{shown}: {why}" if why else shown
+
+
+@dataclass(frozen=True)
+class _Record:
+    """A record with some inputs or outputs of the entry that is weighed."""
+
+    source: str
+    ran: Mapping[str, tuple[Any, Any]]
+    """The inputs that differ from the entry's: there and here."""
+    made: Mapping[str, tuple[Any, Any]]
+    """The outputs that differ."""
+    shared: Sequence[str]
+    """The outputs that do not."""
 
 
 class Records:
@@ -49,14 +80,15 @@ class Records:
     @property
     def empty(self) -> bool:
         """Whether no run was recorded here, as in a fresh clone."""
-        return not self._runs and not any(any(folder.glob("*.json")) for folder in self._folders)
+        return not self._saved and not self._facts
 
     def weigh(self, entry: Entry) -> Evidence:
         """Return the verdict on an entry of a lock.
 
-        It is ``vouched for`` where a record has these inputs with these outputs; else ``contradicted`` where a record
-        has these inputs with other outputs; else ``never seen to run``. Facts hold no hash of most outputs
-        (:func:`pipeline.lineage.facts.unlike`), so they decide only where the run-cache has no run with these inputs.
+        Facts decide where they have these inputs: ``vouched for`` with these outputs, ``contradicted`` with others.
+        Where they have one of the outputs with other inputs, the entry was ``never seen to run``. Else the run-cache
+        decides: ``saved by DVC`` where it has these inputs with these outputs, ``contradicted`` where it has them only
+        with others, and ``never seen to run`` where it does not have them.
         """
         known = entry.key, entry.outs
         if known not in self._weighed:
@@ -64,30 +96,35 @@ class Records:
         return self._weighed[known]
 
     def _weigh(self, entry: Entry) -> Evidence:
-        cached = [
-            (source, changes(_inputs(run), _inputs(entry)), changes(hashes(run.outs), hashes(entry.outs)))
-            for source, run in self._alike(entry)
-        ]
-        others = [(source, made) for source, ran, made in cached if not ran]
-        for source, made in others:
-            if not made:
-                return Evidence("vouched for", source)
-        for path, facts in facts_of(entry, self._folders) if not others else ():
-            if not (found := unlike(facts, entry)):
-                return Evidence("vouched for", f"facts of a run on {facts['host']}, {started(facts)}")
-            others.append((self._source(path), found))
-        if others:
-            source, made = others[0]
-            return Evidence("contradicted", f"the same inputs gave other outputs in {source}: {_in_words(made)}")
-        same = [(source, ran) for source, ran, made in cached if not made]
-        if not same:
-            return Evidence("never seen to run")
-        source, ran = min(same, key=lambda run: len(run[1]))
-        return Evidence("never seen to run", f"its outputs are those of another run, {source}: {_in_words(ran)}")
+        if facts := read_facts(entry, self._folders):
+            return Evidence("vouched for", _of_facts(facts))
+        saved = [_record(source, run, entry) for source, run in self._saved_like(entry)]
+        own = next((one for one in saved if not one.ran and not one.made), None)
+        others = [one for one in saved if not one.ran and one.made]
+        elsewhere = [one for one in saved if one.ran and not one.made]
+        runs = [_record(source, run, entry) for source, run in self._facts_like(entry)]
+        differing, foreign = [one for one in runs if not one.ran], [one for one in runs if one.ran]
+        if differing or (others and own is None):
+            return _against("contradicted", next(iter(differing or others)), _elsewhere(foreign))
+        if foreign or own is None:
+            return _against("never seen to run", None, _elsewhere(foreign or elsewhere))
+        # A change of the code often leaves the outputs as they were.
+        elsewhere = [one for one in elsewhere if not all(map(is_code, one.ran))]
+        return _against("saved by DVC", next(iter(others), None), _elsewhere(elsewhere), own.source)
 
-    def _alike(self, entry: Entry) -> Iterator[tuple[str, Entry]]:
-        """Yield the runs of the run-cache with all inputs or all outputs of an entry; the others are not parsed."""
-        for path, text in self._runs:
+    def _facts_like(self, entry: Entry) -> Iterator[tuple[str, Entry]]:
+        """Yield the facts of a stage's runs with all inputs or with one of the outputs of an entry."""
+        wanted = [entry.key, *(out.md5 for out in entry.outs)]
+        for path, text in self._facts:
+            if any(one in text for one in wanted) and (facts := load_facts(path)):
+                run = entry_of(facts)
+                shared = hashes(run.outs).items() & hashes(entry.outs).items()
+                if run.name == entry.name and (run.key == entry.key or shared):
+                    yield f"{self._source(path)}, {_of_facts(facts)}", run
+
+    def _saved_like(self, entry: Entry) -> Iterator[tuple[str, Entry]]:
+        """Yield the states in the run-cache with all inputs or all outputs of an entry; the others are not parsed."""
+        for path, text in self._saved:
             if any(all(one.md5 in text for one in own) for own in (entry.deps, entry.outs)):
                 try:
                     run = build_entry(entry.name, documents.parse(text, path))
@@ -103,14 +140,47 @@ class Records:
         return f"{shown.parent.parent}/{path.parent.name[:8]}*/{path.name[:8]}*"
 
     @functools.cached_property
-    def _runs(self) -> list[tuple[Path, str]]:
-        found = []
-        for path in sorted(self._cache.runs.glob("*/*/*")):
-            try:
-                found.append((path, read_text(path)))
-            except SightwordError:
-                continue  # damaged, or another user's
-        return found
+    def _saved(self) -> list[tuple[Path, str]]:
+        return _texts(sorted(self._cache.runs.glob("*/*/*")))
+
+    @functools.cached_property
+    def _facts(self) -> list[tuple[Path, str]]:
+        return _texts([path for folder in self._folders for path in sorted(folder.glob("*.json"))])
+
+
+def _texts(paths: Iterable[Path]) -> list[tuple[Path, str]]:
+    """Return each file with its text, without those that cannot be read: damaged, or another user's."""
+    found = []
+    for path in paths:
+        with contextlib.suppress(SightwordError):
+            found.append((path, read_text(path)))
+    return found
+
+
+def _record(source: str, run: Entry, entry: Entry) -> _Record:
+    ran, made = changes(_inputs(run), _inputs(entry)), changes(hashes(run.outs), hashes(entry.outs))
+    return _Record(source, ran, made, [out.path for out in entry.outs if out.path not in made])
+
+
+def _of_facts(facts: Mapping[str, Any]) -> str:
+    return f"facts of a run on {facts['host']}, {started(facts)}"
+
+
+def _against(verdict: Verdict, other: _Record | None, elsewhere: _Record | None, source: str = "") -> Evidence:
+    """Return a verdict and what speaks against the entry: a record with its inputs, and one with its outputs."""
+    doubts = []
+    if other is not None:
+        doubts.append(f"the same inputs gave other outputs in {other.source}: {_in_words(other.made)}")
+    if elsewhere is not None:
+        what = f"outputs {and_more(elsewhere.shared, SHOWN)}" if elsewhere.made else "outputs"
+        doubts.append(f"its {what} are those of another run, {elsewhere.source}: {_in_words(elsewhere.ran)}")
+    differing = frozenset(elsewhere.ran) if elsewhere else frozenset()
+    return Evidence(verdict, "; ".join([source] * bool(source) + doubts), bool(doubts), differing)
+
+
+def _elsewhere(records: Sequence[_Record]) -> _Record | None:
+    """Return the record with most outputs, then most inputs, of the entry."""
+    return min(records, key=lambda one: (len(one.made), len(one.ran)), default=None)
 
 
 def _inputs(entry: Entry) -> dict[str, Any]:

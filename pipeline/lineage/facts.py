@@ -1,8 +1,9 @@
 """Facts of a run: versions, machine, device, duration. They explain a number and never enter its hash.
 
-Each run of a stage under DVC leaves one JSON in the project's ``runs/`` and in the store that a lab shares. Its name is
-the key of DVC's run-cache with another hash (:func:`pipeline.lineage.lock.entry_key`). So whoever has the same entry in
-``dvc.lock``, from a colleague's push or from the run-cache, finds the facts of the run that made it.
+Each run of a stage under DVC leaves one JSON in the project's ``runs/`` and in the store that a lab shares. Its name
+has two parts: :func:`~pipeline.lineage.lock.entry_key` of the run's inputs and :func:`~pipeline.lineage.lock.outs_key`
+of its outputs. So whoever has the same entry in ``dvc.lock``, from a colleague's push or from the run-cache, finds the
+facts of the run that made it, and facts of runs with other outputs stand beside them.
 """
 
 from __future__ import annotations
@@ -25,21 +26,23 @@ from typing import Any
 
 from pipeline.lineage import documents
 from pipeline.lineage.hashing import Ignored, hash_path, measure
-from pipeline.lineage.lock import Entry, entry_key, hashes, is_code, tracked_hashes
+from pipeline.lineage.lock import Artefact, Entry, entry_key, hashes, is_code, outs_key, tracked_hashes
 from pipeline.lineage.locks import lock_here
 from pipeline.lineage.repository import git
 from pipeline.pipelines import IGNORE, LOCK, Pipeline, by_stage, parameter, pipelines, stage_of
 from sightword.errors import FileFormatError, LineageError, SightwordError
 from sightword.files import read_text, write_text
 from sightword.group_files import write_new
-from sightword.machine import Machine, place
+from sightword.machine import Machine, current, place
 from sightword.messages import and_more, flat
 
 log = logging.getLogger(__name__)
 
 RUNS = "runs"
 """The folder, in a project and in a store."""
-SCHEMA = 2
+SCHEMA = 3
+LARGE = 1 << 31
+"""Bytes: a larger input that DVC tracks is not read again for its hash, which DVC has compared before the run."""
 OUTS = ("outs", "metrics", "plots")
 """The lists of ``dvc.yaml`` with a stage's outputs."""
 _VARIABLE = re.compile(r"\$\{([^}]+)\}")
@@ -91,7 +94,7 @@ class Recorder:
             facts = {**self._facts(seconds, notes or {}), "entry": key, "ran": ran, "outs": outs}
             text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
             # An experiment's own folder is deleted after it; DVC names the project it belongs to.
-            path = Path(os.environ.get("DVC_ROOT") or self._project) / RUNS / f"{key}.json"
+            path = Path(os.environ.get("DVC_ROOT") or self._project) / RUNS / _name(key, outs)
             write_text(path, text)
             shared = self._machine.local_store / RUNS / path.name
             if not shared.exists():  # the first run's facts stay
@@ -136,38 +139,56 @@ def packages_here() -> dict[str, str]:
     return dict(sorted(found.items(), key=lambda item: item[0].lower()))
 
 
+def facts_folders(project: Path) -> list[Path]:
+    """Return the folders with the facts of runs: in the project, and in the store that a lab shares."""
+    return [project / RUNS, current().local_store / RUNS]
+
+
 def read_facts(entry: Entry, folders: Sequence[Path]) -> dict[str, Any] | None:
     """Return the facts of the run that made an entry, from the first folder that has them; None without any."""
-    return next((facts for _, facts in facts_of(entry, folders) if not unlike(facts, entry)), None)
+    name = _name(entry.key, hashes(entry.outs))
+    return next((facts for folder in folders if (facts := load_facts(folder / name))), None)
 
 
-def facts_of(entry: Entry, folders: Sequence[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the facts of runs with the inputs of an entry, whatever their outputs, and the file of each."""
-    for path in (folder / f"{entry.key}.json" for folder in folders):
-        try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            continue
-        except (OSError, ValueError) as error:
-            log.warning("%s: cannot be read (%s)", path, error)
-            continue
-        if not isinstance(found, dict) or found.get("entry") != entry.key:
-            log.warning("%s: holds facts of another run", path)
-        elif found.get("schema") != SCHEMA:
-            log.warning("%s: was written by another version of Sightword", path)
-        elif not _is_whole(found):
-            log.warning("%s: was edited", path)
-        else:
-            yield path, found
-
-
-def _is_whole(facts: Mapping[str, Any]) -> bool:
-    """Return whether the key of some facts is that of their inputs, and the outputs can be compared."""
+def load_facts(path: Path) -> dict[str, Any] | None:
+    """Return the facts in a file; None where there is none, or where nobody can rely on it, which is logged."""
     try:
-        outs = all(isinstance(out["size"], int) for out in facts["outs"].values())
-        return outs and entry_key(facts["stage"], **facts["ran"]) == facts["entry"]
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        log.warning("%s: cannot be read (%s)", path, error)
+        return None
+    if not isinstance(found, dict) or str(found.get("entry")) != path.name.partition(".")[0]:
+        log.warning("%s: holds facts of another run", path)
+    elif found.get("schema") != SCHEMA:
+        log.warning("%s: was written by another version of Sightword", path)
+    elif not _is_whole(found, path.name):
+        log.warning("%s: was edited", path)
+    else:
+        return found
+    return None
+
+
+def _is_whole(facts: Mapping[str, Any], name: str) -> bool:
+    """Return whether a file has the name of the inputs and outputs in it."""
+    try:
+        told = isinstance(facts["host"], str) and isinstance(facts["started"], str)
+        return told and _name(entry_key(facts["stage"], **facts["ran"]), facts["outs"]) == name
     except (KeyError, TypeError, AttributeError):
         return False
+
+
+def _name(key: str, outs: Mapping[str, str]) -> str:
+    return f"{key}.{outs_key(outs)}.json"
+
+
+def entry_of(facts: Mapping[str, Any]) -> Entry:
+    """Return the entry that a run would have in ``dvc.lock``, without the sizes."""
+    ran = facts["ran"]
+    deps, outs = (tuple(Artefact(path, md5, None, None) for path, md5 in one.items())
+                  for one in (ran["deps"], facts["outs"]))  # fmt: skip
+    return Entry(facts["stage"], ran["command"], ran["params"], deps, outs)
 
 
 def started(facts: Mapping[str, Any]) -> str:
@@ -175,44 +196,26 @@ def started(facts: Mapping[str, Any]) -> str:
     return f"{facts['started'][:16].replace('T', ' ')} UTC"
 
 
-def unlike(facts: Mapping[str, Any], entry: Entry) -> dict[str, tuple[Any, Any]]:
-    """Return the outputs in which a run and an entry with the same inputs differ, by path: there and here.
+def _own_entry(stage: str, project: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the inputs of a stage that has just run, as the arguments of :func:`entry_key`, and its outputs' hashes.
 
-    Facts hold the size of an output, the number of files in a folder, and the MD5 of a file that git keeps. They are
-    compared as far as both sides have them.
-    """
-    outs = {out.path: {"md5": out.md5, "size": out.size, "files": out.files} for out in entry.outs}
-    found: dict[str, tuple[Any, Any]] = {}
-    for path in {**outs, **facts["outs"]}:
-        ran, locked = facts["outs"].get(path, {}), outs.get(path, {})
-        for what, word in (("md5", ""), ("size", " (bytes)"), ("files", " (files)")):
-            pair = ran.get(what), locked.get(what)
-            if pair[0] != pair[1] and (None not in pair or (what == "size" and not (ran and locked))):
-                found[f"{path}{word}"] = pair
-    return found
-
-
-def _own_entry(stage: str, project: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the inputs of a stage that has just run, as the arguments of :func:`entry_key`, and its outputs.
-
-    Only outputs that git keeps are hashed, which are small: DVC is about to hash the others.
+    DVC is about to hash the outputs too, but what DVC saves tells no run from a `dvc commit`.
     """
     described, sections, deps, outs = _described(stage, project)
     command = described["cmd"]
-    in_git = {path for path, options in listed(described, OUTS) if not options.get("cache", True)}
     ignored, known = Ignored(project), _known(project)
+
+    def read(path: str) -> str:
+        """Return the hash of what lies there: with `dvc repro --single-item` that need not be what the lock has."""
+        taken = path in known and measure(project / path, ignored) > LARGE
+        return known[path] if taken else hash_path(project / path, ignored).md5
+
     ran = {
         "command": command if isinstance(command, str) else "\n".join(command),
         "params": sections,
-        "deps": {path: known.get(path) or hash_path(project / path, ignored).md5 for path in deps},
+        "deps": {path: read(path) for path in deps},
     }
-    made: dict[str, Any] = {}
-    for path in outs:
-        size, files = measure(project / path, ignored)
-        made[path] = {"size": size} if files is None else {"size": size, "files": files}
-        if path in in_git and files is None:
-            made[path]["md5"] = hash_path(project / path, ignored).md5
-    return ran, made
+    return ran, {path: hash_path(project / path, ignored).md5 for path in outs}
 
 
 def _described(stage: str, project: Path) -> tuple[Mapping[str, Any], dict[str, dict[str, Any]], list[str], list[str]]:
@@ -286,7 +289,7 @@ def stage_paths(described: Mapping[str, Any], params: Mapping[str, Any]) -> tupl
 
 
 def _known(project: Path) -> dict[str, str]:
-    """Return the hashes of other stages' outputs and of data added to DVC, which DVC has just compared."""
+    """Return the hashes of other stages' outputs and of data added to DVC."""
     found: dict[str, str] = {}
     if any((project / pipeline.lock).is_file() for pipeline in pipelines(project)):
         for entry in lock_here(project).entries.values():

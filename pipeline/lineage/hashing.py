@@ -74,12 +74,9 @@ def hash_path(path: Path, ignored: Ignored, report: Report | None = None) -> Has
     return Hashed(hash_listing(found), found)
 
 
-def measure(path: Path, ignored: Ignored) -> tuple[int, int | None]:
-    """Return the bytes in a file or folder, and the number of a folder's files (None for a file); no file is read."""
-    if not path.is_dir():
-        return path.stat().st_size, None
-    sizes = [file.stat().st_size for file in _files(path, ignored)]
-    return sum(sizes), len(sizes)
+def measure(path: Path, ignored: Ignored) -> int:
+    """Return the bytes in a file or folder; no file is read."""
+    return sum(file.stat().st_size for file in (_files(path, ignored) if path.is_dir() else [path]))
 
 
 def hash_listing(files: Mapping[str, str]) -> str:

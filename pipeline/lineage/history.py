@@ -32,6 +32,8 @@ class Point:
     """Whether the file is not the one that its stage wrote, by ``dvc.lock``."""
     contradicted: list[str] = field(default_factory=list)
     """The stages of the chain whose entries a record of a run contradicts."""
+    unseen: list[str] = field(default_factory=list)
+    """Those that were never seen to run, while their outputs are of a run with other inputs."""
     changed: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     """Parameters of the chain by full name: before and now. Before is the commit before; for an experiment, where it
     began."""
@@ -110,8 +112,14 @@ class _States:
             here = Snapshot(self._project, lock, commit, self._repository)
             maker = lock.producer(self._path)
             chain = {entry.name: entry for entry in lock.chain(maker.name)} if maker else {}
-            doubted = [name for name, one in chain.items() if self._records.weigh(one).verdict == "contradicted"]
-            point = Point(commit, self._value(here), here.edited(self._path, self._cache), doubted)
+            weighed = {name: self._records.weigh(one) for name, one in chain.items()}
+            doubted = {name: one.verdict for name, one in weighed.items() if one.doubted}
+            contradicted, unseen = (
+                [name for name, verdict in doubted.items() if verdict == wanted]
+                for wanted in ("contradicted", "never seen to run")
+            )
+            edited = here.edited(self._path, self._cache)
+            point = Point(commit, self._value(here), edited, contradicted, unseen)
             self._found[commit.sha] = point, chain
         return self._found[commit.sha]
 

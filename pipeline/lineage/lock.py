@@ -159,8 +159,16 @@ def entry_key(name: str, command: str, params: Mapping[str, Any], deps: Mapping[
 
     ``params`` are by file and section, ``deps`` are DVC's hashes by path.
     """
-    record = {"stage": name, "cmd": command, "params": params, "deps": deps}
-    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+    return _sha256({"stage": name, "cmd": command, "params": params, "deps": deps})
+
+
+def outs_key(outs: Mapping[str, str]) -> str:
+    """Return the sha256 of the JSON (keys sorted) of DVC's hashes of a run's outputs by path."""
+    return _sha256(outs)
+
+
+def _sha256(value: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def read_lock(text: str, where: object = LOCK) -> Lock:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from pipeline.lineage.chain import Audit, Link, Part
 from pipeline.lineage.difference import Difference
+from pipeline.lineage.evidence import in_words
 from pipeline.lineage.facts import started
 from pipeline.lineage.history import History
 from pipeline.lineage.repository import Commit
@@ -44,7 +45,7 @@ def sheet(stage: Mapping[str, Any]) -> Iterator[Line]:
     yield Line("command", (stage["command"],))
     yield Line("recorded", (f"{name_of(commit)} {when}" if commit else "in no commit",))
     yield Line("run", (run_line(run) if run else "not known",))
-    yield Line("record", (record_line(record),), "contradicted" if record["verdict"] == "contradicted" else "")
+    yield Line("record", (record_line(record),), record["verdict"] if record["against"] else "")
     for name, value in stage["weights"].items():
         yield Line("weights", (f"{name} {value}",))
     for reason in stage["reasons"]:
@@ -94,8 +95,7 @@ def run_line(run: Mapping[str, Any], *, brief: bool = False) -> str:
 
 def record_line(record: Mapping[str, Any]) -> str:
     """Return the verdict of the records of runs on a stage on one line."""
-    verdict = record["verdict"].upper() if record["verdict"] == "contradicted" else record["verdict"]
-    return f"{verdict}: {record['why']}" if record["why"] else str(verdict)
+    return in_words(record["verdict"], record["why"])
 
 
 def name_of(commit: Mapping[str, Any]) -> str:
@@ -127,7 +127,7 @@ def _link(link: Link) -> dict[str, Any]:
         "commit": _known(link.commit) if link.commit else None,
         "entry": entry.key,
         "run": link.run,
-        "record": {"verdict": evidence.verdict, "why": evidence.why or None},
+        "record": {"verdict": evidence.verdict, "why": evidence.why or None, "against": evidence.against},
     }
 
 

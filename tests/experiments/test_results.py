@@ -228,7 +228,7 @@ def test_a_commit_whose_lock_has_other_parameters_is_in_no_group(recorded, tmp_p
     found = results.groups(listing.experiments)
     assert named(found, "seed-2").names == ["seed-1=size-3", "seed-2"]
     assert named(found, "size-5").names == ["size-5"]  # its summary is of no stage of the lock
-    reason = "seed-3 (its metrics are of other parameters: train.hidden is 48, in dvc.lock 7)"
+    reason = "seed-3 (its metrics are not of its parameters: train.hidden is 48, in dvc.lock 7)"
     assert results.left_out(listing, found) == [reason, "later (queued)", "broken (failed)"]
     by_select = results.groups(listing.experiments, ["best_r10"])
     assert "size-5" not in str([group.names for group in by_select])

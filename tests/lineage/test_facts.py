@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.lineage import facts, hashing
+from pipeline.lineage import facts
 from pipeline.lineage.facts import Recorder, read_facts
 from pipeline.lineage.lock import read_lock
 from sightword.errors import LineageError
@@ -45,7 +45,7 @@ def keys(project):
 def test_the_key_is_that_of_the_entry_in_the_lock(project, here, stage):
     path = Recorder(stage, project.folder, here).finish({"weights": "random:0"})
     assert path is not None
-    assert path.name == f"{keys(project)[stage]}.json"
+    assert path.name.partition(".")[0] == keys(project)[stage]
     facts = json.loads(path.read_text())
     assert (facts["stage"], facts["threads"], facts["ranks"]) == (stage, 3, 1)
     assert facts["notes"] == {"weights": "random:0"}
@@ -55,34 +55,20 @@ def test_the_key_is_that_of_the_entry_in_the_lock(project, here, stage):
     assert (here.local_store / "runs" / path.name).read_bytes() == path.read_bytes()
     entry = entries(project)[stage]
     assert read_facts(entry, [project.folder / "runs"]) == facts
-    assert {path: (out["size"], out.get("files")) for path, out in facts["outs"].items()} == {
-        out.path: (out.size, out.files) for out in entry.outs
-    }
+    assert facts["outs"] == {out.path: out.md5 for out in entry.outs}
 
 
-def test_no_output_is_read_but_the_numbers_that_git_keeps(project, here, monkeypatch):
-    """DVC hashes the outputs once the stage has ended: tens of gigabytes, in the case of COCO's pictures."""
-    hashed = []
-    monkeypatch.setattr(
-        facts, "hash_path", lambda path, ignored: hashed.append(path) or hashing.hash_path(path, ignored)
-    )
-    for stage, read in (("first", set()), ("second", set()), ("third", {"metrics/third.json"})):
-        hashed.clear()
-        made = json.loads(Recorder(stage, project.folder, here).finish().read_text())["outs"]
-        outs = {out.path: out.md5 for out in entries(project)[stage].outs}
-        assert {path.relative_to(project.folder).as_posix() for path in hashed} & set(outs) == read
-        assert {path: out["md5"] for path, out in made.items() if "md5" in out} == {path: outs[path] for path in read}
-
-
-def test_facts_are_named_by_what_went_in(project, here):
-    """As in the run-cache, two runs that differ only in their outputs have one key; the lock decides between them."""
+def test_runs_that_differ_only_in_their_outputs_have_facts_of_their_own(project, here):
+    """Their names begin with one key, as in the run-cache; the lock decides between them."""
     first = Recorder("second", project.folder, here).finish()
     project.write("models/encoder/weights", "0.60000")
-    assert Recorder("second", project.folder, here).finish() == first
+    second = Recorder("second", project.folder, here).finish()
+    assert first != second
+    assert first.name.partition(".")[0] == second.name.partition(".")[0]
     entry = entries(project)["second"]
-    assert read_facts(entry, [project.folder / "runs"]) is None
-    found = read_facts(entry, [project.folder / "runs", here.local_store / "runs"])
-    assert found["outs"]["models/encoder"]["files"] == 1
+    found = read_facts(entry, [project.folder / "runs"])
+    assert found == json.loads(first.read_text())
+    assert found["outs"] == {"models/encoder": entry.outs[0].md5}
 
 
 def test_parameters_and_code_that_change_during_a_run_are_told(project, here):
@@ -124,7 +110,7 @@ def test_paths_with_parameters_in_them_and_data_added_to_dvc_count(project, here
     project.do("dvc", "repro", "-q")
     path = Recorder("first", project.folder, here).finish()
     assert path is not None
-    assert path.name == f"{keys(project)['first']}.json"
+    assert path.name.partition(".")[0] == keys(project)["first"]
     assert "first      ok" in project.audit("first").stdout
 
 
@@ -142,17 +128,18 @@ def test_a_dvc_file_that_names_no_hash_does_not_matter(project, here, text):
     project.write("data/raw/later.dvc", text)
     path = Recorder("first", project.folder, here).finish()
     assert path is not None
-    assert path.name == f"{keys(project)['first']}.json"
+    assert path.name.partition(".")[0] == keys(project)["first"]
 
 
-def test_a_dvc_file_may_name_its_folder(project, here):
-    """DVC hashes what such a file tracks once: a wrong hash there shows that it is taken."""
+def test_large_data_that_dvc_tracks_is_not_read_again(project, here, monkeypatch):
+    """A wrong hash shows that it is taken; the file names its folder."""
+    monkeypatch.setattr(facts, "LARGE", 1)
     project.write(
         "data/raw/in.txt.dvc", "wdir: ..\nouts:\n- path: raw/in.txt\n  md5: 0123456789abcdef0123456789abcdef\n"
     )
     path = Recorder("first", project.folder, here).finish()
     assert path is not None
-    assert path.name != f"{keys(project)['first']}.json"
+    assert path.name.partition(".")[0] != keys(project)["first"]
 
 
 def test_an_installation_that_was_cut_off_is_left_out(project, here, tmp_path, monkeypatch):
@@ -215,8 +202,7 @@ def test_a_run_is_not_lost_because_its_facts_cannot_be_kept(project, here, caplo
 
 def test_facts_that_another_version_wrote_are_not_half_understood(project, tmp_path):
     """As in a store that newer versions use too."""
-    key = keys(project)["third"]
-    project.write(f"runs/{key}.json", json.dumps({"schema": 99, "entry": key, "machine": {"host": "lab"}}))
+    project.keep_facts("third", project.folder / "runs", schema=99)
     for what in (["third"], ["--verify", "third"]):
         done = project.audit(*what)
         assert done.returncode == 0, done.stderr
@@ -225,7 +211,7 @@ def test_facts_that_another_version_wrote_are_not_half_understood(project, tmp_p
 
 def test_facts_of_another_run_under_this_name_are_not_believed(ran, tmp_path, caplog):
     entry = entries(ran)["third"]
-    (tmp_path / f"{entry.key}.json").write_text('{"entry": "cd"}')
+    ran.keep_facts("third", tmp_path, entry="cd")
     assert read_facts(entry, [tmp_path / "none", tmp_path]) is None
     assert "facts of another run" in caplog.text
 

@@ -1,0 +1,314 @@
+"""States that DVC saved though nothing ran: the facts of runs outrank DVC's run-cache."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from pipeline.lineage.card import sections
+from pipeline.lineage.facts import entry_of, facts_folders
+from pipeline.lineage.locks import lock_here
+from sightword.errors import EncoderError
+
+KEY = "metrics/third.json:test.r10"
+WHOLE = "all inputs unchanged"
+STAGES = ("first", "second", "third")
+
+
+@pytest.fixture
+def known(project):
+    """A project whose runs left facts."""
+    keep(project, *STAGES)
+    return project
+
+
+def keep(project, *stages):
+    for stage in stages:
+        project.keep_facts(stage, project.folder / "runs")
+
+
+def record(project, what, stage, *, code=0):
+    done = project.audit(*what.split(), "--json")
+    assert done.returncode == code, done.stdout + done.stderr
+    return {one["name"]: one["record"] for one in json.loads(done.stdout)["stages"]}[stage]
+
+
+def save_parameter(project):
+    project.edit("params.yaml", "factor: 1e-1", "factor: 0.9")
+    project.do("dvc", "commit", "-q", "-f", "second")
+    project.commit("saved")
+
+
+def save_output(project):
+    """A file of the same size: one digit is another one."""
+    path = project.folder / "models/encoder/weights"
+    text = path.read_text()
+    path.unlink()
+    path.write_text(text[:-1] + ("1" if text[-1] == "2" else "2"))
+    project.do("dvc", "commit", "-q", "-f", "second")
+    project.commit("saved")
+
+
+def edit_code(project):
+    project.write("stages/second.py", (project.folder / "stages/second.py").read_text() + "# more\n")
+    project.do("dvc", "commit", "-q", "-f", "second")
+
+
+def save_frozen(project):
+    project.do("dvc", "freeze", "second")
+    project.edit("params.yaml", "factor: 1e-1", "factor: 0.9")
+    project.do("dvc", "repro", "-q", "--force", "--single-item", "second")
+    project.do("dvc", "unfreeze", "second")
+
+
+def edit_lock(project):
+    project.edit("params.yaml", "factor: 1e-1", "factor: 0.9")
+    project.edit("dvc.lock", "factor: 0.1", "factor: 0.9")
+
+
+def edit_command(project):
+    project.edit("dvc.yaml", "cmd: python -m stages.second", "cmd: python -B -m stages.second")
+    project.do("dvc", "commit", "-q", "-f", "second")
+
+
+def restore_what_was_saved(project):
+    """DVC takes what `dvc commit` has saved for a finished run with these parameters."""
+    save_parameter(project)
+    project.do("git", "checkout", "-q", "HEAD~1")
+    project.do("dvc", "checkout", "-q")
+    project.edit("params.yaml", "factor: 1e-1", "factor: 0.9")
+    assert "is cached - skipping run" in project.do("dvc", "repro", "second")
+
+
+@pytest.mark.parametrize(
+    ("save", "differs"),
+    [
+        (save_parameter, "second.factor 0.1 there, 0.9 in dvc.lock"),
+        (edit_code, "stages/second.py "),
+        (save_frozen, "second.factor 0.1 there, 0.9 in dvc.lock"),
+        (edit_lock, "second.factor 0.1 there, 0.9 in dvc.lock"),
+        (edit_command, 'command "python -m stages.second" there'),
+        (restore_what_was_saved, "second.factor 0.1 there, 0.9 in dvc.lock"),
+    ],
+)
+def test_outputs_of_other_inputs_were_never_seen_to_run_and_their_run_is_named(known, save, differs):
+    save(known)
+    found = record(known, "models/encoder", "second")
+    assert (found["verdict"], found["against"]) == ("never seen to run", True)
+    assert "its outputs are those of another run, runs/" in found["why"]
+    assert ", facts of a run on " in found["why"]
+    assert differs in found["why"]
+    said = known.audit("models/encoder").stdout
+    assert WHOLE not in said
+    assert "second: never seen to run: its outputs" in said
+
+
+def test_an_experiment_that_was_saved_without_a_run_was_never_seen_to_run(known):
+    known.edit("params.yaml", "factor: 1e-1", "factor: 0.9")
+    known.do("dvc", "exp", "save", "-n", "saved")
+    known.do("git", "checkout", "-q", ".")
+    known.do("dvc", "checkout", "-q")
+    found = record(known, f"{KEY} --rev saved", "second")
+    assert found["verdict"] == "never seen to run"
+    assert "second.factor 0.1 there, 0.9 in dvc.lock" in found["why"]
+    assert record(known, KEY, "second")["verdict"] == "vouched for"
+    assert "second: never seen to run" in known.run("sightword", "experiments", "--metric", "test.r10").stderr
+    done = known.audit("--diff", "main", "saved")
+    assert done.returncode == 0
+    assert "second in saved: never seen to run" in done.stdout
+    assert "with the same outputs" not in done.stdout
+
+
+@pytest.mark.parametrize("place", ["here", "store"])
+def test_an_edited_output_of_the_same_size_is_contradicted(known, tmp_path, place):
+    """DVC has saved both, so its run-cache speaks for both; the facts may be in the project or in a lab's store."""
+    if place == "store":
+        shutil.move(known.folder / "runs", tmp_path / "unused-store/runs")
+    save_output(known)
+    found = record(known, "models/encoder", "second", code=1)
+    assert found["verdict"] == "contradicted"
+    assert "the same inputs gave other outputs in " in found["why"]
+    assert ", facts of a run on " in found["why"]
+    assert "models/encoder " in found["why"]
+    assert "PROBLEM  lock:      second: contradicted" in known.run("sightword", "doctor", "--lock").stdout
+    page = tmp_path / "page.html"
+    assert known.audit("models/encoder", "--html", str(page)).returncode == 1
+    assert "By the records of runs contradicted: second." in page.read_text()
+
+
+def test_an_edited_number_that_dvc_has_saved_is_contradicted(known):
+    known.edit("metrics/third.json", "3.0", "9.0")
+    known.do("dvc", "commit", "-q", "-f", "third")
+    known.commit("better")
+    assert record(known, KEY, "third", code=1)["verdict"] == "contradicted"
+    done = known.audit("--diff", "HEAD~1", "HEAD")
+    assert done.returncode == 1
+    assert "third in HEAD: CONTRADICTED: the same inputs gave other outputs in runs/" in done.stdout
+
+
+def test_an_old_value_with_the_outputs_of_a_new_one_is_contradicted_and_both_runs_are_named(known):
+    known.edit("params.yaml", "factor: 1e-1", "factor: 0.9")
+    known.do("dvc", "repro", "-q")
+    keep(known, "second", "third")
+    known.edit("params.yaml", "factor: 0.9", "factor: 1e-1")
+    known.do("dvc", "commit", "-q", "-f", "second")
+    found = record(known, "models/encoder", "second", code=1)
+    assert "the same inputs gave other outputs" in found["why"]
+    assert "its outputs are those of another run" in found["why"]
+    assert "second.factor 0.9 there, 0.1 in dvc.lock" in found["why"]
+
+
+def test_a_stage_of_another_pipeline_whose_outputs_are_partly_of_another_run_was_never_seen_to_run(known):
+    known.add_second_pipeline()
+    known.do("dvc", "repro", "-q", "extra/dvc.yaml")
+    keep(known, "fourth")
+    known.edit("extra/params.yaml", "factor: 7", "factor: 8")
+    known.edit("metrics/fourth.json", "21.0", "24.0")
+    known.do("dvc", "commit", "-q", "-f", "extra/dvc.yaml:fourth")
+    found = record(known, "fourth", "fourth")
+    assert found["verdict"] == "never seen to run"
+    assert "its outputs data/fourth are those of another run" in found["why"]
+    assert "fourth.factor 7 there, 8 in dvc.lock" in found["why"]
+
+
+def test_an_item_of_a_matrix_that_was_saved_is_told_alone(known):
+    known.add_matrix_pipeline()
+    known.do("dvc", "repro", "-q", "many/dvc.yaml")
+    items = ("each@plain-0", "each@plain-1", "each@big-one-0", "each@big-one-1")
+    keep(known, *items, "all")
+    known.edit("many/params.yaml", "plain: {}", "plain: {add: 3}")
+    known.do("dvc", "commit", "-q", "-f", "many/dvc.yaml:each@plain-0")
+    stages = known.audited("metrics/all.json")["stages"]
+    unseen = [one["name"] for one in stages if one["record"]["verdict"] != "vouched for"]
+    assert unseen == ["each@plain-0"]
+    assert "each.kinds.plain.add" in record(known, "each@plain-0", "each@plain-0")["why"]
+
+
+@pytest.mark.parametrize(("save", "verdict"), [(save_parameter, "never seen to run"), (save_output, "CONTRADICTED")])
+def test_a_card_is_not_written_from_an_entry_that_never_ran(known, save, verdict):
+    facts = facts_folders(known.folder)
+    assert "no facts" not in sections(known.folder, "models/encoder", facts)
+    save(known)
+    with pytest.raises(EncoderError, match=f"does not say how the stage second ran: {verdict}"):
+        sections(known.folder, "models/encoder", facts)
+
+
+def test_a_card_names_the_stages_whose_runs_are_not_known(project):
+    text = sections(project.folder, "models/encoder")
+    assert "as dvc.lock says (no facts of the runs of first, second were here)" in text
+
+
+def test_a_history_marks_what_was_saved_without_a_run(known):
+    save_parameter(known)
+    known.do("dvc", "commit", "-q", "-f", "third")
+    points = known.audited("--history", KEY)["points"]
+    assert [(one["contradicted"], one["unseen"]) for one in points] == [([], []), ([], ["second"])]
+    assert "never seen to run, but with other inputs: second" in known.audit("--history", KEY).stdout
+
+
+def test_a_number_of_a_run_whose_code_alone_was_another_stays_among_the_experiments(known):
+    edit_code(known)
+    known.commit("a remark")
+    listed = known.run("sightword", "experiments", "--metric", "test.r10")
+    assert (listed.returncode, listed.stderr) == (0, "")
+
+
+def test_a_number_from_an_edited_output_is_left_out_of_the_experiments(known):
+    save_output(known)
+    listed = known.run("sightword", "experiments", "--metric", "test.r10")
+    assert "its metrics are not of its parameters: second: CONTRADICTED" in listed.stderr
+
+
+def test_a_run_that_dvc_saves_later_is_vouched_for(known):
+    known.edit("params.yaml", "factor: 1e-1", "factor: 0.9")
+    known.do("dvc", "repro", "-q", "--no-commit", "second")
+    keep(known, "second")
+    known.do("dvc", "commit", "-q", "-f", "second")
+    assert record(known, "models/encoder", "second")["verdict"] == "vouched for"
+
+
+def test_a_result_that_dvc_restores_and_an_earlier_commit_are_vouched_for(known):
+    known.edit("params.yaml", "factor: 1e-1", "factor: 0.9")
+    known.do("dvc", "repro", "-q")
+    keep(known, *STAGES)
+    known.commit("another factor")
+    assert WHOLE in known.audit(KEY).stdout
+    assert {one["record"]["verdict"] for one in known.audited(KEY, "--rev", "HEAD~1")["stages"]} == {"vouched for"}
+    known.edit("params.yaml", "factor: 0.9", "factor: 1e-1")
+    assert "is cached - skipping run" in known.do("dvc", "repro")
+    assert WHOLE in known.audit(KEY).stdout
+    known.do("git", "checkout", "-q", ".")
+    known.do("dvc", "checkout", "-q")
+    assert WHOLE in known.audit(KEY).stdout
+
+
+def test_two_runs_with_the_same_inputs_and_other_bytes_are_both_vouched_for(known):
+    """As on two machines: the facts of the second run stand beside those of the first."""
+    save_output(known)
+    keep(known, "second")
+    for revision in ("HEAD", "HEAD~1"):
+        assert record(known, f"models/encoder --rev {revision}", "second")["verdict"] == "vouched for"
+
+
+def test_facts_name_the_input_that_a_run_has_read(known):
+    """DVC runs a single stage on what lies there, and not on what the stage before has written."""
+    path = known.folder / "data/first/out.txt"
+    text = path.read_text()
+    path.unlink()
+    path.write_text("7.0")
+    known.do("dvc", "repro", "-q", "--single-item", "second")
+    keep(known, "second")
+    assert record(known, "models/encoder", "second")["verdict"] == "vouched for"
+    path.write_text(text)
+    known.do("dvc", "commit", "-q", "-f", "second")
+    found = record(known, "models/encoder", "second", code=1)
+    assert "the same inputs gave other outputs" in found["why"]
+    assert "its outputs are those of another run" in found["why"]
+
+
+def test_where_no_facts_are_the_run_cache_alone_is_named(ran, tmp_path):
+    """As after `dvc pull --run-cache` on another machine: nobody knows whether the states ran."""
+    clone = ran.clone(tmp_path / "clone")
+    shutil.copytree(ran.folder / ".dvc/cache", clone.folder / ".dvc/cache")
+    clone.do("dvc", "checkout", "-q")
+    done = clone.audit(KEY)
+    assert done.returncode == 0
+    assert f"{WHOLE}; by DVC's run-cache alone: third, second, first\n" in done.stdout
+    assert "no facts of such a run are here, only DVC's run-cache, and DVC saves a state without a run" in done.stdout
+    assert record(clone, KEY, "third")["verdict"] == "saved by DVC"
+    assert "run-cache" not in clone.do("sightword", "doctor", "--lock")
+    page = tmp_path / "page.html"
+    clone.audit(KEY, "--html", str(page))
+    assert "By the records of runs saved by DVC, not known to have run: third, second, first." in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("save", "against"),
+    [(save_parameter, "its outputs are those of another run"), (save_output, "the same inputs gave other outputs")],
+)
+def test_where_no_facts_are_a_second_state_in_the_run_cache_is_a_doubt(project, save, against):
+    save(project)
+    found = record(project, "models/encoder", "second")
+    assert (found["verdict"], found["against"]) == ("saved by DVC", True)
+    assert against in found["why"]
+    said = project.audit("models/encoder").stdout
+    assert WHOLE not in said
+    assert "second: saved by DVC: .dvc/cache/runs/" in said
+    assert "warning  lock:      no facts of such a run are here" in project.run("sightword", "doctor", "--lock").stdout
+
+
+def test_where_no_facts_are_another_code_with_the_same_outputs_is_no_doubt(project):
+    """As after a remark in the code, which a colleague has run."""
+    edit_code(project)
+    found = record(project, "models/encoder", "second")
+    assert (found["verdict"], found["against"]) == ("saved by DVC", False)
+
+
+def test_facts_have_the_hash_of_each_output(known):
+    for path in (known.folder / "runs").iterdir():
+        facts = json.loads(path.read_text())
+        entry = lock_here(known.folder).entries[facts["stage"]]
+        assert facts["outs"] == {out.path: out.md5 for out in entry.outs}
+        assert entry_of(facts).key == entry.key
