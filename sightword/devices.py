@@ -29,7 +29,7 @@ def use(machine: Machine, *, deterministic: bool = True) -> torch.device:
 
     Args:
         machine: device and threads.
-        deterministic: use only kernels that give the same bits each time on CUDA too; on a CPU they always do.
+        deterministic: use only kernels that PyTorch calls deterministic on CUDA too; a CPU's always give the same bits.
 
     Raises:
         SetupError: the device does not exist.

@@ -6,9 +6,11 @@ states the problem, the place, the expected value and the remedy.
 
 from __future__ import annotations
 
+from sightword.messages import bounded
+
 
 class SightwordError(Exception):
-    """The root of the tree; its text is meant for the user.
+    """The root of the tree; its text is meant for the user, and bounded whatever a damaged file holds.
 
     Args:
         what: the problem, as one short sentence without a full stop.
@@ -20,13 +22,15 @@ class SightwordError(Exception):
     def __init__(
         self, what: str, *, where: object = None, expected: str | None = None, todo: str | None = None
     ) -> None:
-        self.what, self.expected, self.todo = what, expected, todo
-        self.where = None if where is None else str(where)
-        text = what if self.where is None else f"{self.where}: {what}"
-        if expected is not None:
-            text += f"; expected {expected}"
-        if todo is not None:
-            text += f". {todo}"
+        self.what = bounded(what)
+        self.where, self.expected, self.todo = (
+            None if part is None else bounded(str(part)) for part in (where, expected, todo)
+        )
+        text = self.what if self.where is None else f"{self.where}: {self.what}"
+        if self.expected is not None:
+            text += f"; expected {self.expected}"
+        if self.todo is not None:
+            text += f". {self.todo}"
         super().__init__(text)
 
 

@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sightword.errors import FileFormatError, SetupError
+from sightword.errors import FileFormatError, SetupError, SightwordError
+from sightword.mapping import mapping
 from sightword.messages import first_line
 
 if TYPE_CHECKING:
@@ -198,6 +199,15 @@ def read_text(path: Pathish, *, todo: str | None = None) -> str:
         raise FileFormatError(what, where=path, todo=todo or "Save it as UTF-8.") from None
 
 
+def check_line_ends(first: bytes, path: Pathish, error: type[SightwordError]) -> None:
+    """Raise an error of the class ``error`` if the first line of a file has a CR within: other lines are part of it."""
+    if b"\r" in first.rstrip(b"\r\n"):
+        todo = "Convert the line ends, for instance with `tr '\\r' '\\n' < OLD > NEW`."
+        raise error(
+            "ends in CR, as on old Macs", where=f"{path}, line 1", expected="lines that end in LF or CR LF", todo=todo
+        )
+
+
 # In the text of valid JSON: a pair of surrogates (one character), half of one, any other escape.
 _ESCAPES = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>\\u[dD][89a-fA-F]..)|\\.")
 
@@ -206,14 +216,14 @@ def read_json(path: Pathish, *, todo: str | None = None) -> Any:
     """Read a JSON file.
 
     Raises:
-        FileFormatError: missing, not JSON, with half a character (a surrogate without its other) or a number of too
-            many digits (each with line and column), or nested too deeply to be read.
+        FileFormatError: missing, not JSON, with two values for a key, with half a character (a surrogate without its
+            other) or a number of too many digits (each with line and column), or nested too deeply to be read.
     """
     with reading(path, todo=todo):
         require_regular(path)
     text = read_text(path, todo=todo)
     try:
-        document = json.loads(text)
+        document = parse_json(text, FileFormatError, path)
     except json.JSONDecodeError as error:
         what = "is empty" if not text.strip() else f"is not valid JSON ({error.msg})"
         place = f"{path}, line {error.lineno}, column {error.colno}"
@@ -233,6 +243,23 @@ def read_json(path: Pathish, *, todo: str | None = None) -> Any:
         todo = "The text may have been cut off: write the whole character, or delete the half."
         raise FileFormatError(f"has half a character, {half[0]}", where=place, expected=expected, todo=todo)
     return document
+
+
+def parse_json(text: str, error: type[SightwordError], where: object) -> Any:
+    """Return the value of a JSON text; ValueError or RecursionError if the text is none.
+
+    Raises:
+        SightwordError: of the class ``error``, if an object has two values for a key.
+    """
+
+    def whole(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            records = ((key, value, where) for key, value in pairs)
+            return mapping(records, "the key", "value", error, todo="Delete one of the two.")
+        return found
+
+    return json.loads(text, object_pairs_hook=whole)
 
 
 def _place(path: Pathish, text: str, found: re.Match[str] | None) -> str:

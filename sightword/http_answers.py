@@ -17,7 +17,7 @@ def validator(headers: Mapping[str, str]) -> str | None:
     """Return the header that identifies a file to the byte; None without one (RFC 9110, section 13.1.5).
 
     That is a strong ETag; without an ETag, Last-Modified of a file that was older than a minute when it was sent: a
-    file may change twice within a second, and clocks differ (section 8.8.2.2).
+    file may change twice within a second, and clocks differ (RFC 9110, section 8.8.2.2).
     """
     tag, modified = headers.get("ETag"), headers.get("Last-Modified")
     if tag is not None:

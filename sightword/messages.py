@@ -1,5 +1,5 @@
-"""Small texts for messages: names of nested values, near names, shortened lists, the line of an error that matters;
-and warnings whose counts are summed.
+"""Small texts for messages: quotes, names of nested values, near names, shortened lists, the line of an error that
+matters; and warnings whose counts are summed.
 """
 
 from __future__ import annotations
@@ -11,8 +11,34 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any
 
+QUOTED = 80
+"""The most characters of a quoted value."""
+
+LONGEST_LINE = 1000
+"""The most characters of a line of an error's part; no part that is written here is as long."""
+
 _Counted = dict[str, tuple[logging.Logger, list[Any]]]
 _counted: ContextVar[_Counted | None] = ContextVar("counted", default=None)
+
+
+def short(text: object, most: int = QUOTED) -> str:
+    """Return a text, cut to ``most`` characters: a value of a damaged file may have millions."""
+    found = str(text)
+    return found if len(found) <= most else f"{found[: most - 4]} ..."
+
+
+def bounded(text: str) -> str:
+    """Return a text without the middle of each line of more than :data:`LONGEST_LINE` characters."""
+    half = (LONGEST_LINE - 5) // 2
+    if len(text) <= LONGEST_LINE:
+        return text
+    lines = text.split("\n")
+    return "\n".join(x if len(x) <= LONGEST_LINE else f"{x[:half]} ... {x[-half:]}" for x in lines)
+
+
+def quote(value: object, most: int = QUOTED) -> str:
+    """Return the ``repr`` of a value, cut to ``most`` characters."""
+    return short(repr(value), most)
 
 
 @contextlib.contextmanager
@@ -29,7 +55,7 @@ def counted_together() -> Iterator[None]:
             log.warning(message, *values)
 
 
-def warn_share(log: logging.Logger, message: str, count: int, total: int, first: str) -> None:
+def warn_share(log: logging.Logger, message: str, count: int, total: int, first: str = "") -> None:
     """Log how many of how many there are, and the first of them; nothing if there are none."""
     found = _counted.get()
     if found is not None:
@@ -57,7 +83,7 @@ def did_you_mean(name: str, known: Iterable[str], *, count: int = 3) -> str | No
     alike = difflib.get_close_matches(name, names, count, cutoff=0.5)
     if name:
         alike += [one for one in names if one not in alike and (one.startswith(name) or one.endswith(name))]
-    return f"Did you mean {' or '.join(alike[:count])}?" if alike else None
+    return f"Did you mean {' or '.join(map(short, alike[:count]))}?" if alike else None
 
 
 def guess(name: object, known: Iterable[str]) -> str:
@@ -65,13 +91,19 @@ def guess(name: object, known: Iterable[str]) -> str:
 
     Only names that differ in a few letters are asked for.
     """
-    near = difflib.get_close_matches(str(name), list(known), 1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
+    near = difflib.get_close_matches(short(name), list(known), 1)
+    return f" (did you mean {quote(near[0])}?)" if near else ""
 
 
 def first_line(error: object) -> str:
     """Return the first line with text of an error's message, or of a text; the class of an error without a message."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def short(value: object, most: int = 80) -> str:
+    """Return the first line with text, as :func:`first_line`, cut to ``most`` characters."""
+    line = first_line(value)
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def last_line(complaints: str) -> str:
@@ -81,8 +113,11 @@ def last_line(complaints: str) -> str:
 
 
 def and_more(items: Iterable[object], shown: int = 3, *, between: str = ", ") -> str:
-    """Return the first ``shown`` items, and how many more there are: ``a, b, c and 4 more``."""
-    texts = list(map(str, items))
+    """Return the first ``shown`` items, and how many more there are: ``a, b, c and 4 more``.
+
+    Items between commas are names, and are cut as by :func:`short`.
+    """
+    texts = list(map(short if between == ", " else str, items))
     rest = len(texts) - shown
     last = " " if between == ", " else between
     return between.join(texts[:shown]) + (f"{last}and {rest} more" if rest > 0 else "")

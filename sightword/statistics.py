@@ -1,4 +1,4 @@
-"""Correlations, confidence intervals of correlations and recalls, and Holm's correction for multiple tests.
+"""Correlations, confidence intervals of correlations and proportions, and Holm's correction for multiple tests.
 
 An undefined number, such as the correlation with a constant, is ``None``, never 0 or NaN.
 """
@@ -15,6 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 Z95 = 1.96
 """The standard normal's 97.5 % point as the papers round it."""
 
+Interval = float | Sequence[float]
+"""Half the width of an interval around its value, or its ends [low, high]."""
+
+_FEW = 10
+"""Successes or failures below which an interval of a proportion is Wilson's."""
 _FLAT = 1e-13
 """A series whose spread is below this share of its mean is rounding noise around a constant (as SciPy warns)."""
 
@@ -28,16 +33,58 @@ def rounded(value: Any, digits: int = 6) -> Any:
     return round(value, digits) if isinstance(value, float) else value
 
 
-def wald_half_width(percent: float, queries: int) -> float:
-    """Return half the width of the 95 % interval of a recall, ``1.96 sqrt(p (1 - p) / n)``, in percent.
+def proportion_interval(percent: float, cases: float) -> Interval:
+    """Return the 95 % interval of a proportion in percent, such as a recall: half its width, or [low, high].
 
-    The width is 0 for a recall ``percent`` of 0 or 100, where Wald's approximation does not apply. ValueError for a
-    percent beyond these, or fewer queries than 1.
+    The half-width is Wald's, ``1.96 sqrt(p (1 - p) / n)``, as in published tables. With fewer than 10 successes or
+    failures, where Wald's interval is too narrow, the interval is Wilson's (1927), the roots of
+    ``(q - p)^2 = 1.96^2 q (1 - q) / n`` (Brown et al. 2001 compare both). ``cases`` may be an effective number, which
+    is not whole. ValueError for a percent below 0 or beyond 100, or fewer cases than 1.
     """
-    if queries < 1 or not 0.0 <= percent <= 100.0:
-        raise ValueError(f"not a recall: {percent} percent of {queries} queries")
+    if cases < 1 or not 0.0 <= percent <= 100.0:
+        raise ValueError(f"not a proportion: {percent} percent of {cases} cases")
     share = percent / 100.0
-    return 100.0 * Z95 * math.sqrt(share * (1.0 - share) / queries)
+    if round(cases * min(share, 1.0 - share), 6) >= _FEW:
+        return 100.0 * Z95 * math.sqrt(share * (1.0 - share) / cases)
+    ratio = Z95 * Z95 / cases
+    middle = share + ratio / 2.0
+    half = math.sqrt(ratio * (share * (1.0 - share) + ratio / 4.0))
+    low, high = (100.0 * (middle + sign * half) / (1.0 + ratio) for sign in (-1.0, 1.0))
+    return [low if share else 0.0, high if share < 1.0 else 100.0]
+
+
+def clustered_interval(right: ArrayLike, clusters: ArrayLike) -> Interval:
+    """Return the 95 % interval in percent of a share, whose (N,) cases come in clusters of cases that are alike.
+
+    The interval is that of :func:`proportion_interval` for the effective number of cases, with which Wald's variance is
+    the variance over clusters (:func:`clustered_half_width`); the number of clusters where all cases are equal or there
+    is one cluster. ValueError without cases.
+    """
+    share, half = float(_series(right).mean()) if len(_series(right)) else 0.0, clustered_half_width(right, clusters)
+    spread = share * (1.0 - share)
+    cases = spread * (Z95 / half) ** 2 if half and spread else len(np.unique(np.asarray(clusters)))
+    return proportion_interval(100.0 * share, max(1.0, cases))
+
+
+def interval_text(interval: Interval | None, digits: int = 1) -> str:
+    """Return an interval as ``± 1.2``, its half-width, or ``95.4 to 100.0``, its ends; empty without one."""
+    if isinstance(interval, Sequence):
+        return " to ".join(f"{end:.{digits}f}" for end in interval)
+    return "" if interval is None or not math.isfinite(interval) else f"± {interval:.{digits}f}"
+
+
+def interval_ends(value: float, interval: Interval) -> tuple[float, float]:
+    """Return the ends of an interval around a value in percent, within 0 and 100."""
+    if isinstance(interval, Sequence):
+        return interval[0], interval[1]
+    return max(0.0, value - interval), min(100.0, value + interval)
+
+
+def with_interval(value: float, interval: Interval | None, digits: int = 1) -> str:
+    """Return a value with its interval: ``71.7 ± 1.2``, ``100.0 (95.4 to 100.0)``."""
+    text = interval_text(interval, digits)
+    behind = f" ({text})" if isinstance(interval, Sequence) else f" {text}" if text else ""
+    return f"{value:.{digits}f}{behind}"
 
 
 def clustered_half_width(right: ArrayLike, clusters: ArrayLike) -> float:

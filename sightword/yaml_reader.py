@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from sightword.errors import FileFormatError
-from sightword.messages import first_line
+from sightword.messages import first_line, quote
 
 MOST_COPIES = 100_000
 """The most values that all aliases of a file together may stand for; a parameter file has about a hundred values."""
@@ -81,7 +81,7 @@ def _loader() -> Any:
             try:
                 return super().construct_object(node, deep)
             except (*_UNFIT, YAMLError):  # ruamel.yaml constructs the numbers and dates
-                text = f" {shown(node.value)}" if isinstance(node.value, str) else ""
+                text = f" {quote(node.value)}" if isinstance(node.value, str) else ""
                 problem = f"the value{text} cannot be read as {str(node.tag).rpartition(':')[2]}"
                 raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
 
@@ -135,9 +135,3 @@ def _check(text: str) -> None:
                 raise _Refused(f"its aliases stand for more than {MOST_COPIES:,} values", event)
         elif isinstance(event, yaml.DocumentStartEvent) and event.version not in (None, (1, 2)):
             raise _Refused("asks for another version of YAML than 1.2, which reads some words as other values", event)
-
-
-def shown(value: object, most: int = 80) -> str:
-    """Return the ``repr`` of a value for a message, cut to ``most`` characters."""
-    text = repr(value)
-    return text if len(text) <= most else f"{text[: most - 4]} ..."

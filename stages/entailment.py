@@ -30,6 +30,7 @@ def work(settings: EntailmentSettings) -> None:
     from sightword.entailment.pairs import COUNTS, read_split
     from sightword.files import atomic_folder, read_json, write_json, write_table, write_text, write_tsv
     from sightword.hypernyms import drawings
+    from sightword.statistics import interval_ends, with_interval
 
     device = devices.use(machine.current())
     splits = {name: read_split(PAIRS, name) for name in dict.fromkeys(("train", "dev", settings.split))}
@@ -53,11 +54,11 @@ def work(settings: EntailmentSettings) -> None:
         write_tsv(folder / "energies.tsv", ("from", "to", "entailed", "other"), found.histogram)
         for by in ("premise_words", "hypothesis_words"):
             rows = [
-                (system, words, one["accuracy"], one["accuracy_ci95"], one["pairs"])
+                (system, words, one["accuracy"], *interval_ends(one["accuracy"], one["accuracy_ci95"]), one["pairs"])
                 for system, values in shown.items()
                 for words, one in values[by].items()
             ]
-            write_tsv(folder / f"{by}.tsv", ("system", "words", "accuracy", "accuracy_ci95", "pairs"), rows)
+            write_tsv(folder / f"{by}.tsv", ("system", "words", "accuracy", "low", "high", "pairs"), rows)
     text = render(found.metrics, counts, training, drawn, found.mistakes.to_pylist(), settings)
     with atomic_folder("report/entailment") as folder:
         write_text(folder / "index.html", text)
@@ -66,8 +67,8 @@ def work(settings: EntailmentSettings) -> None:
     write_json("metrics/entailment/entailment.json", found.metrics)
     write_json("metrics/entailment/summary.json", found.summary)
     log.info(
-        "entailment: %s, accuracy %.2f ± %.2f %% (majority %.2f, hypothesis only %.2f, new words %.2f), F1 %.2f",
-        *(settings.split, own["accuracy"], own["accuracy_ci95"]),
+        "entailment: %s, accuracy %s %% (majority %.2f, hypothesis only %.2f, new words %.2f), F1 %.2f",
+        *(settings.split, with_interval(own["accuracy"], own["accuracy_ci95"], 2)),
         *(scores[name]["accuracy"] for name in ("majority", "hypothesis_only", "new_words")),
         own["f1"],
     )

@@ -28,6 +28,7 @@ def work(settings: HypernymsSettings) -> None:
     from sightword.hypernyms.concepts import Concepts
     from sightword.hypernyms.page import render
     from sightword.hypernyms.storage import read_prepared
+    from sightword.statistics import with_interval
 
     prepared = read_prepared(TAXONOMY)
     concepts = Concepts.load(CONCEPTS)
@@ -59,8 +60,8 @@ def work(settings: HypernymsSettings) -> None:
     write_json("metrics/hypernyms/hypernyms.json", found.metrics)
     write_json("metrics/hypernyms/summary.json", found.summary)
     log.info(
-        "hypernyms: %s, accuracy %.2f ± %.2f %% (closure %.2f, ceiling %.2f), direct edges %.1f %%, F1 %.2f",
-        *(settings.split, own["accuracy"], own["accuracy_ci95"]),
+        "hypernyms: %s, accuracy %s %% (closure %.2f, ceiling %.2f), direct edges %.1f %%, F1 %.2f",
+        *(settings.split, with_interval(own["accuracy"], own["accuracy_ci95"], 2)),
         found.metrics[settings.split]["closure"]["accuracy"],
         *(found.metrics[settings.split]["ceiling"], own.get("direct", float("nan")), own["f1"]),
     )

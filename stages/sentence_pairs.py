@@ -29,6 +29,11 @@ def work(settings: SentencePairsSettings) -> None:
             "sentence_pairs: %s has %d pairs, %.1f %% entailed, %d undecided (%s)",
             *(name, found["pairs"], found["entailed"], found["undecided"], kept),
         )
+        if found["contradictory"]:
+            log.warning(
+                "sentence_pairs: %d pairs of %s stand there with another label too, and are kept",
+                *(found["contradictory"], name),
+            )
         if found.get("premises_in_training"):
             log.warning(
                 "sentence_pairs: %d premises of %s are premises of training too (%.1f %% of the pairs)",

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from checkout import Checkout
 from small_run import forget
+from visible_text import check_text
 
 from pipeline.pipelines import Pipeline
 from sightword.corpus.sample.scene import scenes_of
@@ -56,7 +57,9 @@ def test_a_small_sample_runs_is_idle_afterwards_and_reruns_only_what_changed(sma
     checkout = small_run.copy(tmp_path / "clone", tmp_path / "store", Checkout)
     assert_metrics_have_their_keys(checkout)
     assert "sample_shufflenet" in read(checkout, "metrics/train.json")["features"]
-    assert "for demonstration" not in (checkout.folder / "report/index.html").read_text()
+    page = (checkout.folder / "report/index.html").read_text()
+    check_text(page)
+    assert "for demonstration" not in page
     assert nothing_to_do(checkout.run("dvc", "repro"))
     assert_the_run_can_be_answered_for(checkout)
 

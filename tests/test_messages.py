@@ -1,4 +1,4 @@
-"""Near names, flat names, shortened lists and lines of errors."""
+"""Quotes, near names, flat names, shortened lists and lines of errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightword.messages import and_more, counts, did_you_mean, first_line, flat, guess, last_line
+from sightword.errors import SightwordError
+from sightword.messages import (
+    QUOTED,
+    and_more,
+    bounded,
+    counts,
+    did_you_mean,
+    first_line,
+    flat,
+    guess,
+    last_line,
+    quote,
+)
 
 
 def test_nested_values_have_full_names():
@@ -65,3 +77,21 @@ def test_long_lists_are_counted():
 def test_counts_of_zero_are_not_named():
     assert counts({"computed": 480, "from store": 0, "rejected": 3}, before="; ") == "; 480 computed, 3 rejected"
     assert counts({"rejected": 0}, before="; ") == ""
+
+
+def test_a_long_value_is_cut_wherever_it_stands():
+    value = "x" * 10**6
+    assert quote(value) == f"'{'x' * (QUOTED - 5)} ..."
+    assert quote(value[:70]) == repr(value[:70])
+    assert and_more([value, "b"]) == f"{'x' * (QUOTED - 4)} ..., b"
+    assert len(guess(value, [value])) < 2 * QUOTED
+    assert bounded(f"first\n{value}\nlast").split("\n")[::2] == ["first", "last"]
+
+
+@pytest.mark.parametrize("part", ["what", "where", "expected", "todo"])
+def test_an_error_is_short_whatever_it_quotes(part):
+    parts = {"what": "is wrong"} | {part: f"begin {'x' * 10**6} end"}
+    text = str(SightwordError(parts.pop("what"), **parts))
+    assert len(text) < 1100
+    assert "begin x" in text
+    assert "x end" in text

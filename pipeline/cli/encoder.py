@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import errno
-import json
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -150,11 +149,12 @@ def _check(data: Path, tasks: Sequence[str], *, skip: bool, outputs: Iterable[Pa
 
 def _score_table(metrics: Mapping[str, Any]) -> list[list[str]]:
     """Return the scores as lines of cells, the header first: a line for each subtask, aggregate and classification."""
+    from sightword.statistics import with_interval
+
     lines = []
     for task, entries in metrics.items():
         if "accuracy" in entries:
-            half = entries.get("accuracy_ci95")
-            accuracy = f"accuracy {entries['accuracy']:.2f}" + ("" if half is None else f" ± {half:.2f}")
+            accuracy = f"accuracy {with_interval(entries['accuracy'], entries.get('accuracy_ci95'), 2)}"
             lines.append([task, accuracy, str(entries.get("test", "")), "", "", "", _percent(entries), ""])
             continue
         for name, entry in entries.items() if task != "skipped" else ():
@@ -182,8 +182,9 @@ def _percent(entry: Mapping[str, Any]) -> str:
 def _pack(arguments: argparse.Namespace) -> int:
     from pipeline.downloads.sources import data_sets
     from pipeline.lineage.card import corpus, sections
+    from pipeline.lineage.packed_card import Corpus, of_corpus, renamed, with_scores
     from pipeline.pipelines import find_project
-    from sightword.encoder.pretrained import find_encoder
+    from sightword.encoder.pretrained import PACKAGED, find_encoder
     from sightword.encoder.sentence_encoder import SentenceEncoder
     from sightword.errors import EncoderError, LineageError, SetupError
     from sightword.files import atomic_folder, read_text, write_text
@@ -192,21 +193,25 @@ def _pack(arguments: argparse.Namespace) -> int:
     folder, out = find_encoder(arguments.encoder), arguments.out
     if out.exists():
         raise EncoderError("exists", where=out, todo="Name a new folder.")
-    encoder, card = SentenceEncoder.load(folder), folder / "README.md"
+    encoder, card, lineage = SentenceEncoder.load(folder), folder / "README.md", ""
+    text = read_text(card).replace(_HALF, "") if card.is_file() else ""  # of an encoder that was packed before
     try:
         project = find_project(folder.resolve())
         path = folder.resolve().relative_to(project).as_posix()
-        made, name = sections(project, path), corpus(project, path)
-        if name in data_sets():
-            made += f"\n## Terms\n\nTrained on {name}: {data_sets()[name].terms}\n"
+        scores, retrieval, lineage = sections(project, path)
+        known = data_sets().get(corpus(project, path))
+        named = Corpus(known.name, known.what.partition(",")[0], known.terms) if known else None
+        if text.startswith("---\n"):
+            text = with_scores(of_corpus(text, out.name, named) if named else text, scores, retrieval, named)
+        else:
+            text += scores
     except (LineageError, SetupError):  # the encoder is not of a project
-        made = ""
+        pass
     with atomic_folder(out) as place:
         encoder.save(place, half=arguments.half)
-        if card.is_file():
-            plain = read_text(card).replace(_HALF, "")  # of an encoder that was packed before
-            plain = plain.replace(f"({json.dumps(folder.resolve().name)}", f"({json.dumps(out.name)}")
-            write_text(place / card.name, plain + (_HALF if arguments.half else "") + made)
+        if text:
+            text = renamed(text, out.name, encoder, packaged=out.resolve().parent == PACKAGED)
+            write_text(place / card.name, text + (_HALF if arguments.half else "") + lineage)
     print(f"{out}: {size(sum(path.stat().st_size for path in out.rglob('*') if path.is_file()))}")
     return 0
 

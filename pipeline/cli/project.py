@@ -55,7 +55,7 @@ def add(commands: Commands) -> None:
         "the metrics whose whole name matches, from any file; may be given again (default: the pipeline's summary.json)"
     )
     only = "experiments whose whole name matches, such as those of one sweep: 'figure2-.*'"
-    plot = "draw the scores as well, as Figure 2 of the paper; .svg or .png"
+    plot = "draw the scores as well, as Figure 2 of Merkx & Frank (2019); .svg or .png"
     against = "with --plot: the parameter along the x axis (default: of those with numbers, the one with most values)"
     experiments.add_argument("--metric", metavar="REGEX", action="append", default=[], help=metric)
     experiments.add_argument(

@@ -24,7 +24,7 @@ def open_searcher(arguments: argparse.Namespace) -> tuple[Searcher, torch.device
     """Open the encoder and the collection; what is wrong with files and ids is reported before torch is loaded."""
     from sightword import machine
     from sightword.encoder.by_name import folder_and_space
-    from sightword.encoder.pretrained import find_encoder
+    from sightword.encoder.pretrained import find_encoder, require_encoder
     from sightword.errors import SearchError
     from sightword.features.store import Store
     from sightword.search.picture_files import list_pictures
@@ -33,9 +33,7 @@ def open_searcher(arguments: argparse.Namespace) -> tuple[Searcher, torch.device
     folder, space = folder_and_space(arguments.encoder)
     if space is None:
         folder = find_encoder(arguments.encoder)
-    if not (folder / "encoder.json").is_file():
-        what = "holds no encoder (encoder.json is missing)" if folder.is_dir() else "there is no such folder"
-        raise SearchError(what, where=folder, expected="the folder of an encoder, such as models/encoder")
+    require_encoder(folder)
     if arguments.weights is not None and not arguments.weights.is_file():
         raise SearchError("there is no such file of weights", where=arguments.weights)
     found = None
@@ -68,6 +66,9 @@ def _read(arguments: argparse.Namespace) -> tuple[FeatureTable, CaptionTable | N
     captions = arguments.captions or (CAPTIONS if CAPTIONS.is_file() else None)
     if captions is None and arguments.split is not None:
         raise SearchError("without captions the splits are not known", todo=f"Give --captions {CAPTIONS}.")
+    if arguments.features is None and not FEATURES.exists():
+        todo = "Name a folder of pictures (--collection FOLDER), or run `dvc repro` in a project."
+        raise SearchError("there are no features of pictures to search", where=FEATURES, todo=todo)
     return read_features(arguments.features or FEATURES), None if captions is None else read_texts(captions)
 
 

@@ -15,6 +15,7 @@ LOOKS: dict[Better, tuple[str, Look]] = {
     "A": ("A is significantly better", (BLUE, "o", 4.5)),
     "B": ("B is significantly better", (ORANGE, "s", 4.5)),
     None: ("could be chance", (GREY, "D", 4.5)),
+    "equal": ("equal", (GREY, "|", 6.0)),
 }
 COLOURS = {"A": BLUE, "B": ORANGE}
 DASHES = ("-", "--", ":")

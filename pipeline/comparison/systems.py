@@ -29,11 +29,16 @@ FEWEST = 4
 PAIRS = Path("data/semantics/pairs.parquet")
 """The table of pairs in a project, written by the stage semantics."""
 
-Better = Literal["A", "B"] | None
+Better = Literal["A", "B", "equal"] | None
 
 
 def who_is_better(difference: float | None, p: float | None) -> Better:
-    """Return the system that is better beyond chance, by a difference A - B and its p after all corrections."""
+    """Return the system that is better beyond chance, by a difference A - B and its p after all corrections.
+
+    Systems without any difference are ``equal``; None stands for a difference that could be chance.
+    """
+    if difference == 0:
+        return "equal"
     if p is None or p >= LEVEL or not difference:
         return None
     return "A" if difference > 0 else "B"

@@ -12,8 +12,8 @@ from pydantic import BeforeValidator, Field, StringConstraints, ValidationError,
 from sightword import yaml_reader
 from sightword.errors import FileFormatError, ParamsError
 from sightword.files import Pathish, read_text
+from sightword.messages import quote
 from sightword.settings import MAX_SEED, Settings
-from sightword.yaml_reader import shown
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
 LONGEST_NAME = 40
@@ -24,12 +24,12 @@ SEED = "train.seed"
 def _check_values(values: Any) -> Any:
     """Refuse a value without brackets, which could mean itself or, if it is a list, its items; and a repeated value."""
     if not isinstance(values, list):
-        expected = f"expected [{shown(values)}], or under `set` what is the same in all"
+        expected = f"expected [{quote(values)}], or under `set` what is the same in all"
         raise ValueError(f"the values go in brackets ({expected})")
     for number, value in enumerate(values):
         # 1 and true are equal to Python, and no duplicates
         if any(value == other and type(value) is type(other) for other in values[:number]):
-            raise ValueError(f"{shown(value)} stands there twice")
+            raise ValueError(f"{quote(value)} stands there twice")
     return values
 
 
@@ -113,4 +113,4 @@ def _explain(item: Any) -> str:
     message = str(item["msg"]).removeprefix("Value error, ")
     if item["type"] == "string_pattern_mismatch":
         message = "expected letters, digits, - and _"
-    return f"{place} = {shown(item['input'])}: {message[:1].lower()}{message[1:]}" if place else message
+    return f"{place} = {quote(item['input'])}: {message[:1].lower()}{message[1:]}" if place else message

@@ -15,6 +15,7 @@ from pipeline.lineage.repository import Repository
 from pipeline.pipelines import LOCKS
 from sightword.errors import EncoderError, LineageError
 from sightword.files import read_json
+from sightword.statistics import with_interval
 
 RETRIEVAL, SEMANTICS = "metrics/retrieval.json", "metrics/semantics.json"
 _DIRECTIONS = {"caption_to_image": "caption to picture", "image_to_caption": "picture to caption"}
@@ -28,8 +29,8 @@ def corpus(project: Path, encoder: str) -> str:
     return str(next((found for one in chain if (found := one.flat_params().get("corpus.format"))), ""))
 
 
-def sections(project: Path, encoder: str) -> str:
-    """Return sections in Markdown: scores, as far as they are of this encoder, and lineage.
+def sections(project: Path, encoder: str) -> tuple[str, Any, str]:
+    """Return sections of scores in Markdown, as far as they are of this encoder; those of retrieval; and the lineage.
 
     Args:
         project: the folder of the project.
@@ -48,7 +49,7 @@ def sections(project: Path, encoder: str) -> str:
         parts.append(_retrieval(retrieval))
     if semantics := _metrics(project, lock, encoder, SEMANTICS):
         parts.append(_semantics(semantics))
-    return "".join([*parts, _lineage(project, lock, maker)])
+    return "".join(parts), retrieval, _lineage(project, lock, maker)
 
 
 def _metrics(project: Path, lock: Lock, encoder: str, path: str) -> Any:
@@ -69,7 +70,7 @@ def _retrieval(metrics: Any) -> str:
             for direction, words in _DIRECTIONS.items():
                 entry = found.get(direction) if isinstance(found, dict) else None
                 if entry is not None:
-                    recalls = [f"{entry[f'r{k}']:.1f} ± {entry[f'r{k}_ci95']:.1f}" for k in (1, 5, 10)]
+                    recalls = [with_interval(entry[f"r{k}"], entry[f"r{k}_ci95"]) for k in (1, 5, 10)]
                     rows.append([f"{split}, {protocol}", words, *recalls, f"{entry['median_rank']:g}"])
     return f"""
 ## Retrieval scores

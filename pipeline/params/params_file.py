@@ -19,9 +19,8 @@ from pipeline import pipelines
 from sightword import yaml_reader
 from sightword.errors import FileFormatError, ParamsError
 from sightword.files import Pathish, read_text
-from sightword.messages import guess
+from sightword.messages import guess, quote
 from sightword.settings import Settings
-from sightword.yaml_reader import shown
 
 
 def settings_class(section: str) -> type[Settings]:
@@ -103,7 +102,7 @@ def check(
             problems.append(f"{name}: the section is missing")
             continue
         if not isinstance(values[name], dict):
-            problems.append(f"{name} = {shown(values[name])}: not a section (expected key: value lines below it)")
+            problems.append(f"{name} = {quote(values[name])}: not a section (expected key: value lines below it)")
             continue
         wanted = settings_class(name)
         problems += _missing(wanted, values[name], name)
@@ -196,4 +195,4 @@ def _explain(wanted: type[Settings], name: str, item: Any) -> str:
         return _unknown(key, list(model.model_fields), "key")
     message = str(item["msg"]).removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
-    return f"{key} = {shown(item['input'])}: {message}" if place else f"{key}: {message}"
+    return f"{key} = {quote(item['input'])}: {message}" if place else f"{key}: {message}"

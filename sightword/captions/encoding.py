@@ -11,6 +11,7 @@ from sightword.captions.settings import CaptionsSettings
 from sightword.captions.table import CaptionTable
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import CaptionsError
+from sightword.messages import quote
 
 
 def encode_captions(table: CaptionTable, settings: CaptionsSettings) -> tuple[CaptionTable, Vocabulary]:
@@ -30,7 +31,7 @@ def with_ids(table: CaptionTable, vocabulary: Vocabulary) -> CaptionTable:
     ids = [np.array(vocabulary.encode(text), dtype=np.int32) for text in table.texts]
     empty = next((row for row, own in enumerate(ids) if not len(own)), None)
     if empty is not None:
-        what = f"the caption {table.texts[empty]!r} is empty after normalisation"
+        what = f"the caption {quote(table.texts[empty])} is empty after normalisation"
         where = f"{table.image_ids[empty]}#{table.captions[empty]}"
         raise CaptionsError(what, where=where, todo="Remove it from the corpus, or normalise less.")
     return replace(table, ids=ids)

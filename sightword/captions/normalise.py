@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args, get_type_hints
 
 from sightword.errors import CaptionsError
+from sightword.messages import quote
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Normalisation:
         for key, accepted in _ACCEPTED.items():
             if value[key] not in accepted:
                 expected = f"one of {', '.join(accepted)}"
-                raise CaptionsError(f"normalise.{key} = {value[key]!r}", where=where, expected=expected)
+                raise CaptionsError(f"normalise.{key} = {quote(value[key])}", where=where, expected=expected)
         return cls(**value)
 
 

@@ -15,6 +15,7 @@ from sightword.captions.normalise import Normalisation
 from sightword.captions.units import NOUN, UNITS, Unit, is_token, join, split
 from sightword.errors import CaptionsError, FileFormatError
 from sightword.files import Pathish, read_json, write_json
+from sightword.messages import quote
 
 SCHEMA = 1
 PAD = 0
@@ -108,7 +109,7 @@ class Vocabulary:
         for key, accepted in (("schema", (SCHEMA,)), ("pad", (PAD,)), ("unknown", (UNKNOWN,)), ("unit", UNITS)):
             if value.get(key) not in accepted or isinstance(value.get(key), bool):
                 expected = " or ".join(map(repr, accepted))
-                raise CaptionsError(f"{key} = {value.get(key)!r}", where=where, expected=expected, todo=_TODO)
+                raise CaptionsError(f"{key} = {quote(value.get(key))}", where=where, expected=expected, todo=_TODO)
         if not isinstance(tokens, list) or not all(is_token(token, unit) for token in tokens):
             raise CaptionsError(f"tokens is not a list of single {NOUN[unit]}s", where=where, todo=_TODO)
         if not tokens or tokens != sorted(set(tokens)):

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from sightword.corpus.documents import member, read_lists
 from sightword.corpus.listing import Listing
-from sightword.corpus.records import Caption, Image, check_path
+from sightword.corpus.records import Caption, Image, check_path, with_names
 from sightword.errors import CorpusError, ParamsError
+from sightword.mapping import mapping
 
 _TODO = "COCO ships captions_*.json in annotations_trainval2014.zip and annotations_trainval2017.zip."
 
@@ -33,30 +34,41 @@ def read_coco(
         raise ParamsError(what, where="corpus.coco_train, corpus.coco_dev, corpus.coco_test")
     images: list[Image] = []
     captions: list[Caption] = []
+    name_of: dict[str, str] = {}
     for split, names in files.items():
         for name in names:
             paths = [path for path in (folder / name, folder / "annotations" / name) if path.is_file()]
             if not paths:
                 what = f"has no {name}, neither here nor in the subfolder annotations"
                 raise CorpusError(what, where=folder, todo=_TODO)
-            _read_file(paths[0], split, listing, images, captions)
-    return images, captions
+            name_of |= _read_file(paths[0], split, listing, images, captions)
+    return with_names(images, captions, name_of)
 
 
-def _read_file(path: Path, split: str, listing: Listing | None, images: list[Image], captions: list[Caption]) -> None:
+def _read_file(
+    path: Path, split: str, listing: Listing | None, images: list[Image], captions: list[Caption]
+) -> dict[str, str]:
+    """Add pictures and captions of a file, each under the picture's path; return the name of each path.
+
+    An id is that of a picture of this file: another file may give the id to another picture.
+    """
     pictures, annotations = read_lists(path, "images", "annotations", todo=_TODO)
     own_set = path.stem.removeprefix("captions_")
-    name_of: dict[int, str] = {}
+    name_of: dict[str, str] = {}
+    ids: list[tuple[int, str, str]] = []
     for entry, where in pictures:
         name = check_path(member(entry, "file_name", str, where), where)
-        name_of[member(entry, "id", int, where)] = name
-        within_set = f"{own_set}/{name}"
-        images.append(Image(name, within_set if listing and within_set in listing.files else name, split))
+        picture = (listing.names.match(f"{own_set}/{name}") if listing else None) or name
+        ids.append((member(entry, "id", int, where), picture, where))
+        name_of[picture] = name
+        images.append(Image(picture, picture, split, where))
+    picture_of = mapping(ids, "the image id", "file", CorpusError, todo="Give each picture an id of its own.")
     found: list[tuple[int, Caption]] = []
     for entry, where in annotations:
         image, key = member(entry, "image_id", int, where), member(entry, "id", int, where)
-        name = name_of.get(image, f"image_id {image}")
-        found.append((key, Caption(name, str(key), member(entry, "caption", str, where))))
+        name = picture_of.get(image, f"image_id {image}")
+        found.append((key, Caption(name, str(key), member(entry, "caption", str, where), where)))
     if not found:
         raise CorpusError("holds no captions: `annotations` is empty", where=path, todo=_TODO)
     captions += [caption for _, caption in sorted(found, key=lambda pair: pair[0])]
+    return name_of

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from sightword.errors import CorpusError
 from sightword.files import read_json
+from sightword.messages import and_more, quote
 
 Value = TypeVar("Value")
 
@@ -33,12 +34,12 @@ def _placed(items: list[Any], where: str) -> Iterator[tuple[Any, str]]:
 def member(container: Any, key: str, kind: type[Value], where: str) -> Value:
     """Return the value of ``key``; CorpusError if ``container`` is not an object with such a value of this type."""
     if not isinstance(container, dict):
-        raise CorpusError(f"{str(container)[:40]!r} is not an object", where=where, expected=f"one with a key {key!r}")
+        raise CorpusError(f"{quote(container)} is not an object", where=where, expected=f"one with a key {key!r}")
     if key not in container:
-        raise CorpusError(f"has no key {key!r} (it has: {', '.join(container) or 'none'})", where=where)
+        raise CorpusError(f"has no key {key!r} (it has: {and_more(container, 20) or 'none'})", where=where)
     value = container[key]
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise CorpusError(f"{key} is {str(value)[:40]!r}", where=where, expected=_NAMES[kind])
+        raise CorpusError(f"{key} is {quote(value)}", where=where, expected=_NAMES[kind])
     return value
 
 
@@ -50,7 +51,7 @@ def one_file(folder: Path, name: str | None, patterns: tuple[str, ...], todo: st
         return folder / name
     found = sorted({file for pattern in patterns for file in folder.glob(pattern) if file.is_file()})
     if len(found) != 1:
-        names = ", ".join(file.name for file in found) or "none"
+        names = and_more((file.name for file in found), 5) or "none"
         todo = "Name the right one in corpus.file." if found else todo
         raise CorpusError(f"must have one file {' or '.join(patterns)} but has {names}", where=folder, todo=todo)
     return found[0]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sightword.corpus.documents import member, one_file, read_lists
-from sightword.corpus.records import Caption, Image, check_path, split_name
+from sightword.corpus.records import Caption, Image, check_path, split_name, with_names
 from sightword.errors import CorpusError
 
 _TODO = "caption_datasets.zip holds dataset_flickr8k.json, dataset_flickr30k.json and dataset_coco.json."
@@ -28,6 +28,7 @@ def read_karpathy(
     (entries,) = read_lists(file, "images", todo=_TODO)
     images: list[Image] = []
     captions: list[Caption] = []
+    name_of: dict[str, str] = {}
     for entry, where in entries:
         name = check_path(member(entry, "filename", str, where), where)
         # COCO's entries name one of two folders.
@@ -35,14 +36,16 @@ def read_karpathy(
         picture = check_path(f"{subfolder}/{name}" if subfolder else name, where)
         split = member(entry, "split", str, where)
         left_out = restval == "none" and split.strip().lower() == "restval"
-        images.append(Image(name, picture, None if left_out else split_name(split, where)))
+        name_of[picture] = name
+        images.append(Image(picture, picture, None if left_out else split_name(split, where), where))
         for position, sentence in enumerate(member(entry, "sentences", list, where)):
-            words = _words(sentence, text, f"{where}.sentences[{position}]")
+            place = f"{where}.sentences[{position}]"
+            words = _words(sentence, text, place)
             key = str(sentence["sentid"]) if "sentid" in sentence else f"position {position}"
-            captions.append(Caption(name, key, words))
+            captions.append(Caption(picture, key, words, place))
     if not images:
         raise CorpusError("names no pictures: `images` is empty", where=file, todo=_TODO)
-    return images, captions
+    return with_names(images, captions, name_of)
 
 
 def _words(sentence: Any, text: Literal["raw", "tokens"], where: str) -> str:

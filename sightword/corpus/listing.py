@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from sightword.errors import CorpusError
 from sightword.files import Pathish
+from sightword.names import Names
 
 PICTURE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 """The endings by which a file that no corpus names is reported as a picture without captions."""
@@ -24,6 +26,11 @@ class Listing:
     """Files whose names are not UTF-8, so that no corpus can name them; each invalid byte is written as ``\\xe9``."""
     circular: frozenset[str] = frozenset()
     """Links among ``files`` that form a circle and cannot be followed."""
+
+    @cached_property
+    def names(self) -> Names:
+        """The names of ``files``."""
+        return Names(self.files)
 
 
 def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:

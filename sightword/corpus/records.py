@@ -3,7 +3,9 @@
 Readers only read. The cleaning decides in one place what is kept, so that all formats follow the same rules:
 
 * a name that no split lists is dropped (``in no split``);
-* with ``require_pictures``, a name without a file is dropped (``no picture file``);
+* a name and its file may be in two Unicode forms;
+* with ``require_pictures``, a name without a file is dropped (``no picture file``), but is an error if a file that the
+  corpus does not name has a name that differs in form only;
 * a caption of a picture that the corpus does not list is dropped (``unknown picture``);
 * a caption of only white space is dropped (``empty caption``);
 * a repeated record is kept once (``duplicate``);
@@ -15,14 +17,19 @@ Equal captions of one picture stay if they are separate records.
 
 from __future__ import annotations
 
+import logging
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from sightword.corpus.listing import PICTURE_SUFFIXES, Listing
 from sightword.errors import CorpusError
-from sightword.messages import plural
+from sightword.mapping import mapping
+from sightword.messages import plural, quote
+from sightword.names import Names, composed
+
+log = logging.getLogger(__name__)
 
 SPLITS = ("train", "dev", "test")
 """The names of the splits in all tables."""
@@ -37,6 +44,8 @@ class Image:
     image_id: str
     path: str | None
     split: str | None
+    where: str = field(default="", compare=False)
+    """The place of the record, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +55,8 @@ class Caption:
     image_id: str
     key: str
     text: str
+    where: str = field(default="", compare=False)
+    """The place of the record, for messages."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -83,7 +94,7 @@ def split_name(name: str | None, where: str) -> str | None:
     if key and key not in _SPLIT_OF:
         todo = "Rename the split, or leave it empty to leave the picture out."
         expected = f"one of {', '.join(_SPLIT_OF)}"
-        raise CorpusError(f"unknown split {name!r}", where=where, expected=expected, todo=todo)
+        raise CorpusError(f"unknown split {quote(name)}", where=where, expected=expected, todo=todo)
     return _SPLIT_OF.get(key)
 
 
@@ -92,11 +103,26 @@ def check_path(path: str, where: str) -> str:
     parts = path.split("/")
     if path.startswith("/") or ".." in parts:
         expected = "a path relative to the folder, without `..`"
-        raise CorpusError(f"the path {path!r} leaves the folder of pictures", where=where, expected=expected)
+        raise CorpusError(f"the path {quote(path)} leaves the folder of pictures", where=where, expected=expected)
     if not path.strip() or "" in parts or "." in parts or any(unicodedata.category(c) == "Cc" for c in path):
         expected = "a relative path such as folder/picture.jpg"
-        raise CorpusError(f"{path!r} is not a plain file name", where=where, expected=expected)
+        raise CorpusError(f"{quote(path)} is not a plain file name", where=where, expected=expected)
     return path
+
+
+def with_names(
+    images: Iterable[Image], captions: Iterable[Caption], name_of: Mapping[str, str]
+) -> tuple[list[Image], list[Caption]]:
+    """Return records whose ids are paths with the publisher's names as ids.
+
+    Pictures of one name in several folders, such as ``train/1.jpg`` and ``val/1.jpg``, keep their paths.
+    """
+    shared = Counter(name_of.values())
+    ids = {path: path if shared[name] > 1 else name for path, name in name_of.items()}
+    return (
+        [replace(image, image_id=ids[image.image_id]) for image in images],
+        [replace(caption, image_id=ids.get(caption.image_id, caption.image_id)) for caption in captions],
+    )
 
 
 def clean(
@@ -110,33 +136,40 @@ def clean(
     dropped: list[Dropped] = []
     named = _distinct_images(images, dropped)
     texts = _distinct_captions(captions, named, dropped)
-    files, misnamed = (listing.files, listing.misnamed) if listing else (frozenset(), frozenset())
+    files = listing.files if listing else frozenset()
+    paths = _paths(named, listing)
 
-    kept = []
+    kept, lost = [], []
     for image_id in sorted(named):
-        image = named[image_id]
+        image, path = named[image_id], paths[image_id]
         count = len(texts.get(image_id, ()))
         with_captions = plural(count, "caption")
         if image.split is None:
             dropped.append(Dropped("picture", image_id, "in no split", with_captions))
-        elif require_pictures and image.path not in files:
+        elif require_pictures and path is None:
             dropped.append(Dropped("picture", image_id, "no picture file", f"{image.path}; {with_captions}"))
+            lost.append(str(image.path))
         elif not count:
             dropped.append(Dropped("picture", image_id, "no captions", f"split {image.split}"))
         else:
-            kept.append(Image(image_id, image.path if image.path in files else None, image.split))
+            kept.append(Image(image_id, path, image.split))
 
     if require_pictures:
-        unnamed = files - {image.path for image in named.values()}
-        strangers = [(file, "no captions", "a file that the corpus does not name") for file in unnamed]
-        strangers += [(file, "name is not UTF-8", "rename it: no corpus can name it") for file in misnamed]
-        dropped += [Dropped("picture", *row) for row in strangers if row[0].lower().endswith(PICTURE_SUFFIXES)]
+        unnamed = {file for file in files.difference(paths.values()) if _is_picture(file)}
+        refuse_other_forms(lost, unnamed, listing.folder if listing else "")
+        dropped += [Dropped("picture", file, "no captions", "a file that the corpus does not name") for file in unnamed]
+        misnamed = filter(_is_picture, listing.misnamed if listing else ())
+        todo = "rename it: no corpus can name it"
+        dropped += [Dropped("picture", file, "name is not UTF-8", todo) for file in misnamed]
     if not kept:
         reasons = Counter(row.reason for row in dropped)
         summary = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common()) or "it names no picture"
         todo = f"Check that corpus.pictures ({listing.folder if listing else ''}) is the right folder, or set "
         todo += "corpus.require_pictures to false when the features come precomputed."
         what = f"no picture with captions is left ({summary})"
+        if lost:
+            there = quote(min(files)) if files else "nothing"
+            what += f"; the corpus names {quote(lost[0])}, the folder has {there}"
         raise CorpusError(what, todo=todo if reasons["no picture file"] else None)
     kept_ids = {image.image_id for image in kept}
     place = {image_id: number for number, image_id in enumerate(name for name in named if name in kept_ids)}
@@ -144,36 +177,62 @@ def clean(
     return Corpus(kept, positions, [caption for image in kept for caption in texts[image.image_id]], sorted(dropped))
 
 
+def _is_picture(file: str) -> bool:
+    return file.lower().endswith(PICTURE_SUFFIXES)
+
+
+def _paths(named: Mapping[str, Image], listing: Listing | None) -> dict[str, str | None]:
+    """Return the file of each picture, by its name or by the same name in another Unicode form; None without a file."""
+    if listing is None:
+        return dict.fromkeys(named)
+    paths = {name: None if image.path is None else listing.names.match(image.path) for name, image in named.items()}
+    if other := sum(path not in (None, named[name].path) for name, path in paths.items()):
+        log.info("corpus: %s found by the name in another Unicode form", plural(other, "picture"))
+    return paths
+
+
+def refuse_other_forms(missing: Sequence[str], others: Iterable[str], where: object) -> None:
+    """Raise CorpusError if missing names differ from other names, which nothing uses, in form only."""
+    count, remark = Names(others).remark(missing) if missing else (0, "")
+    if count:
+        what = f"{plural(count, 'name')} of the corpus cannot be found, since another spelling is there: {remark}"
+        todo = "Correct the names in the corpus, rename what is there, or take the pictures out of the corpus."
+        raise CorpusError(what, where=where, todo=todo)
+
+
 def _distinct_images(images: Iterable[Image], dropped: list[Dropped]) -> dict[str, Image]:
+    every = list(images)
+    todo = "Remove the picture from one of them: test pictures must not be trained on."
+    mapping(((one.image_id, one.split, one.where) for one in every), "the picture", "split", CorpusError, todo=todo)
+    todo = "Write the name in one Unicode form everywhere."
+    mapping(
+        ((composed(one.image_id), one.image_id, one.where) for one in every),
+        "the picture",
+        "spelling",
+        CorpusError,
+        todo=todo,
+    )
+    todo = "Give each picture a name of its own."
+    mapping(((one.image_id, one.path, one.where) for one in every), "the picture", "file", CorpusError, todo=todo)
     named: dict[str, Image] = {}
-    for image in images:
-        name = image.image_id
-        if name not in named:
-            named[name] = image
-            continue
-        earlier = named[name]
-        if earlier.split != image.split:
-            what = f"picture {name!r} is in two splits: {earlier.split} and {image.split}"
-            raise CorpusError(what, todo="Remove it from one of them: test pictures must not be trained on.")
-        if earlier.path != image.path:
-            raise CorpusError(f"picture {name!r} has two files: {earlier.path} and {image.path}")
-        dropped.append(Dropped("picture", name, "duplicate", f"named again in {image.split or 'no split'}"))
+    again = [image for image in every if named.setdefault(image.image_id, image) is not image]
+    dropped += [
+        Dropped("picture", one.image_id, "duplicate", f"named again in {one.split or 'no split'}") for one in again
+    ]
     return named
 
 
 def _distinct_captions(
-    captions: Iterable[Caption], named: dict[str, Image], dropped: list[Dropped]
+    captions: Iterable[Caption], named: Mapping[str, Image], dropped: list[Dropped]
 ) -> dict[str, list[Caption]]:
+    every = list(captions)
+    records = (((caption.image_id, caption.key), caption.text, caption.where) for caption in every)
+    mapping(records, "the caption", "text", CorpusError, todo="Give each caption of a picture a number of its own.")
     texts: dict[str, list[Caption]] = {}
-    seen: dict[tuple[str, str], str] = {}
-    for caption in captions:
+    seen: set[tuple[str, str]] = set()
+    for caption in every:
         item, text = f"{caption.image_id}#{caption.key}", caption.text
-        known = (caption.image_id, caption.key) in seen
-        earlier = seen.setdefault((caption.image_id, caption.key), text)
-        if earlier != text:
-            what = f"caption {item} occurs twice with different texts: {earlier!r} and {text!r}"
-            raise CorpusError(what, todo="Give each caption of a picture a number of its own.")
-        if known:
+        if (caption.image_id, caption.key) in seen:
             dropped.append(Dropped("caption", item, "duplicate", text))
         elif caption.image_id not in named:
             dropped.append(Dropped("caption", item, "unknown picture", text))
@@ -181,4 +240,5 @@ def _distinct_captions(
             dropped.append(Dropped("caption", item, "empty caption", repr(text)))
         else:
             texts.setdefault(caption.image_id, []).append(caption)
+        seen.add((caption.image_id, caption.key))
     return texts

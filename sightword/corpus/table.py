@@ -12,6 +12,7 @@ from sightword.corpus.records import Caption, Image, check_path, split_name
 from sightword.errors import CorpusError
 from sightword.files import read_table as read_parquet
 from sightword.files import read_text
+from sightword.messages import and_more, quote
 
 COLUMNS = ("image", "caption", "split")
 _TODO = "A table needs the columns image, caption and split, one row a caption."
@@ -39,8 +40,8 @@ def read_table(folder: Path, file_name: str | None) -> tuple[list[Image], list[C
     for image, caption, split, where in (_csv_rows if suffix == ".csv" else _parquet_rows)(file):
         name, our_split = check_path(image, where), split_name(split, where)
         # A picture has many rows; only contradicting rows make a second record.
-        images.setdefault((name, our_split), Image(name, name, our_split))
-        captions.append(Caption(name, caption, caption))
+        images.setdefault((name, our_split), Image(name, name, our_split, where))
+        captions.append(Caption(name, caption, caption, where))
     if not captions:
         raise CorpusError("has no rows", where=file, todo=_TODO)
     return list(images.values()), captions
@@ -53,7 +54,7 @@ def _csv_rows(file: Path) -> Iterator[_Row]:
         missing = [name for name in COLUMNS if name not in header]
         if wrong := missing or [name for name in COLUMNS if header.count(name) > 1]:
             what = f"has {'no column' if missing else 'two columns'} {', '.join(wrong)}"
-            what += f" (it has: {', '.join(header) or 'none'})"
+            what += f" (it has: {and_more(header, 20) or 'none'})"
             raise CorpusError(what, where=f"{file}, line 1", expected="one of each name", todo=_TODO)
         image, caption, split = (header.index(name) for name in COLUMNS)
         for row in reader:
@@ -75,5 +76,5 @@ def _parquet_rows(file: Path) -> Iterator[_Row]:
         where = f"{file}, row {number}"
         for name, value in (("image", image), ("caption", caption), ("split", split)):
             if not isinstance(value, str) and not (value is None and name != "image"):
-                raise CorpusError(f"{name} is {value!r}", where=where, expected="a text")
+                raise CorpusError(f"{name} is {quote(value)}", where=where, expected="a text")
         yield image, caption or "", split, where

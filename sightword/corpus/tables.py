@@ -20,6 +20,8 @@ CAPTIONS = pa.schema(
     [("image_id", pa.string()), ("caption", pa.int32()), ("split", pa.string()), ("text", pa.string())]
 )
 DROPPED = pa.schema([(name, pa.string()) for name in ("kind", "item", "reason", "detail")])
+LOST = ("no picture file", "unknown picture", "name is not UTF-8")
+"""Reasons for which a picture or a caption was dropped since a name leads nowhere."""
 DRAWN = pa.schema([(name, pa.string()) for name in ("image_id", "attribute")])
 
 
@@ -49,11 +51,15 @@ def write_tables(folder: Pathish, corpus: Corpus, pictures: str) -> None:
 
 
 def report(name: str, corpus: Corpus) -> None:
-    """Log the dropped records, one line with examples for each reason, and a line with what is kept."""
+    """Log the dropped records, one line with examples for each reason, and a line with what is kept.
+
+    Reasons that lie in a name (:data:`LOST`) are warnings.
+    """
     rows = Counter((row.kind, row.reason) for row in corpus.dropped)
     for (kind, reason), count in sorted(rows.items()):
         items = and_more(row.item for row in corpus.dropped if (row.kind, row.reason) == (kind, reason))
-        log.info("%s: dropped %s: %s: %s", name, plural(count, kind), reason, items)
+        level = logging.WARNING if reason in LOST else logging.INFO
+        log.log(level, "%s: dropped %s: %s: %s", name, plural(count, kind), reason, items)
     counts = corpus.counts()
     if empty := [split for split, count in counts.items() if count == 0]:
         log.warning("%s: no pictures in the split %s", name, ", ".join(empty))

@@ -1,4 +1,4 @@
-"""The arguments of encoders: texts, numbers, and folders, checked and converted."""
+"""The arguments of encoders: texts, numbers, folders, options, and other encoders, checked and converted."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +17,13 @@ import torch
 from sightword.captions.units import NOUN
 from sightword.captions.vocabulary import UNKNOWN, Vocabulary
 from sightword.errors import EncoderError
-from sightword.messages import warn_share
+from sightword.files import Pathish
+from sightword.messages import short, warn_share
 from sightword.model.embedding import Floats
+from sightword.model.shape import Shape
+
+if TYPE_CHECKING:
+    from sightword.encoder.sentence_encoder import SentenceEncoder
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +53,48 @@ def token_rows(texts: Sequence[str], vocabulary: Vocabulary, most: int) -> list[
     what = f"%d of %d sentences have no {NOUN[vocabulary.unit]} that the encoder knows (the first: %s)"
     warn_share(log, f"{what}: their embeddings mean nothing", len(strange), len(ids_of), first)
     return [ids_of[text] for text in texts]
+
+
+def check_options(
+    batch_size: object,
+    max_length: object,
+    own: torch.device,
+    device: torch.device | str | None = None,
+    prompts: Mapping[str, str | None] = MappingProxyType({}),
+) -> None:
+    """Check the options of ``encode``; those of sentence-transformers that mean nothing here may be None.
+
+    Args:
+        batch_size: sentences encoded together.
+        max_length: the largest number of tokens of a sentence.
+        own: the device of the weights.
+        device: where to compute; only ``own``, or None.
+        prompts: each option for a prompt; only None or an empty text.
+
+    Raises:
+        EncoderError: an option has another value.
+    """
+    if not isinstance(batch_size, int | np.integer) or batch_size < 1:
+        raise EncoderError(f"batch_size is {short(repr(batch_size))}", expected="at least 1")
+    if not isinstance(max_length, int | np.integer) or not 1 <= max_length <= LONGEST:
+        raise EncoderError(f"max_length is {short(repr(max_length))}", expected=f"1 to {LONGEST:,}")
+    if device is not None and str(device) not in (str(own), own.type if not own.index else ""):
+        todo = "Load the encoder with this device, from_pretrained(NAME, device=...), or leave it out."
+        raise EncoderError(f"device is {short(device)}, and the weights are on {own}", todo=todo)
+    for name, value in prompts.items():
+        if value:
+            todo = f"Leave {name} out, or write the prompt before each sentence."
+            raise EncoderError(
+                f"{name} is {short(repr(value))}, and the encoder was trained without prompts", todo=todo
+            )
+
+
+def refuse_name(arguments: Sequence[object], loader: str) -> None:
+    """Raise EncoderError for a class whose constructor got the name or the folder of an encoder."""
+    if arguments and isinstance(arguments[0], str | os.PathLike):
+        name = short(repr(os.fspath(arguments[0])))
+        todo = f"To load an encoder, call {loader}({name})."
+        raise EncoderError(f"{name} is a name, and the constructor takes networks", todo=todo)
 
 
 def as_place(folder: object) -> Path:
@@ -88,3 +137,38 @@ def as_numbers(values: object, name: str) -> Floats:
         raise EncoderError(f"{name} are {array.dtype}, not numbers")
     with np.errstate(over="ignore"):
         return array.astype(np.float32, copy=False)
+
+
+def as_vectors(vectors: object, name: str, width: int) -> torch.Tensor:
+    """Return vectors (N, width), or one (width,), as a float32 tensor (N, width)."""
+    tensor = vectors
+    if not isinstance(tensor, torch.Tensor):  # torch refuses negative strides, and warns about read-only arrays
+        tensor = torch.from_numpy(np.require(as_numbers(vectors, name), requirements=["C", "W"]))
+    if tensor.ndim not in (1, 2) or tensor.shape[-1] != width:
+        raise EncoderError(f"{name} have the shape {tuple(tensor.shape)}", expected=f"(.., {width})")
+    return tensor.to(torch.float32).reshape(-1, width)
+
+
+def check_beside(
+    other: SentenceEncoder, vocabulary: Vocabulary, model: Shape, features_width: int, *, where: Pathish
+) -> None:
+    """Refuse an encoder that cannot stand beside one with this vocabulary, shape and number of features.
+
+    Raises:
+        EncoderError: a similarity is no cosine, the encoder has encoders beside itself, or it reads other tokens or
+            another number of features.
+    """
+    if (similarity := other.model.similarity) != "cosine":
+        raise EncoderError(f"was trained with the similarity {similarity}", where=where, expected="cosine")
+    if model.similarity != "cosine":
+        what = f"cannot stand beside an encoder that was trained with the similarity {model.similarity}"
+        raise EncoderError(what, where=where, expected="train.similarity: cosine")
+    if other.beside:
+        todo = "Name each of them instead."
+        raise EncoderError("has encoders of other training runs beside it", where=where, todo=todo)
+    if other.features_width != features_width:
+        what, todo = f"takes {other.features_width} features of a picture", "Train both on the same features."
+        raise EncoderError(what, where=where, expected=str(features_width), todo=todo)
+    if other.vocabulary != vocabulary:
+        todo = "Train both on the same captions, cut into the same units."
+        raise EncoderError("has another vocabulary", where=where, todo=todo)

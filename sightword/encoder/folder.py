@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.pretrained import require_encoder
 from sightword.errors import CaptionsError, EncoderError, FileFormatError
 from sightword.files import Pathish, read_json, read_text, sha256_file, write_json, write_text
 from sightword.model.encoders import Encoders
@@ -175,13 +176,7 @@ def read_description(place: Path) -> tuple[Mapping[str, Any], dict[str, str]]:
         EncoderError: the folder holds no encoder, one of another version, or one with another ``encoder.json``.
     """
     where = place / "encoder.json"
-    if not where.is_file():
-        what = "holds no encoder (encoder.json is missing)" if place.is_dir() else "is no folder of an encoder"
-        todo = "The stage select writes models/encoder, the stage ground models/grounded/SCENARIO-SEED."
-        if not place.exists():
-            what = "does not exist"
-            todo += " SentenceEncoder.from_pretrained loads the encoder of a name, such as flickr8k."
-        raise EncoderError(what, where=place, todo=todo)
+    require_encoder(place)
     try:
         sums = _sums(place)
         check_sums(place, ["encoder.json"], sums)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from torch import nn
 from sightword.captions.units import NOUN
 from sightword.captions.vocabulary import UNKNOWN, Vocabulary
 from sightword.devices import choose
-from sightword.encoder.arguments import LONGEST, as_place, as_texts, token_rows
+from sightword.encoder.arguments import as_place, as_texts, check_options, refuse_name, token_rows
 from sightword.encoder.folder import GROUNDED, SCHEMA, WHOLE, check_sums, check_values, read_description, write_sums
 from sightword.encoder.sentence_encoder import MAX_LENGTH
 from sightword.errors import CaptionsError, EncoderError
@@ -68,6 +68,11 @@ class GroundedEncoder:
     """The space of :meth:`encode`."""
     notes: dict[str, Any] = field(default_factory=dict)
 
+    def __new__(cls, *arguments: object, **_: object) -> Self:
+        """Refuse the folder of an encoder, which :meth:`load` takes."""
+        refuse_name(arguments, "GroundedEncoder.load")
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
         if not self.parts or self.default not in self.heads:
             raise EncoderError(f"an encoder of {len(self.parts)} parts has no space {self.default!r}")
@@ -91,6 +96,15 @@ class GroundedEncoder:
         return self.width_of(self.default)
 
     @property
+    def dimension(self) -> int:
+        """The same as :attr:`width`."""
+        return self.width
+
+    def get_sentence_embedding_dimension(self) -> int:
+        """Return :attr:`width`, under the name of sentence-transformers."""
+        return self.width
+
+    @property
     def device(self) -> torch.device:
         """The device of the weights."""
         return self.parts[0].captions.embedding.weight.device
@@ -109,6 +123,9 @@ class GroundedEncoder:
         show_progress_bar: bool | None = False,
         normalize_embeddings: bool = False,
         max_length: int = MAX_LENGTH,
+        device: torch.device | str | None = None,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
     ) -> Floats:
         """Return the vectors of sentences in one space.
 
@@ -119,6 +136,9 @@ class GroundedEncoder:
             show_progress_bar: show a progress bar on a terminal.
             normalize_embeddings: divide each vector by its length.
             max_length: largest number of tokens of a sentence, at most 200,000; a longer sentence is refused.
+            device: the encoder's own device, or None; :meth:`load` chooses the device.
+            prompt: None; no encoder here is trained with prompts.
+            prompt_name: None.
 
         Returns:
             float32 (N, width of the space), in the order of the sentences; (width,) for one text.
@@ -127,6 +147,8 @@ class GroundedEncoder:
             EncoderError: there is no such space, or an argument or a sentence is wrong, as
                 :meth:`sightword.encoder.sentence_encoder.SentenceEncoder.encode` says.
         """
+        prompts = {"prompt": prompt, "prompt_name": prompt_name}
+        check_options(batch_size, max_length, self.device, device, prompts)
         chosen = self.default if space is None else space
         progress, unit = bool(show_progress_bar), normalize_embeddings
         return self._encode(sentences, [chosen], batch_size, max_length, unit=unit, progress=progress)[chosen]
@@ -141,6 +163,7 @@ class GroundedEncoder:
         max_length: int = MAX_LENGTH,
     ) -> dict[str, Floats]:
         """Return the vectors of sentences in each space, each sentence read once; see :meth:`encode`."""
+        check_options(batch_size, max_length, self.device)
         progress, unit = bool(show_progress_bar), normalize_embeddings
         return self._encode(sentences, self.spaces, batch_size, max_length, unit=unit, progress=progress)
 
@@ -247,10 +270,6 @@ class GroundedEncoder:
     ) -> dict[str, Floats]:
         """Return the vectors of each space. Sentences of equal tokens are encoded once, and have equal bits."""
         chosen = {space: self._head(space) for space in spaces}
-        if not isinstance(batch_size, int | np.integer) or batch_size < 1:
-            raise EncoderError(f"batch_size is {batch_size!r}", expected="at least 1")
-        if not isinstance(max_length, int | np.integer) or not 1 <= max_length <= LONGEST:
-            raise EncoderError(f"max_length is {max_length!r}", expected=f"1 to {LONGEST:,}")
         texts = as_texts(sentences)
         vocabularies = dict.fromkeys(part.vocabulary for part in self.parts)
         read = {vocabulary: token_rows(texts, vocabulary, int(max_length)) for vocabulary in vocabularies}

@@ -17,6 +17,10 @@ log = logging.getLogger(__name__)
 
 PACKAGED = Path(__file__).parents[1] / "pretrained"
 """The encoders of the package, each a folder."""
+_MADE = (
+    "`dvc repro` makes models/encoder, and `dvc repro grounded/dvc.yaml` models/grounded/SCENARIO-SEED; "
+    "the name flickr8k stands for an encoder that comes with Sightword."
+)
 
 
 def packaged() -> list[str]:
@@ -61,9 +65,31 @@ def find_encoder(name: Pathish, sha256: str | None = None) -> Path:
 def no_such_encoder(name: str, others: str) -> EncoderError:
     """Return the error of an unknown name, with the names of the package; ``others`` says what else is accepted."""
     names = packaged()
-    return EncoderError(
-        "no such encoder", where=name or "''", expected=", ".join([*names, others]), todo=did_you_mean(name, names)
-    )
+    todo = did_you_mean(name, names) or hub_remark(name) or None
+    return EncoderError("no such encoder", where=name or "''", expected=", ".join([*names, others]), todo=todo)
+
+
+def require_encoder(place: Path) -> None:
+    """Raise EncoderError, which says where encoders come from, if a folder holds none."""
+    if (place / "encoder.json").is_file():
+        return
+    what, todo = "is no folder of an encoder", _MADE
+    if place.is_dir():
+        what = "holds no encoder (encoder.json is missing)"
+    elif not place.exists():
+        made = place.parts[:1] == ("models",)
+        what = f"does not exist{' yet' * made}"
+        todo = _MADE if made else f"{hub_remark(str(place))} {_MADE}".lstrip()
+        if str(place) in packaged():
+            todo = f"SentenceEncoder.from_pretrained({str(place)!r}) loads the encoder of this name."
+    raise EncoderError(what, where=place, todo=todo)
+
+
+def hub_remark(name: str) -> str:
+    """Return what to do with a name that is like one of a model hub, ``owner/model``; empty for others."""
+    if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name):
+        return ""
+    return f"For a model of a hub, use sentence_transformers.SentenceTransformer({name!r})."
 
 
 def _at_address(address: str, sha256: str | None) -> Path:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args, overload
+from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,16 @@ import torch
 from sightword.captions.units import NOUN
 from sightword.captions.vocabulary import UNKNOWN, Vocabulary
 from sightword.devices import choose
-from sightword.encoder.arguments import LONGEST, as_numbers, as_place, as_texts, token_rows
+from sightword.encoder.arguments import (
+    as_numbers,
+    as_place,
+    as_texts,
+    as_vectors,
+    check_beside,
+    check_options,
+    refuse_name,
+    token_rows,
+)
 from sightword.encoder.folder import Saved, read_folder, write_folder
 from sightword.encoder.pretrained import find_encoder
 from sightword.errors import EncoderError
@@ -27,7 +36,7 @@ from sightword.files import Pathish
 from sightword.model.embedding import Floats, Precision, embed_captions, embed_images
 from sightword.model.encoders import Encoders
 from sightword.model.shape import ComparisonName, Shape
-from sightword.model.similarity import SHORTEST, scores, unit
+from sightword.model.similarity import SHORTEST, paired_scores, scores, unit
 
 log = logging.getLogger(__name__)
 
@@ -46,13 +55,16 @@ class _Options(TypedDict, total=False):
     max_length: int
     precision: Precision
     convert_to_numpy: bool
+    device: torch.device | str | None
+    prompt: str | None
+    prompt_name: str | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SentenceEncoder:
     """An ensemble of trained encoders; its embedding is the sum of its members' unit vectors.
 
-    The ensemble is that of Merkx & Frank (2019), section 3.4; their released code does not normalise the sum, which
+    The ensemble is that of Merkx & Frank (2019), section 3.3; their released code does not normalise the sum, which
     ``renormalise`` decides, and ranks by the dot product. Several threads may use one encoder.
 
     With other encoders ``beside`` it, the embedding has the vectors of all of them one after the other, each scaled to
@@ -73,6 +85,11 @@ class SentenceEncoder:
     members that were trained for the cosine, if their sum is not scaled to length 1. With ``beside``: the cosine."""
     beside: Sequence[SentenceEncoder] = ()
     """Encoders of other training runs, whose embeddings stand behind this one's."""
+
+    def __new__(cls, *arguments: object, **_: object) -> Self:
+        """Refuse the name of an encoder, which :meth:`from_pretrained` takes."""
+        refuse_name(arguments, "SentenceEncoder.from_pretrained")
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         for member in self.members:
@@ -108,6 +125,15 @@ class SentenceEncoder:
         return self.model.width + sum(other.width for other in self.beside)
 
     @property
+    def dimension(self) -> int:
+        """The same as :attr:`width`."""
+        return self.width
+
+    def get_sentence_embedding_dimension(self) -> int:
+        """Return :attr:`width`, under the name of sentence-transformers."""
+        return self.width
+
+    @property
     def features_width(self) -> int:
         """Number of features of a picture."""
         return self.members[0].features_width
@@ -138,6 +164,9 @@ class SentenceEncoder:
         precision: Precision = "fp32",
         convert_to_numpy: bool = True,
         convert_to_tensor: bool = False,
+        device: torch.device | str | None = None,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
     ) -> Floats | torch.Tensor:
         """Embed sentences, with the arguments of sentence-transformers' ``encode``.
 
@@ -155,20 +184,21 @@ class SentenceEncoder:
                 without such units.
             convert_to_numpy: must be True unless ``convert_to_tensor`` is; a list of tensors is not supported.
             convert_to_tensor: return a tensor on the encoder's device instead of an array.
+            device: the encoder's own device, or None; :meth:`from_pretrained` and :meth:`load` choose the device.
+            prompt: None; no encoder here is trained with prompts.
+            prompt_name: None.
 
         Returns:
             float32 (N, width), in the order of the sentences; (width,) for one text.
 
         Raises:
             EncoderError: a sentence is not a text or has more than ``max_length`` tokens, ``batch_size`` is below 1,
-                ``max_length`` is not from 1 to 200,000, ``precision`` is unknown, or both conversions are False.
+                ``max_length`` is not from 1 to 200,000, ``precision`` is unknown, both conversions are False, the
+                device is another one, or there is a prompt.
         """
         if not (convert_to_numpy or convert_to_tensor):
             raise EncoderError("convert_to_numpy is False", expected="convert_to_tensor=True beside it")
-        if not isinstance(batch_size, int | np.integer) or batch_size < 1:
-            raise EncoderError(f"batch_size is {batch_size!r}", expected="at least 1")
-        if not isinstance(max_length, int | np.integer) or not 1 <= max_length <= LONGEST:
-            raise EncoderError(f"max_length is {max_length!r}", expected=f"1 to {LONGEST:,}")
+        check_options(batch_size, max_length, self.device, device, {"prompt": prompt, "prompt_name": prompt_name})
         if precision not in get_args(Precision):
             raise EncoderError(f"precision is {precision!r}", expected=" or ".join(get_args(Precision)))
         rows = token_rows(as_texts(sentences), self.vocabulary, int(max_length))
@@ -222,11 +252,26 @@ class SentenceEncoder:
         Raises:
             EncoderError: captions or images have another shape, or are not numbers.
         """
-        upper, lower = self._side(captions, "captions"), self._side(images, "images")
-        with torch.no_grad():
-            if self.similarity_name == "cosine":
-                upper, lower = unit(upper, "cosine"), unit(lower, "cosine")
-            found = scores(upper, lower.to(upper.device), self.similarity_name)
+        found = scores(*self._sides(captions, images), self.similarity_name)
+        return found if isinstance(captions, torch.Tensor) else found.numpy()
+
+    def similarity_pairwise(self, captions: Vectors, images: Vectors) -> Vectors:
+        """Return the similarity of each caption with the picture of the same row, as :meth:`similarity` compares them.
+
+        Args:
+            captions: (N, width), or (width,) for one caption.
+            images: as many pictures, or other captions.
+
+        Returns:
+            float32 (N,), an array or a tensor like ``captions``.
+
+        Raises:
+            EncoderError: captions or images have another shape, are not numbers, or are not equally many.
+        """
+        upper, lower = self._sides(captions, images)
+        if len(upper) != len(lower):
+            raise EncoderError(f"there are {len(upper)} captions and {len(lower)} images", expected="as many of both")
+        found = paired_scores(upper, lower, self.similarity_name)
         return found if isinstance(captions, torch.Tensor) else found.numpy()
 
     def known(self, sentence: str) -> float:
@@ -309,39 +354,13 @@ class SentenceEncoder:
             total = np.concatenate(sides, axis=1) / np.float32(math.sqrt(len(sides)))
         return total
 
-    def _side(self, vectors: Floats | torch.Tensor, name: str) -> torch.Tensor:
-        """Check the vectors of a comparison; return float32 (.., width)."""
-        tensor = vectors
-        if not isinstance(tensor, torch.Tensor):  # torch refuses negative strides, and warns about read-only arrays
-            tensor = torch.from_numpy(np.require(as_numbers(vectors, name), requirements=["C", "W"]))
-        if tensor.ndim not in (1, 2) or tensor.shape[-1] != self.width:
-            raise EncoderError(f"{name} have the shape {tuple(tensor.shape)}", expected=f"(.., {self.width})")
-        return tensor.to(torch.float32).reshape(-1, self.width)
-
-
-def check_beside(
-    other: SentenceEncoder, vocabulary: Vocabulary, model: Shape, features_width: int, *, where: Pathish
-) -> None:
-    """Refuse an encoder that cannot stand beside one with this vocabulary, shape and number of features.
-
-    Raises:
-        EncoderError: a similarity is no cosine, the encoder has encoders beside itself, or it reads other tokens or
-            another number of features.
-    """
-    if (similarity := other.model.similarity) != "cosine":
-        raise EncoderError(f"was trained with the similarity {similarity}", where=where, expected="cosine")
-    if model.similarity != "cosine":
-        what = f"cannot stand beside an encoder that was trained with the similarity {model.similarity}"
-        raise EncoderError(what, where=where, expected="train.similarity: cosine")
-    if other.beside:
-        todo = "Name each of them instead."
-        raise EncoderError("has encoders of other training runs beside it", where=where, todo=todo)
-    if other.features_width != features_width:
-        what, todo = f"takes {other.features_width} features of a picture", "Train both on the same features."
-        raise EncoderError(what, where=where, expected=str(features_width), todo=todo)
-    if other.vocabulary != vocabulary:
-        todo = "Train both on the same captions, cut into the same units."
-        raise EncoderError("has another vocabulary", where=where, todo=todo)
+    def _sides(self, captions: object, images: object) -> tuple[torch.Tensor, torch.Tensor]:
+        """Check the vectors of a comparison; return them float32 (.., width), without a gradient, on one device."""
+        upper = as_vectors(captions, "captions", self.width).detach()
+        lower = as_vectors(images, "images", self.width).detach().to(upper.device)
+        if self.similarity_name == "cosine":
+            return unit(upper, "cosine"), unit(lower, "cosine")
+        return upper, lower
 
 
 def _scaled(vectors: Floats) -> Floats:

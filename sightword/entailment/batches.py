@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sightword.captions.vocabulary import Vocabulary
 from sightword.entailment.pairs import SentencePairs
 from sightword.errors import SemanticsError
+from sightword.messages import quote
 
 Rows = NDArray[np.int64]
 
@@ -45,7 +46,7 @@ class EncodedPairs:
             if text not in known:
                 ids = np.asarray(vocabulary.encode(text), np.int64)
                 if not len(ids):
-                    what = f"the sentence {text!r} has no {vocabulary.unit} after normalisation"
+                    what = f"the sentence {quote(text)} has no {vocabulary.unit} after normalisation"
                     raise SemanticsError(what, todo="Remove the pair from its source, or normalise less.")
                 known[text] = place_of.setdefault(ids.tobytes(), len(sentences))
                 if known[text] == len(sentences):

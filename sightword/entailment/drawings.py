@@ -12,6 +12,8 @@ from matplotlib.figure import Figure
 from sightword.hypernyms.drawings import line
 from sightword.report.drawing import BLUE, GREY, ORANGE, WIDTH, Drawing, drawing_style
 from sightword.report.inputs import numbers, read_tsv
+from sightword.report.number_formats import FEW
+from sightword.statistics import interval_ends
 
 LOOKS = ((BLUE, "o"), (ORANGE, "s"), (GREY, "^"))
 
@@ -28,7 +30,7 @@ def curve(path: Path, column: str, title: str) -> Drawing:
 
 
 def lengths(name: str, systems: Mapping[str, Mapping[str, Any]], xlabel: str) -> Drawing:
-    """Draw the accuracy in each range of words, with its 95 % interval, of at most three systems.
+    """Draw the accuracy in each range of words with enough pairs, with its 95 % interval, of at most three systems.
 
     Args:
         name: the property, such as ``premise_words``, and the name of the drawing.
@@ -38,14 +40,15 @@ def lengths(name: str, systems: Mapping[str, Mapping[str, Any]], xlabel: str) ->
     with drawing_style(name):
         figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
         axes = figure.add_subplot()
-        ranges = list(next(iter(systems.values()))[name])
+        ranges = [words for words, one in next(iter(systems.values()))[name].items() if one["pairs"] >= FEW]
         for place, ((label, scores), (colour, marker)) in enumerate(zip(systems.items(), LOOKS, strict=False)):
             values = [scores[name][one] for one in ranges]
-            accuracies, halves = (np.array([value[key] for value in values]) for key in ("accuracy", "accuracy_ci95"))
+            accuracies = np.array([value["accuracy"] for value in values])
+            ends = np.array([interval_ends(value["accuracy"], value["accuracy_ci95"]) for value in values])
             axes.errorbar(
                 np.arange(len(ranges)) + 0.12 * (place - 1),
                 accuracies,
-                yerr=[np.minimum(halves, accuracies), np.minimum(halves, 100.0 - accuracies)],
+                yerr=np.abs(ends.reshape(-1, 2) - accuracies[:, None]).T,
                 fmt=marker,
                 color=colour,
                 label=label,

@@ -24,7 +24,7 @@ def pair_energies(energy: str, premises: Floats, hypotheses: Floats) -> NDArray[
     """Return the energy of each pair, computed in float64.
 
     A hypothesis is more general than the premise that entails it, so its vector should be the smaller one in every
-    dimension (Vendrov et al. 2016, section 3 and equation 3).
+    dimension (Vendrov et al. 2016, section 5.1 and equation 2).
 
     Args:
         energy: ``order``, ``sum_d max(0, h_d - p_d)^2``; or ``symmetric``, 1 - cosine, which is 1 for a zero vector.

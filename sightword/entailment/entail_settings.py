@@ -11,7 +11,7 @@ from sightword.settings import MAX_SEED, Settings
 
 
 class EntailSettings(Settings):
-    """The encoder of both sentences and its training run; defaults as Vendrov et al. (2016), section 4.3."""
+    """The encoder of both sentences and its training run; defaults as Vendrov et al. (2016), section 5.3."""
 
     unit: Literal["character", "word"] = "word"
     """What a token is: a character, or a word or sign (order-embeddings)."""
@@ -68,4 +68,4 @@ class EntailSettings(Settings):
     precision: Literal["fp32", "bf16"] = "fp32"
     """``bf16``: bfloat16 autocast around the recurrent layer in training; faster, other last digits."""
     deterministic: bool = True
-    """On a GPU use only kernels that give the same bits each time; off is faster. On a CPU it is always so."""
+    """On a GPU use only kernels that PyTorch calls deterministic (not tried yet). A CPU always gives the same bits."""

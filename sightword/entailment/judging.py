@@ -14,7 +14,7 @@ from sightword.entailment.baselines import words
 from sightword.entailment.pairs import LABELS, SentencePairs
 from sightword.hypernyms.judging import score
 from sightword.hypernyms.threshold import best_threshold
-from sightword.statistics import clustered_half_width, clustered_mcnemar, holm
+from sightword.statistics import clustered_interval, clustered_mcnemar, holm, rounded
 
 Array = NDArray[Any]
 Masks = dict[str, dict[str, Array]]
@@ -75,7 +75,7 @@ def judge(energies: Array, entailed: Array, masks: Masks, threshold: float, clus
         clusters: (N,) the premise of each pair, intervals take the pairs of one premise as one.
 
     Returns:
-        ``accuracy`` with half the width of its 95 % interval, ``f1``, ``auc`` and the like
+        ``accuracy`` with its 95 % interval, ``f1``, ``auc`` and the like
         (:func:`sightword.hypernyms.judging.score`); and by each property and value ``accuracy``, ``accuracy_ci95`` and
         ``pairs``, such as ``found["class"]["neutral"]["accuracy"]``.
     """
@@ -88,8 +88,10 @@ def judge(energies: Array, entailed: Array, masks: Masks, threshold: float, clus
 
 def share(right: Array, clusters: Array) -> dict[str, Any]:
     """Return the accuracy in percent of (N,) judgments that are right or wrong, with its interval over clusters."""
-    half = 100.0 * clustered_half_width(right, clusters)
-    return {"accuracy": round(100.0 * float(right.mean()), 6), "accuracy_ci95": round(half, 6), "pairs": len(right)}
+    interval = clustered_interval(right, clusters)
+    found = {"accuracy": 100.0 * float(right.mean()), "accuracy_ci95": interval, "pairs": len(right)}
+    shares: dict[str, Any] = rounded(found)
+    return shares
 
 
 def significance(rights: Mapping[str, Array], clusters: Array) -> dict[str, dict[str, Any]]:

@@ -12,7 +12,8 @@ from sightword.entailment.measuring import IN_PARTS
 from sightword.entailment.published import ROWS, SOURCE, differences
 from sightword.report import html_page
 from sightword.report.drawing import Drawing
-from sightword.report.number_formats import NONE, counted, flat, percent, signed
+from sightword.report.number_formats import FEW, NONE, counted, flat, percent, signed
+from sightword.statistics import with_interval
 
 FILES = ("page.html", "page.css")
 """The files beside this module from which :func:`sightword.report.html_page.render` makes the page."""
@@ -24,7 +25,7 @@ CAPTIONS = (
     ("Accuracy by words of the hypothesis", "hypothesis_words"),
 )
 CLASSES = ("entailment", "neutral", "contradiction", "undecided")
-FEW = 100_000
+SMALL = 100_000
 """With fewer training pairs, a run says little about a method that was published with 549,367."""
 LEVEL = 0.05
 """A difference with a smaller corrected p is beyond chance."""
@@ -75,6 +76,7 @@ def render(
         encoders=[_encoder(name, metrics, scores, energy, others) for name in others],
         tests=_tests(metrics["significance"], energy, others),
         parts=_parts(scores, energy),
+        few=FEW,
         captions=CAPTIONS,
         drawn=drawn,
         mistakes=mistakes,
@@ -120,7 +122,7 @@ def _notes(
     found = []
     if gaps:
         text = f"The published numbers belong to other pairs: {'; '.join(gaps)}."
-        if counts["train"]["pairs"] < FEW:
+        if counts["train"]["pairs"] < SMALL:
             text += " So few training pairs test the machinery, not the method."
         found.append(("Not the published protocol", text))
     alone, ours = scores["hypothesis_only"]["accuracy"], scores[energy]["accuracy"]
@@ -144,7 +146,7 @@ def _headlines(scores: Scores, energy: str) -> list[tuple[str, str, str]]:
 
 
 def _accuracy(scores: Mapping[str, Any]) -> str:
-    return f"{scores['accuracy']:.1f} ± {scores['accuracy_ci95']:.1f}"
+    return with_interval(scores["accuracy"], scores["accuracy_ci95"])
 
 
 def _rows(scores: Scores, energy: str, others: Mapping[str, str], *, published: bool) -> list[dict[str, Any]]:
@@ -218,7 +220,7 @@ def _tests(tests: Mapping[str, Mapping[str, Any]], energy: str, others: Mapping[
 
 
 def _parts(scores: Scores, energy: str) -> list[tuple[str, list[tuple[str, ...]]]]:
-    """Return by property the rows (value, this run, hypothesis only, new words, pairs)."""
+    """Return by property the rows (value, this run, hypothesis only, new words, pairs) with enough pairs."""
     own, heads = (
         scores[energy],
         {"premise_words": "Words of the premise", "hypothesis_words": "Words of the hypothesis"},
@@ -235,6 +237,7 @@ def _parts(scores: Scores, energy: str) -> list[tuple[str, list[tuple[str, ...]]
                     f"{own[by][value]['pairs']:,}",
                 )
                 for value in own[by]
+                if own[by][value]["pairs"] >= FEW
             ],
         )
         for by, head in heads.items()

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sightword.captions.units import split as tokens_of
 from sightword.errors import FileFormatError, SemanticsError
 from sightword.files import Pathish, read_table, write_json, write_table
+from sightword.messages import quote
 
 SPLITS = ("train", "dev", "test")
 LABELS = ("entailment", "neutral", "contradiction", "undecided")
@@ -102,7 +103,7 @@ def read_split(folder: Pathish, split: str) -> SentencePairs:
         SemanticsError: no split has this name, or it has no pairs.
     """
     if split not in SPLITS:
-        raise SemanticsError(f"no split is called {split!r}", expected=", ".join(SPLITS))
+        raise SemanticsError(f"no split is called {quote(split)}", expected=", ".join(SPLITS))
     place = Path(folder) / FILE
     table = read_table(place, ("premise", "hypothesis", "label", "entailed", "split", "source"), todo=TODO)
     table = table.filter([name == split for name in table["split"].to_pylist()])
@@ -113,5 +114,5 @@ def read_split(folder: Pathish, split: str) -> SentencePairs:
     )
     if strange := sorted(set(labels).difference(LABELS), key=str):
         expected = ", ".join(LABELS)
-        raise FileFormatError(f"has the label {strange[0]!r}", where=place, expected=expected, todo=TODO)
+        raise FileFormatError(f"has the label {quote(strange[0])}", where=place, expected=expected, todo=TODO)
     return SentencePairs(premises, hypotheses, labels, table["entailed"].to_numpy(), sources)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,8 @@ from sightword.corpus.sample.world import load_world
 from sightword.entailment.pairs import LABELS
 from sightword.entailment.pairs_settings import Source
 from sightword.errors import SemanticsError
+from sightword.files import parse_json
+from sightword.messages import and_more, quote
 from sightword.semantics.text_files import SICK_FILES, check_partners, numbered, read_columns, read_lines, read_sick
 
 Row = tuple[str, str, str, str]
@@ -46,7 +47,7 @@ def read_source(source: Source) -> list[tuple[str, str, str]]:
         known = "undecided" if known in _UNDECIDED else known
         if known not in LABELS:
             expected = f"{', '.join(LABELS[:-1])} or -"
-            raise SemanticsError(f"the label is {label!r}", where=where, expected=expected)
+            raise SemanticsError(f"the label is {quote(label)}", where=where, expected=expected)
         sentences = _filled(premise, "premise", where), _filled(hypothesis, "hypothesis", where)
         if source.premises == "all" or (source.premises == "tenth") == in_tenth(premise):
             found.append((*sentences, known))
@@ -115,8 +116,10 @@ def _columns(file: Path) -> Iterator[Row]:
 
 def _jsonl(file: Path) -> Iterator[Row]:
     for where, line in numbered(file):
+        if not line.strip():
+            continue
         try:
-            record = json.loads(line)
+            record = parse_json(line, SemanticsError, where)
         except (ValueError, RecursionError):
             raise SemanticsError("is not JSON", where=where, expected="an object on each line") from None
         yield _record(record if isinstance(record, dict) else {}, where)
@@ -125,7 +128,8 @@ def _jsonl(file: Path) -> Iterator[Row]:
 def _record(record: dict[str, Any], where: str) -> Row:
     found = []
     for names in COLUMNS:
-        value = next((record[name] for name in names if name in record), None)
+        name = _only(names, list(record), where)
+        value = None if name is None else record[name]
         if not isinstance(value, str):
             raise SemanticsError(f"has no text {' or '.join(names)}", where=where)
         if any("\ud800" <= character <= "\udfff" for character in value):
@@ -159,10 +163,10 @@ def _table(file: Path) -> Iterator[Row]:
         raise SemanticsError(f"ends in {file.suffix or 'nothing'}", where=file, expected=".csv, .tsv or .jsonl")
     rows = (_tabs if file.suffix == ".tsv" else _commas)(file)
     _, header = next(rows, ("", []))
-    names = [next((name for name in accepted if name in header), None) for accepted in COLUMNS]
+    names = [_only(accepted, header, f"{file}, line 1") for accepted in COLUMNS]
     if None in names:
         missing = " or ".join(COLUMNS[names.index(None)])
-        raise SemanticsError(f"has no column {missing} (it has: {', '.join(header)})", where=f"{file}, line 1")
+        raise SemanticsError(f"has no column {missing} (it has: {and_more(header, 20)})", where=f"{file}, line 1")
     places = [header.index(str(name)) for name in names]
     for where, row in rows:
         if len(row) != len(header):
@@ -170,10 +174,20 @@ def _table(file: Path) -> Iterator[Row]:
         yield where, row[places[0]], row[places[1]], row[places[2]]
 
 
+def _only(accepted: Sequence[str], header: Sequence[str], where: str) -> str | None:
+    """Return the name among the accepted ones that a header or an object has; SemanticsError for two columns."""
+    found = [name for name in header if name in accepted]
+    if len(found) > 1:
+        what = f"has the {accepted[0]} in two columns: {' and '.join(found)}"
+        raise SemanticsError(what, where=where, expected="one of them", todo="Delete or rename the other column.")
+    return found[0] if found else None
+
+
 def _tabs(file: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield the place and the cells of each line; quotation marks are signs of the sentences."""
     for where, line in numbered(file):
-        yield where, line.split("\t")
+        if line:
+            yield where, line.split("\t")
 
 
 def _commas(file: Path) -> Iterator[tuple[str, list[str]]]:
@@ -181,7 +195,8 @@ def _commas(file: Path) -> Iterator[tuple[str, list[str]]]:
     reader = csv.reader((f"{line}\n" for line in read_lines(file)), strict=True)
     try:
         for row in reader:
-            yield f"{file}, line {reader.line_num}", row
+            if row:
+                yield f"{file}, line {reader.line_num}", row
     except csv.Error as error:
         what, todo = f"is not valid CSV ({error})", "Look for a quotation mark without its partner."
         raise SemanticsError(what, where=f"{file}, line {reader.line_num}", todo=todo) from None

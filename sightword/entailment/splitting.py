@@ -100,6 +100,7 @@ def _counts(splits: Mapping[str, SentencePairs], name: str, undecided: int) -> d
         "entailed": round(100.0 * float(pairs.entailed.mean()), 4),
         "labels": {label: labels[label] for label in LABELS if labels[label]},
         "undecided": undecided,
+        "contradictory": _contradictory(pairs),
         "premises": len(set(keys)),
         "sources": dict(sources),
     }
@@ -108,6 +109,15 @@ def _counts(splits: Mapping[str, SentencePairs], name: str, undecided: int) -> d
         found["premises_in_training"] = len({key for key, one in zip(keys, seen, strict=True) if one})
         found["pairs_with_premise_in_training"] = _percent(seen)
     return found
+
+
+def _contradictory(pairs: SentencePairs) -> int:
+    """Return how many pairs stand in the split with another label too: people's judgements differ, and all are kept."""
+    labels: dict[tuple[str, str], set[str]] = {}
+    keys = list(zip(pairs.premises, pairs.hypotheses, strict=True))
+    for key, label in zip(keys, pairs.labels, strict=True):
+        labels.setdefault(key, set()).add(label)
+    return sum(len(labels[key]) > 1 for key in keys)
 
 
 def _percent(mask: NDArray[np.bool_]) -> float:

@@ -97,7 +97,7 @@ def train(
     checkpoint: Checkpoint | None = None,
     progress: bool = False,
 ) -> tuple[Encoders, Progress]:
-    """Train the encoder of both sentences (Vendrov et al. 2016, section 4.3).
+    """Train the encoder of both sentences (Vendrov et al. 2016, sections 5.1 and 5.3).
 
     Args:
         settings: the parameters.

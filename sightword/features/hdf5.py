@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import io
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import h5py
 import numpy as np
@@ -25,6 +26,7 @@ from sightword.messages import first_line
 HEAD = 512
 """Bytes before HDF5's own: the least that HDF5 allows."""
 AGAIN = "Run `dvc repro features`, or copy the file again from where it is whole."
+_WAIT = "Wait until the other program has closed the file, or end it (`lsof` names it)."
 
 _MAGIC = b"Sightword. SHA-256 of the bytes from 512 on:\n"
 _NO_RESERVATION = (errno.EINVAL, errno.ENODEV, errno.ENOSYS, errno.EOPNOTSUPP)
@@ -68,7 +70,8 @@ def read_hdf5(path: Pathish) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]
     Raises:
         FileFormatError: the file is missing, cannot be read, or differs from what was written.
     """
-    checksum = _checked(path)
+    expected = "a features file of this Sightword"
+    checksum = checked(path, expected=expected, first="Run the stage features first.", again=AGAIN)
     try:
         with reading(path), h5py.File(path, "r") as file:
             values = sorted(file.attrs.items())
@@ -84,21 +87,43 @@ def read_hdf5(path: Pathish) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]
         raise FileFormatError(f"is damaged ({first_line(error)})", where=path, todo=AGAIN) from None
 
 
-def _checked(path: Pathish) -> str:
-    """Return the checksum of a file whose bytes have the checksum that the file names."""
-    with reading(path, todo="Run the stage features first."):
+def checked(path: Pathish, *, expected: str, first: str, again: str) -> str:
+    """Return the checksum of a file whose bytes have the checksum that the file names.
+
+    Args:
+        path: the file.
+        expected: what the file should be.
+        first: what to do without the file.
+        again: what to do about a damaged file.
+
+    Raises:
+        FileFormatError: the file is missing, cannot be read, differs from what was written, or is open for writing.
+    """
+    with reading(path, todo=first):
         require_regular(path)  # to open a pipe would wait for ever
         with open(path, "rb") as file:
             head = file.read(HEAD)
             found = hashlib.file_digest(file, "sha256").hexdigest()
+            if head != _head(found) and _is_locked(file):
+                raise FileFormatError("is open for writing in another program", where=path, todo=_WAIT)
     if head == _head(found):
         return found
     what = "is damaged, or a file of another program or of an earlier Sightword"
-    expected = "a features file of this Sightword"
     if head.startswith(_MAGIC):
         expected = head[len(_MAGIC) :].rstrip(b"\0\n").decode("ascii", "replace")
         what = f"is damaged or was changed: the sha256 of its bytes from {HEAD} on is {found}"
-    raise FileFormatError(what, where=path, expected=expected, todo=AGAIN)
+    raise FileFormatError(what, where=path, expected=expected, todo=again)
+
+
+def _is_locked(file: IO[bytes]) -> bool:
+    """Return whether another program has the lock that HDF5 takes for writing."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks
+        return False
+    return False
 
 
 def _head(checksum: str) -> bytes:

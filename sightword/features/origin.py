@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sightword.messages import plural
+
 DEMONSTRATION = "random weights: for demonstration"
 _IDENTITY = ("backbone", "feature_point", "weights_sha256", "transform")
 
@@ -15,8 +17,10 @@ def random_weights(attributes: Mapping[str, Any]) -> bool:
 
 
 def describe(attributes: Mapping[str, Any]) -> str:
-    """Return one line about the root attributes of a ``features.h5``, which always names random weights."""
+    """Return one line about the root attributes of a ``features.h5``, with random weights and rows of zeros."""
     backbone, origin = str(attributes.get("backbone", "")), str(attributes.get("origin", ""))
+    if zero := attributes.get("zero_rows"):
+        origin += f"; {plural(zero, 'picture')} with only zeros"
     if not backbone:
         return origin or "of unknown origin"
     words = f"{backbone}, {DEMONSTRATION if random_weights(attributes) else attributes.get('weights', '')}"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+from tokenize import TokenError
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,16 @@ from sightword.errors import FeaturesError, FileFormatError
 from sightword.features.settings import HDF5_FILES, FeaturesSettings
 from sightword.features.table import Array, FeatureTable, Origin, Rows, read_features, write_features
 from sightword.files import Pathish, read_text, sha256_file
-from sightword.messages import and_more
+from sightword.mapping import mapping
+from sightword.messages import and_more, first_line, short, warn_share
+from sightword.names import Names
 
 log = logging.getLogger(__name__)
 
 ROWS_AT_A_TIME = 1024
+
+_DAMAGED = (ValueError, EOFError, OSError, SyntaxError, TokenError, TypeError, OverflowError)
+"""What NumPy raises for a file whose header or size is wrong."""
 
 
 def convert(path: Pathish, image_ids: Sequence[str], settings: FeaturesSettings) -> int:
@@ -32,6 +37,8 @@ def convert(path: Pathish, image_ids: Sequence[str], settings: FeaturesSettings)
     Raises:
         FileFormatError: a file is missing or of another format.
         FeaturesError: ids occur twice, more or fewer ids than rows, pictures have no row, or values are not finite.
+
+    Rows of only zeros are mostly those of pictures that could not be read: log and file have their number.
     """
     source = Path(settings.inputs) / settings.precomputed
     if not source.is_file():
@@ -44,25 +51,33 @@ def convert(path: Pathish, image_ids: Sequence[str], settings: FeaturesSettings)
         table = _read_npy(source, named_in)
     rejected = sorted(table.rejected.intersection(image_ids))
     wanted = sorted(set(image_ids).difference(rejected))
-    _compare_endings(wanted, table.image_ids)
-    rows = table.rows(wanted, where=named_in)
+    rows = table.rows(_known(wanted, table.image_ids, named_in), where=named_in)
     bad = [image_id for image_id, row in zip(wanted, rows, strict=True) if not np.isfinite(table.features[row]).all()]
     if bad:
         raise FeaturesError(f"{len(bad)} rows have values that are not finite: {and_more(bad, 5)}", where=source)
+    zero = [image_id for image_id, row in zip(wanted, rows, strict=True) if not table.features[row].any()]
+    warn_share(log, "features: %d of %d pictures have only zeros, the first is %s", len(zero), len(wanted), *zero[:1])
     origin = f"precomputed: {settings.precomputed} (sha256 {sha256_file(source)})"
     known = {name: str(table.attributes.get(name, "")) for name in Origin.__dataclass_fields__}
     made = Origin(**known | {"origin": origin})
     hashes, dimension = [table.sha256[row] for row in rows], table.features.shape[1]
-    write_features(path, wanted, hashes, dimension, _blocks(table.features, rows), made, rejected)
+    write_features(path, wanted, hashes, dimension, _blocks(table.features, rows), made, rejected, len(zero))
     return len(table.image_ids) - len(wanted)
 
 
 def _read_npy(source: Path, ids_file: Path) -> FeatureTable:
     """Return the features of a ``.npy`` file, mapped into memory, without attributes that the file does not state."""
     try:
-        features: npt.NDArray[np.floating] = np.load(source, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise FileFormatError(f"is not a whole .npy file ({error})", where=source) from None
+        features = np.load(source, mmap_mode="r", allow_pickle=False)
+    except _DAMAGED as error:
+        raise FileFormatError(f"is not a whole .npy file ({short(first_line(error))})", where=source) from None
+    if not isinstance(features, np.memmap):
+        features.close()
+        todo = "Save one array with numpy.save."
+        raise FileFormatError("is an archive of arrays (.npz)", where=source, expected="a .npy file", todo=todo)
+    if source.stat().st_size != features.offset + features.nbytes:
+        what = f"has another size than the header states (an array of shape {features.shape})"
+        raise FileFormatError(what, where=source, expected=f"{features.offset + features.nbytes} bytes")
     if features.ndim != 2 or features.dtype.kind != "f" or 0 in features.shape:
         what = f"is {features.dtype} of shape {features.shape}"
         raise FeaturesError(what, where=source, expected="floats of shape (pictures, features)")
@@ -78,19 +93,19 @@ def _read_ids(path: Path) -> list[str]:
     ids = [line.strip() for line in text.rstrip().splitlines()]
     if "" in ids:
         raise FeaturesError("is blank", where=f"{path}, line {ids.index('') + 1}", expected="a picture id")
-    twice = [image_id for image_id, count in Counter(ids).items() if count > 1]
-    if twice:
-        lines = [str(number) for number, image_id in enumerate(ids, 1) if image_id == twice[0]]
-        what = f"{len(twice)} ids occur more than once, {twice[0]} on lines {' and '.join(lines[:2])}"
-        raise FeaturesError(what, where=path)
-    return ids
+    rows = ((image_id, row, f"{path}, line {row}") for row, image_id in enumerate(ids, 1))
+    return list(mapping(rows, "the picture id", "row", FeaturesError, todo="Each picture has one row."))
 
 
-def _compare_endings(wanted: Sequence[str], have: Sequence[str]) -> None:
-    """Log whether missing pictures would be there without their file endings."""
-    missing = sorted(set(wanted).difference(have))
-    if missing and {PurePosixPath(name).stem for name in missing} <= {PurePosixPath(name).stem for name in have}:
-        log.warning("without the file endings all ids would be there: %s and %s differ", missing[0], have[0])
+def _known(wanted: Sequence[str], have: Sequence[str], where: object) -> list[str]:
+    """Return ids in the Unicode form of the file; FeaturesError if the file has some in another form only."""
+    names = Names(have)
+    found = [names.match(image_id) or image_id for image_id in wanted]
+    count, remark = Names(set(have).difference(found)).remark(sorted(set(found).difference(have)))
+    if count:
+        what = f"{count} of {len(wanted)} pictures have no features, since their ids have another form: {remark}"
+        raise FeaturesError(what, where=where, todo="Write the ids as in data/corpus/images.parquet.")
+    return found
 
 
 def _blocks(features: npt.NDArray[np.floating], rows: Rows) -> Iterator[tuple[Rows, Array]]:

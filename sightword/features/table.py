@@ -83,6 +83,7 @@ def write_features(
     blocks: Iterable[tuple[Rows, Array]],
     origin: Origin,
     rejected: Sequence[str] = (),
+    zero_rows: int = 0,
 ) -> None:
     """Write ``features.h5``, whole or not at all; the bytes do not depend on the order or size of the blocks.
 
@@ -94,6 +95,7 @@ def write_features(
         blocks: row numbers (n,) and their features (n, D), in any order, each row once.
         origin: how the features were made.
         rejected: pictures that could not be decoded; kept in ``/rejected``, if there are any.
+        zero_rows: rows of only zeros; an attribute, if there are any.
 
     Raises:
         FeaturesError: ids are not sorted, rows are missing, repeated or out of range, or values are not finite.
@@ -123,6 +125,8 @@ def write_features(
         if lost:
             _write_strings(file, _REJECTED, lost, longest, path)
         file.attrs.update({"schema": SCHEMA, **asdict(origin), "rows": count, "complete": True})
+        if zero_rows:
+            file.attrs["zero_rows"] = zero_rows
 
 
 def read_features(path: Pathish) -> FeatureTable:

@@ -1,4 +1,4 @@
-"""The structural measures of a space of sentences (Bordes et al. 2019, section 4.2).
+"""The structural measures of a space of sentences (Bordes et al. 2019, section 4.3).
 
 ``c_intra`` and ``c_inter`` are mean cosines of two different sentences of one picture and of different pictures;
 ``rho_vis`` is Pearson's correlation, over pairs of sentences of different pictures, of their cosine and the cosine of

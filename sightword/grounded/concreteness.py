@@ -14,7 +14,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sightword.errors import SemanticsError
-from sightword.files import Pathish, require_regular
+from sightword.files import Pathish, check_line_ends, require_regular
+from sightword.mapping import mapping
+from sightword.messages import quote
 
 LOWEST, HIGHEST = 1.0, 5.0
 _WORD, _MEAN = "Word", "Conc.M"
@@ -25,8 +27,8 @@ def read_ratings(path: Pathish) -> dict[str, float]:
     """Return the mean rating of each word in lower case.
 
     Raises:
-        SemanticsError: the file cannot be read, is not UTF-8, lacks a column or a rating, has a word twice or a rating
-            outside 1 to 5; the message names the line.
+        SemanticsError: the file cannot be read, is not UTF-8, lacks a column or a rating, has two ratings of a word, or
+            a rating outside 1 to 5; the message names the line.
     """
     first, *lines = _lines(path)
     names = first.split("\t")
@@ -34,7 +36,7 @@ def read_ratings(path: Pathish) -> dict[str, float]:
         what = f"has no column {wrong[0]}" if wrong[0] not in names else f"has the column {wrong[0]} twice"
         raise SemanticsError(what, where=f"{path}, line 1", expected=_EXPECTED)
     word_at, mean_at = names.index(_WORD), names.index(_MEAN)
-    ratings: dict[str, float] = {}
+    found = []
     for number, line in enumerate(lines, start=2):
         where, cells = f"{path}, line {number}", line.split("\t")
         if len(cells) != len(names):
@@ -42,12 +44,12 @@ def read_ratings(path: Pathish) -> dict[str, float]:
                 f"has {len(cells)} columns", where=where, expected=f"{len(names)}, as in the first line"
             )
         word, value = cells[word_at].strip().lower(), _rating(cells[mean_at], where)
-        if not word or word in ratings:
-            raise SemanticsError(f"rates {cells[word_at]!r} again" if word else "has no word", where=where)
-        ratings[word] = value
-    if not ratings:
+        if not word:
+            raise SemanticsError("has no word", where=where)
+        found.append((word, value, where))
+    if not found:
         raise SemanticsError("has no rating", where=path, expected=_EXPECTED)
-    return ratings
+    return mapping(found, "the word", "rating", SemanticsError, todo="Delete one of the two lines.")
 
 
 def _lines(path: Pathish) -> list[str]:
@@ -58,6 +60,7 @@ def _lines(path: Pathish) -> list[str]:
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise SemanticsError(f"cannot be read ({reason})", where=path) from None
+    check_line_ends(raw.partition(b"\n")[0], path, SemanticsError)
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -72,7 +75,7 @@ def _rating(text: str, where: str) -> float:
     except ValueError:
         value = math.nan
     if not LOWEST <= value <= HIGHEST:
-        raise SemanticsError(f"the rating is {text.strip()!r}", where=where, expected="a number from 1 to 5")
+        raise SemanticsError(f"the rating is {quote(text.strip())}", where=where, expected="a number from 1 to 5")
     return value
 
 

@@ -144,7 +144,7 @@ def _notes(findings: Findings, settings: GroundedSettings) -> list[tuple[str, st
         (findings.baseline != settings.baseline, "Another baseline", replaced),
         (skipped, "Tasks left out", f"{skipped}."),
         (not any(related.values()), "No relatedness", "Neither STS Benchmark nor SICK was judged."),
-        (first.transfer_space is None, "No transfer tasks", "Table 3 is left out."),
+        (first.transfer_space is None, "No transfer tasks", "Table 3 of Bordes et al. (2019) is left out."),
         (seen, "Seen in training", f"A tenth or more of the sentences are training captions: {seen}."),
         (undefined, "No correlation", f"{undefined}: all pairs have the same score."),
         (len(findings.scenarios[findings.shown]) == 1, "One seed", single),

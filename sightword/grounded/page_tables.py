@@ -135,9 +135,9 @@ def spaces(findings: Findings) -> Table:
 
 
 def published(findings: Findings) -> list[tuple[str, Table]]:
-    """Return the published tables that belong beside those of this run."""
+    """Return the tables of Bordes et al. (2019) that belong beside those of this run."""
     found = []
-    for head, table, names in (("Table 1", "structure", STRUCTURE), ("Table 3", "transfer", ACCURACIES)):
+    for head, table, names in (("Table 1 and Figure 3", "structure", STRUCTURE), ("Table 3", "transfer", ACCURACIES)):
         if rows := findings.rows(table, published=True):
             columns = _columns(rows, names)
             lines = [Line("published", row.name, "", _cells(row, columns)) for row in rows]

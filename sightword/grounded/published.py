@@ -1,4 +1,4 @@
-"""Published scores of grounded encoders: Tables 1 and 3 of Bordes et al. (2019).
+"""Published structure, relatedness and transfer of grounded encoders: Tables 1 and 3, Figure 3 of Bordes et al. (2019).
 
 Two means of Table 3 are misprinted, and corrected here: GS-Cap's eight accuracies have the mean 78.9, where 78.4 is
 printed, the number of GS-Both; T + CM's have 81.2, where 81.1 is printed. All others agree to rounding.
@@ -32,7 +32,7 @@ class PublishedRow:
 @functools.cache
 def published_structure() -> tuple[PublishedRow, ...]:
     """Return Table 1: ``mnno``, ``rho_vis``, ``c_inter``, ``c_intra``; Spearman's correlations ``stsb``,
-    ``stsb_captions``, ``stsb_news``, ``stsb_forums`` and ``sick``.
+    ``stsb_captions``, ``stsb_news``, ``stsb_forums`` and ``sick``; then ``c_inter`` and ``c_intra`` of Figure 3.
     """
     return tuple(PublishedRow(name, scores, {}) for name, scores in _rows("structure"))
 
@@ -52,4 +52,4 @@ def published_transfer() -> tuple[PublishedRow, ...]:
 def _rows(table: str) -> list[tuple[str, dict[str, float]]]:
     text = resources.files("sightword.grounded").joinpath(f"published_{table}.csv").read_text("utf-8")
     lines = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
-    return [(row.pop("name"), {key: float(row[key]) for key in row}) for row in lines]
+    return [(row.pop("name"), {key: float(row[key]) for key in row if row[key]}) for row in lines]

@@ -1,4 +1,7 @@
-"""The tables of the page as plain values: scenarios in their spaces, with published rows, intervals and tests."""
+"""The tables of the page as plain values: scenarios in their spaces, with published rows, intervals and tests.
+
+Tables 1 and 3 are those of Bordes et al. (2019).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from sightword.grounded.comparing import Difference
 from sightword.grounded.published import SOURCE, TRANSFER, PublishedRow, published_structure, published_transfer
 from sightword.grounded.results import RELATED, Run
 from sightword.grounded.summary import over_seeds
-from sightword.statistics import clustered_half_width, rank_interval
+from sightword.statistics import clustered_half_width, clustered_interval, interval_ends, rank_interval
 
 STRUCTURE = (*MEASURES, *RELATED)
 """The columns of Table 1."""
@@ -116,17 +119,16 @@ def _cells(
 
 
 def _interval(runs: Sequence[Run], key: str, space: str | None, value: float) -> Sequence[float] | None:
-    """Return the 95 % interval in the unit of the value; None if unknown."""
+    """Return the 95 % interval in the unit of the value (of accuracies, the first seed's); None if unknown."""
     if key in MEASURES:
         drawn = [run.resamples(key, space) for run in runs]
         return ends(sum(drawn[1:], drawn[0]) / len(drawn)) if len(drawn[0]) else None
     if key in RELATED:
         return rank_interval(value, len(runs[0].pairs(key)))
     if key in TRANSFER:
-        half = _half_width(runs, key)
-        return max(value - half, 0.0), min(value + half, 100.0)
+        return interval_ends(value, clustered_interval(runs[0].right(key), runs[0].first(key)))
     if key == "transfer_mean":
-        halves = [_half_width(runs, task) for task in _tasks(runs)]
+        halves = [100.0 * clustered_half_width(runs[0].right(task), runs[0].first(task)) for task in _tasks(runs)]
         half = sum(error**2 for error in halves) ** 0.5 / len(halves)
         return value - half, value + half
     return None
@@ -134,11 +136,6 @@ def _interval(runs: Sequence[Run], key: str, space: str | None, value: float) ->
 
 def _tasks(runs: Sequence[Run]) -> list[str]:
     return [task for task in TRANSFER if len(runs[0].right(task))]
-
-
-def _half_width(runs: Sequence[Run], task: str) -> float:
-    """Return half the width of the interval of an accuracy in percent, by the first seed's examples."""
-    return 100.0 * clustered_half_width(runs[0].right(task), runs[0].first(task))
 
 
 def _published(rows: Sequence[PublishedRow]) -> list[Row]:

@@ -1,4 +1,4 @@
-"""The losses of captions and pictures (Bordes et al. 2019, section 3).
+"""The losses of captions and pictures (Bordes et al. 2019, section 3.2).
 
 Rows are pictures of a batch. ``same`` is bool (B, B), true where two rows have the same picture or copies of it, the
 diagonal included: such rows are not mismatches of each other.

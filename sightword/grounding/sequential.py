@@ -1,4 +1,4 @@
-"""SEQ, the sequential baseline (Bordes et al. 2019, section 4.1): regression on pictures, concatenation, PCA.
+"""SEQ, the sequential baseline (Bordes et al. 2019, section 4.2): regression on pictures, concatenation, PCA.
 
 A linear regression maps a sentence's vector t to the vector of its picture, ``W t + b``. ``[t ; W t + b]`` is projected
 on as many principal axes as t has numbers. All of it together is one affine map of t.

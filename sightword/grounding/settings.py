@@ -48,20 +48,20 @@ class Common(Settings):
     clip: float | None = Field(5.0, gt=0)
     """Largest norm of the gradient of all weights; null for none."""
     margin: float = Field(0.5, gt=0)
-    """Margin of the cluster loss, of the projection and of the ranking (gamma in equation 2)."""
+    """Margin of the cluster loss, of the projection and of the ranking (gamma in Bordes et al. 2019, equation 2)."""
     negatives: NegativesName = "one"
-    """Mismatches of a caption: ``one`` at random (equation 2); ``all`` others of the batch; or ``last_ten``: the last
-    ten rows of the batch serve the other rows (released code)."""
+    """Mismatches of a caption: ``one`` at random (Bordes et al. 2019, equation 2); ``all`` others of the batch; or
+    ``last_ten``: the last ten rows of the batch serve the other rows (released code)."""
     cluster_loss: Literal["hinge", "infonce"] = "hinge"
-    """The cluster loss: equation 2, or the cross-entropy of the right caption in the batch."""
+    """The cluster loss: Bordes et al. 2019, equation 2, or the cross-entropy of the right caption in the batch."""
     temperature: float = Field(0.05, gt=0)
     """Divisor of the cosines in ``infonce``."""
     pairs: PairsName = "off_diagonal"
     """Pairs of the perceptual loss: each two rows of the batch once, or the whole ``matrix`` with its diagonal of ones
     (released code)."""
     similarity: SimilarityName = "pearson"
-    """The perceptual loss: minus Pearson's correlation (equation 3), or the mean absolute (``l1``) or squared (``l2``)
-    difference of the cosines, each side less its mean (released code)."""
+    """The perceptual loss: minus Pearson's correlation (Bordes et al. 2019, equation 3), or the mean absolute (``l1``)
+    or squared (``l2``) difference of the cosines, each side less its mean (released code)."""
     space: Literal["mlp", "identity"] = "mlp"
     """The grounded space: g(s) of a network of two layers, or s itself."""
     hidden: int = Field(512, gt=0)
@@ -72,9 +72,9 @@ class Common(Settings):
     """Weight of the text's loss L_T. Without another weight the start is kept as it is, and nothing is trained, unless
     ``pictures`` is ``none``."""
     cluster: Weight = 0.0
-    """Weight of the cluster loss (alpha_C in equation 4; published: 0.01)."""
+    """Weight of the cluster loss (alpha_C in Bordes et al. 2019, equation 4; published: 0.01)."""
     perceptual: Weight = 0.0
-    """Weight of the perceptual loss (alpha_P in equation 4; published: 0.01)."""
+    """Weight of the perceptual loss (alpha_P in Bordes et al. 2019, equation 4; published: 0.01)."""
     projection: Weight = 0.0
     """Weight of the cross-modal projection (CM): f(s) is nearer to the caption's picture than to others."""
     ranking: Weight = 0.0
@@ -100,7 +100,7 @@ class Common(Settings):
     validate_every: int = Field(500, ge=1)
     """Batches from one measurement of the losses on dev to the next, besides the one at the end."""
     deterministic: bool = True
-    """On a GPU use only kernels that give the same bits each time; off is faster. On a CPU it is always so."""
+    """On a GPU use only kernels that PyTorch calls deterministic (not tried yet). A CPU always gives the same bits."""
 
     @property
     def trains(self) -> bool:

@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator, ScalarFormatter
 from numpy.typing import NDArray
 
 from sightword.report.drawing import BLUE, GREEN, GREY, ORANGE, WIDTH, Drawing, drawing_style
+from sightword.report.number_formats import FEW
 
 Array = NDArray[Any]
 BINS = 40
@@ -62,11 +63,12 @@ def energies(
 
 
 def accuracies(name: str, rows: Sequence[tuple[int, float, int]], xlabel: str, title: str) -> Drawing:
-    """Draw (value, accuracy, pairs) rows as points."""
+    """Draw (value, accuracy, pairs) rows with enough pairs as points."""
     with drawing_style(name):
         figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
         axes = figure.add_subplot()
-        axes.plot([row[0] for row in rows], [row[1] for row in rows], "o-", color=BLUE)
+        shown = [row for row in rows if row[2] >= FEW]
+        axes.plot([row[0] for row in shown], [row[1] for row in shown], "o-", color=BLUE)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel(xlabel)
         axes.set_ylabel("accuracy (%)")

@@ -12,7 +12,7 @@ EnergyName = Literal["order", "symmetric", "symmetric_as_released", "bilinear", 
 
 
 class EmbedSettings(Settings):
-    """How the embeddings are trained; defaults as Vendrov et al. (2016), section 4.1."""
+    """How the embeddings are trained; defaults as Vendrov et al. (2016), section 3.3."""
 
     energy: EnergyName = "order"
     """The penalty of a pair: ``order`` (Vendrov et al. 2016); ``symmetric``, (1 - cosine) / 2;

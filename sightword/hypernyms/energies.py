@@ -32,7 +32,7 @@ class Gradients:
 
 @dataclass(frozen=True)
 class Energy:
-    """An energy with the hinge loss of Vendrov et al. (2016), equation 5: E for true pairs, max(0, margin - E) for
+    """An energy with the hinge loss of Vendrov et al. (2016), equation 4: E for true pairs, max(0, margin - E) for
     false ones.
     """
 
@@ -87,7 +87,7 @@ class Energy:
 
 
 class Order(Energy):
-    """``|max(0, hypernym - hyponym)|^2`` of nonnegative vectors (Vendrov et al. 2016, equation 3)."""
+    """``|max(0, hypernym - hyponym)|^2`` of nonnegative vectors (Vendrov et al. 2016, equation 2)."""
 
     nonnegative = True
 

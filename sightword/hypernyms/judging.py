@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightword.hypernyms.pairs import Pairs
-from sightword.statistics import mean_ranks, rounded, wald_half_width
+from sightword.statistics import mean_ranks, proportion_interval, rounded
 
 Array = NDArray[Any]
 
@@ -55,7 +55,7 @@ def score(energies: Array, labels: Array, threshold: float) -> dict[str, Any]:
     hits = int((accepted & labels).sum())
     found: dict[str, Any] = {
         "accuracy": accuracy,
-        "accuracy_ci95": wald_half_width(accuracy, len(labels)),
+        "accuracy_ci95": proportion_interval(accuracy, len(labels)),
         "threshold": float(threshold),
         "pairs": len(labels),
         "f1": 200.0 * hits / max(1, int(accepted.sum() + labels.sum())),

@@ -12,6 +12,7 @@ from sightword.hypernyms.published import ROWS
 from sightword.report import html_page
 from sightword.report.drawing import Drawing
 from sightword.report.number_formats import NONE, flat, is_number, percent
+from sightword.statistics import with_interval
 
 FILES = ("page.html", "page.css")
 """The files beside this module from which :func:`sightword.report.html_page.render` makes the page."""
@@ -110,7 +111,7 @@ def _headlines(scores: Mapping[str, Any], energy: str, part: Mapping[str, Any]) 
     own = scores[energy]
     found = [
         (
-            f"{own['accuracy']:.1f} ± {own['accuracy_ci95']:.1f} %",
+            f"{with_interval(own['accuracy'], own['accuracy_ci95'])} %",
             "of pairs classified correctly",
             f"closure {scores['closure']['accuracy']:.1f} %, ceiling {part['ceiling']:.1f} %",
         )
@@ -125,7 +126,7 @@ def _rows(scores: Mapping[str, Any], energy: str, protocol: str) -> list[dict[st
     found = []
     for name in (energy, "closure", "frequency"):
         own = scores[name]
-        cells = [f"{own['accuracy']:.1f} ± {own['accuracy_ci95']:.1f}"]
+        cells = [with_interval(own["accuracy"], own["accuracy_ci95"])]
         cells += [percent(own.get(key)) for key in ("true_right", "false_right", "f1")]
         cells += [f"{own[key]:.4f}" if is_number(own.get(key)) else NONE for key in ("auc", "average_precision")]
         shown = name.replace("_", " ")

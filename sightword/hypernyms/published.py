@@ -13,8 +13,8 @@ _GANEA = {
     ("Poincare", 10): (28.9, 71.4, 82.0, 85.3),
     ("order-embeddings", 10): (43.0, 69.7, 79.4, 84.1),
 }
-"""Table 1: F1 with 0, 10, 25 and 50 % of the pairs that are no edges in training. The released code states the three
-rows of 5 dimensions at 50 %; the other numbers could not be compared with a copy of the paper."""
+"""Ganea et al. 2018, Table 1: F1 with 0, 10, 25 and 50 % of the pairs that are no edges in training. The released code
+states the three rows of 5 dimensions at 50 %; the other numbers could not be compared with a copy of the paper."""
 
 ROWS: dict[str, tuple[str, list[tuple[str, str, float]]]] = {
     "released": (
@@ -37,4 +37,5 @@ ROWS: dict[str, tuple[str, list[tuple[str, str, float]]]] = {
         for place, share in enumerate((0, 10, 25, 50))
     },
 }
-"""By the protocol in ``taxonomy.json``: the metric, and (system, source, percent)."""
+"""By the protocol in ``taxonomy.json``: the metric, and (system, source, percent). The rows of Athiwaratkun & Wilson
+and of Li et al. could not be compared with a copy of their papers."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,11 @@ import numpy as np
 from sightword.errors import CorpusError
 from sightword.files import Pathish
 from sightword.hypernyms.taxonomy import Ids, Taxonomy, build
-from sightword.messages import guess
+from sightword.mapping import mapping
+from sightword.messages import guess, quote, short
+
+_Labelled = tuple[tuple[str, str], bool, str]
+"""Hyponym and hypernym, whether the pair is true, and the place for messages."""
 
 OWN, LI, GANEA = "table", "li2019", "ganea2018"
 
@@ -70,7 +74,8 @@ def read_pairs(path: Pathish, ids: dict[str, int]) -> PairList:
         ids: the id of each concept.
 
     Raises:
-        CorpusError: the list cannot be read, a label is wrong, or a concept is unknown (with the row).
+        CorpusError: the list cannot be read, a label is wrong, a pair has both labels, or a concept is
+            unknown (with the row).
     """
     where = Path(path)
     rows = _rows(where)
@@ -81,34 +86,57 @@ def read_pairs(path: Pathish, ids: dict[str, int]) -> PairList:
         rows, columns, layout = _rows(where), [1, 2, 3], LI
     else:
         columns, layout = _columns(first, ("hyponym", "hypernym", "label"), where), OWN
-    low, high, labels = [], [], []
+    found: list[_Labelled] = []
     for number, row in rows:
         if len(row) <= max(columns) or row[columns[2]] not in ("0", "1"):
             raise CorpusError(f"row {number} has no label", where=where, expected="hyponym, hypernym, and 1 or 0")
-        low.append(_id(row[columns[0]], ids, where, number))
-        high.append(_id(row[columns[1]], ids, where, number))
-        labels.append(row[columns[2]] == "1")
-    return PairList(np.array(low, np.int32), np.array(high, np.int32), np.array(labels, bool), layout)
+        names = row[columns[0]], row[columns[1]]
+        for name in names:
+            _check_known(name, ids, where, number)
+        found.append((names, row[columns[2]] == "1", f"{where}, row {number}"))
+    return _pair_list(found, ids, layout)
 
 
 def _ganea(where: Path, ids: dict[str, int]) -> PairList:
     """Read a list of Ganea et al. (2018), and its false pairs where there are some."""
     base, _, part = where.name.removesuffix(".gz").rpartition(".")
     ending = ".gz" if where.name.endswith(".gz") else ""
-    vocabulary = where.with_name(f"{base}.vocab{ending}")
-    known = [_id(row[-1], ids, vocabulary, number) for number, row in _rows(vocabulary)]
+    names = _vocabulary(where.with_name(f"{base}.vocab{ending}"), ids)
     parts = [(where, True)]
     negatives = where.with_name(f"{base}.{part}_neg{ending}")
     if negatives.is_file():
         parts.append((negatives, False))
-    found = []
+    found: list[_Labelled] = []
     for file, label in parts:
-        numbers = np.array([row for _, row in _rows(file)], dtype=np.int64).reshape(-1, 2)
-        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(known):
-            raise CorpusError("has an id that the vocabulary lacks", where=file, expected=f"0 to {len(known) - 1}")
-        found.append((np.array(known, np.int32)[numbers], np.full(len(numbers), label)))
-    pairs = np.concatenate([part for part, _ in found])
-    return PairList(pairs[:, 1].copy(), pairs[:, 0].copy(), np.concatenate([labels for _, labels in found]), GANEA)
+        for number, row in _rows(file):
+            place = f"{file}, row {number}"
+            if len(row) != 2 or not all(cell in names for cell in row):
+                raise CorpusError(
+                    f"is {quote(row)}", where=place, expected="two numbers of the vocabulary, separated by a tab"
+                )
+            found.append(((names[row[1]], names[row[0]]), label, place))
+    return _pair_list(found, ids, GANEA)
+
+
+def _vocabulary(file: Path, ids: dict[str, int]) -> dict[str, str]:
+    """Return the names of numbers, written as the file writes them."""
+    records: list[tuple[str, str, str]] = []
+    for number, row in _rows(file):
+        if len(row) != 2 or not (row[0].isascii() and row[0].isdigit()):
+            expected = "a number and a name, separated by a tab"
+            raise CorpusError(f"is {quote(row)}", where=f"{file}, row {number}", expected=expected)
+        _check_known(row[1], ids, file, number)
+        records.append((row[0], row[1], f"{file}, row {number}"))
+    todo = "Give each name a number of its own."
+    mapping(((name, number, place) for number, name, place in records), "the name", "number", CorpusError, todo=todo)
+    return mapping(records, "the number", "name", CorpusError, todo=todo)
+
+
+def _pair_list(rows: Sequence[_Labelled], ids: dict[str, int], layout: str) -> PairList:
+    """Return the pairs of rows, repeated ones too; CorpusError if a pair is labelled true and false."""
+    mapping(rows, "the pair", "label", CorpusError, todo="Delete the wrong one.")
+    low, high = (np.array([ids[pair[side]] for pair, _, _ in rows], np.int32) for side in (0, 1))
+    return PairList(low, high, np.array([label for _, label, _ in rows], bool), layout)
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -134,8 +162,6 @@ def _columns(header: list[str], wanted: tuple[str, ...], where: Path) -> list[in
     return [header.index(name) for name in wanted]
 
 
-def _id(name: str, ids: dict[str, int], where: Path, number: int) -> int:
-    try:
-        return ids[name]
-    except KeyError:
-        raise CorpusError(f"row {number}: no concept {name}{guess(name, ids)}", where=where) from None
+def _check_known(name: str, ids: dict[str, int], where: Path, number: int) -> None:
+    if name not in ids:
+        raise CorpusError(f"row {number}: no concept {short(name)}{guess(name, ids)}", where=where)

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightword.errors import CorpusError
-from sightword.messages import and_more, guess
+from sightword.mapping import mapping
+from sightword.messages import and_more, guess, short
 
 Ids = NDArray[np.int32]
 
@@ -65,24 +66,27 @@ def build(
         glosses: for each concept; default: empty.
 
     Raises:
-        CorpusError: no edge, an edge from a concept to itself, an edge to an unknown concept, or a cycle.
+        CorpusError: no edge, an edge from a concept to itself, an edge to an unknown concept, an edge with two
+            relations, a concept that stands twice, or a cycle.
     """
-    ids = {name: place for place, name in enumerate(names)}
-    seen: dict[tuple[int, int], str] = {}
-    count = 0
-    for count, (low, high, relation) in enumerate(edges, start=1):  # noqa: B007 - the number of edges
+    numbered = ((name, place, f"{where}, concept {place + 1}") for place, name in enumerate(names))
+    ids = mapping(numbered, "the concept", "id", CorpusError, todo="Give each concept a name of its own.")
+    records = []
+    for number, (low, high, relation) in enumerate(edges, start=1):
         for name in (low, high):
             if name not in ids:
-                raise CorpusError(f"the edge {low} -> {high} has an unknown concept {name}", where=where)
+                what = f"the edge {short(low)} -> {short(high)} has an unknown concept {short(name)}"
+                raise CorpusError(what, where=where)
         if low == high:
-            raise CorpusError(f"{low} is its own hypernym", where=where, todo="Delete the edge.")
-        seen.setdefault((ids[low], ids[high]), relation)
+            raise CorpusError(f"{short(low)} is its own hypernym", where=where, todo="Delete the edge.")
+        records.append(((low, high), relation, f"{where}, edge {number}"))
+    seen = mapping(records, "the edge", "relation", CorpusError, todo="Delete one of the two.")
     if not seen:
         raise CorpusError("has no edges", where=where, expected="a hyponym and a hypernym in each row")
-    pairs = np.array(list(seen), np.int32)
+    pairs = np.array([(ids[low], ids[high]) for low, high in seen], np.int32)
     found = Taxonomy(
         list(names), list(words or names), list(glosses or [""] * len(ids)),
-        pairs[:, 0].copy(), pairs[:, 1].copy(), list(seen.values()), count - len(seen),
+        pairs[:, 0].copy(), pairs[:, 1].copy(), list(seen.values()), len(records) - len(seen),
     )  # fmt: skip
     upwards(found.parents, found.names, where)
     return found

@@ -10,7 +10,7 @@ from sightword.settings import MAX_SEED, Settings
 
 
 class TaxonomySettings(Settings):
-    """The taxonomy, the pairs of its closure, and their split; defaults as Vendrov et al. (2016), section 4.1."""
+    """The taxonomy, the pairs of its closure, and their split; defaults as Vendrov et al. (2016), section 3.2."""
 
     format: Literal["wordnet", "table", "sample"] = "wordnet"
     """``wordnet``: the files ``data.noun`` and ``index.noun``; ``table``: columns ``hyponym``, ``hypernym`` and maybe

@@ -9,6 +9,7 @@ from pathlib import Path
 from sightword.errors import CorpusError
 from sightword.files import Pathish
 from sightword.hypernyms.taxonomy import Taxonomy, build
+from sightword.mapping import mapping
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ def read_wordnet(folder: Pathish, relations: Collection[str]) -> Taxonomy:
             offset, count = fields[0], int(fields[3], 16)
             lemmas = fields[4 : 4 + 2 * count : 2]
             pointers = fields[5 + 2 * count :]
-            if not bar or int(offset) != start or len(pointers) != 4 * int(fields[4 + 2 * count]):
+            if not bar or not lemmas or int(offset) != start or len(pointers) != 4 * int(fields[4 + 2 * count]):
                 raise ValueError
         except (ValueError, IndexError):
             raise CorpusError(
@@ -74,19 +75,19 @@ def _senses(path: Path) -> dict[str, list[str]] | None:
     if not path.is_file():
         log.warning("taxonomy: %s is missing: concepts are named by their offsets", path)
         return None
-    found = {}
+    found = []
     for number, line in enumerate(_read(path).split(b"\n"), start=1):
         if line and not line.startswith(b"  "):
             try:
                 lemma, _, count, *rest = line.decode().split()
-                found[lemma] = rest[-int(count) :]
-                if len(rest) < int(count):
+                if not 1 <= int(count) <= len(rest):
                     raise ValueError
+                found.append((lemma, rest[-int(count) :], f"{path}, line {number}"))
             except ValueError:
                 raise CorpusError(
                     f"is damaged or cut off: line {number} is not a whole lemma", where=path, todo=TODO
                 ) from None
-    return found
+    return mapping(found, "the lemma", "list of synsets", CorpusError, todo=TODO)
 
 
 def _name(lemma: str, offset: str, senses: dict[str, list[str]], data: Path, number: int) -> str:

@@ -1,4 +1,4 @@
-"""Vectorial self-attention: a softmax over time for each feature (Merkx & Frank 2019, equation 2)."""
+"""Vectorial self-attention: a softmax over time for each feature (Merkx & Frank 2019, section 3.1.2)."""
 
 from __future__ import annotations
 

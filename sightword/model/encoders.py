@@ -26,7 +26,7 @@ BLOCK = 4096
 
 
 class CaptionEncoder(nn.Module):
-    """Maps token ids to a unit vector (Merkx & Frank 2019, section 3.2; without signs for order-embeddings).
+    """Maps token ids to a unit vector (Merkx & Frank 2019, section 3.1.2; without signs for order-embeddings).
 
     Args:
         tokens: number of ids, padding and unknown included.
@@ -96,7 +96,7 @@ class CaptionEncoder(nn.Module):
 
 
 class ImageEncoder(nn.Module):
-    """Maps picture features to a unit vector: a linear map, then L2 (Merkx & Frank 2019, section 3.1).
+    """Maps picture features to a unit vector: a linear map, then L2 (Merkx & Frank 2019, section 3.1.1).
 
     Args:
         features: number of features of a picture.

@@ -15,7 +15,7 @@ Reduction = Literal["mean", "sum"]
 
 
 def hinge(scores: torch.Tensor, same: torch.Tensor, *, margin: float, reduction: Reduction) -> torch.Tensor:
-    """Return the hinge loss of Merkx & Frank (2019), equation 1, in both directions.
+    """Return the hinge loss of Merkx & Frank (2019), section 3.1.2, in both directions.
 
     For caption i of picture i and every other picture j: ``max(0, margin - s(c_i, p_i) + s(c_i, p_j))``, and the same
     with other captions.

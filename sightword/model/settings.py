@@ -11,7 +11,7 @@ __all__ = ["ModelSettings", "SimilarityName"]
 
 
 class ModelSettings(Settings, Shape):
-    """The caption encoder of Merkx & Frank (2019), section 3.2, and the linear map of the pictures.
+    """The caption encoder of Merkx & Frank (2019), section 3.1.2, and the linear map of the pictures.
 
     The class is a :class:`Shape` with defaults, limits and explanations; mypy compares the types of the fields.
     """
@@ -20,8 +20,8 @@ class ModelSettings(Settings, Shape):
     """Width of a token's embedding (Merkx & Frank: 20 for a character; order-embeddings and VSE++: 300 for a word), or
     of an n-gram's and so of a caption's."""
     cell: CellName = "gru"
-    """Recurrent cell (the paper's Figure 2 compares both); or ``ngrams``: the embedding of a caption is the mean of the
-    embeddings of its hashed n-grams of tokens (Wieting et al. 2016); the keys from ``hidden`` to
+    """Recurrent cell (Figure 2 of Merkx & Frank 2019 compares both); or ``ngrams``: the embedding of a caption is
+    the mean of the embeddings of its hashed n-grams of tokens (Wieting et al. 2016); the keys from ``hidden`` to
     ``mask_padding`` are then unused."""
     hidden: int = Field(1024, gt=0)
     """States of each direction (Merkx & Frank: 1024); two directions double the width of the embedding."""

@@ -1,9 +1,9 @@
 """The similarity of captions and pictures: the cosine, the dot product, or minus the penalty of order-embeddings.
 
-Order-embeddings (Vendrov et al. 2016, section 3): a caption is more general than its pictures, so its embedding should
-be the smaller one in every dimension. The penalty is ``E(c, i) = sum_d max(0, c_d - i_d)^2``, without a root, of the
-absolute values of embeddings of length 1. The 'symmetric' row of their table is ``similarity: cosine`` here, with the
-summed hinge loss and margin 0.2.
+Order-embeddings (Vendrov et al. 2016, sections 2.2 and 4): a caption is more general than its pictures, so its
+embedding should be the smaller one in every dimension. The penalty is ``E(c, i) = sum_d max(0, c_d - i_d)^2``, without
+a root, of the absolute values of embeddings of length 1. The 'symmetric' row of their table is ``similarity: cosine``
+here, with the summed hinge loss and margin 0.2.
 """
 
 from __future__ import annotations
@@ -47,6 +47,14 @@ def scores(captions: torch.Tensor, images: torch.Tensor, similarity: ComparisonN
     if similarity == "order":
         return -order_errors(captions, images)
     return -order_errors(images, captions).T
+
+
+def paired_scores(captions: torch.Tensor, images: torch.Tensor, similarity: ComparisonName) -> torch.Tensor:
+    """Return the diagonal of :func:`scores`, (N,), of as many captions as pictures (N, D)."""
+    if similarity in ("cosine", "dot"):
+        return (captions * images).sum(dim=1)
+    lower, upper = (captions, images) if similarity == "order" else (images, captions)
+    return -(lower - upper).clamp_min(0).square().sum(dim=1)
 
 
 def tie_width(dimensions: int) -> float:

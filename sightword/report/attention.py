@@ -37,8 +37,8 @@ class Attended(NamedTuple):
 def attend(encoder: SentenceEncoder, texts: Sequence[str]) -> list[Attended] | None:
     """Return the attention weights for each text; None for an encoder with another pooling in a part.
 
-    A token's weight is the mean over the features of the softmax over time (Merkx & Frank 2019, equation 2), and over
-    the members of the ensemble, with those of encoders beside it. Each text is encoded alone, without padding.
+    A token's weight is the mean over the features of the softmax over time (Merkx & Frank 2019, section 3.1.2), and
+    over the members of the ensemble, with those of encoders beside it. Each text is encoded alone, without padding.
     """
     from sightword.model.attention import Attention
 

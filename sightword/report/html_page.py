@@ -11,6 +11,7 @@ import jinja2
 from markupsafe import Markup
 
 from sightword.report import number_formats
+from sightword.statistics import with_interval
 
 if TYPE_CHECKING:
     from sightword.report.drawing import Drawing
@@ -29,12 +30,14 @@ def render(package: str, **values: object) -> str:
         loader=jinja2.FunctionLoader(lambda name: _read(package if name == "page.html" else _HERE, name)),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=_readable,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
     formats = ("correlation", "percent", "plain", "share")
-    environment.filters |= {"n": number_formats.count, **{name: getattr(number_formats, name) for name in formats}}
+    environment.filters |= {name: getattr(number_formats, name) for name in formats}
+    environment.filters |= {"n": number_formats.count, "with_interval": with_interval}
     script = _read(_HERE, "page.js")
     return environment.get_template("page.html").render(
         style=Markup("".join(_read(room, "page.css") for room in dict.fromkeys((_HERE, package)))),  # noqa: S704 - ours
@@ -47,6 +50,13 @@ def render(package: str, **values: object) -> str:
 def inline(drawing: Drawing) -> Markup:
     """Return a drawing as markup for a page."""
     return Markup(drawing.in_page())  # noqa: S704 - escaped by its maker
+
+
+def _readable(value: object) -> object:
+    """Return a value that a template shows; TypeError for one that is no text for readers, such as a macro or None."""
+    if not isinstance(value, str | int | float | jinja2.Undefined) or value != value:
+        raise TypeError(f"a page shows texts and numbers, not {value!r:.80}")
+    return value
 
 
 def _read(package: str, name: str) -> str:

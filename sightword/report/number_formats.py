@@ -9,6 +9,8 @@ from typing import Any, TypeGuard
 from sightword import messages
 
 NONE = "–"
+FEW = 30
+"""A mean over fewer cases says little: a drawing has it pale, or leaves it out."""
 
 
 def is_number(value: object) -> TypeGuard[float]:

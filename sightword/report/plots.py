@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
 from sightword.report.drawing import BLUE, GREEN, GREY, INK, ORANGE, WIDTH, Drawing, Interval, draw_rows, drawing_style
-from sightword.report.number_formats import correlation, counted
+from sightword.report.number_formats import FEW, correlation, counted
 from sightword.report.sentence_pairs import Bin, Panel
 from sightword.semantics.published import Score
 
@@ -21,8 +21,6 @@ POINTS = 300
 """The largest number of points in a curve; longer curves are drawn by the mean and range of this many segments."""
 LINES = 9
 """The most distinguishable lines in a drawing over epochs, by colour, marker and dashes."""
-FEW = 30
-"""A mean over fewer pairs is pale."""
 UNRELATED = 1 / 3
 """The mean rank difference of two unrelated rankings."""
 SYSTEMS = ((BLUE, "o", 5.0), (ORANGE, "s", 3.6), (GREEN, "^", 4.0), (GREY, "D", 3.0))

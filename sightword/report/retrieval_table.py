@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sightword.report import published
 from sightword.report.number_formats import NONE, counted, is_number, percent, plain
-from sightword.statistics import wald_half_width
+from sightword.statistics import interval_text, proportion_interval
 
 DEPTHS = ("r1", "r5", "r10")
 DIRECTIONS = {"caption_to_image": "From a caption to its picture", "image_to_caption": "From a picture to its captions"}
@@ -125,11 +125,7 @@ def chance(direction: str, captions_each: Sequence[int], depth: int) -> float:
 
 
 def _ours(scores: Mapping[str, Any]) -> Row:
-    halves = [scores.get(f"{depth}_ci95") for depth in DEPTHS]
-    cells = [
-        (percent(scores.get(depth)), f"± {percent(half)}" if is_number(half) else "")
-        for depth, half in zip(DEPTHS, halves, strict=True)
-    ]
+    cells = [(percent(scores.get(depth)), interval_text(scores.get(f"{depth}_ci95"))) for depth in DEPTHS]
     queries = scores.get("queries")
     detail = counted(int(queries), "query", "queries") if is_number(queries) else ""
     return Row("ours", "This run", detail, [*cells, _ranks(scores.get("median_rank"), scores.get("mean_rank"))])
@@ -156,12 +152,14 @@ def _published(direction: str, protocol: str) -> list[tuple[str, list[Row]]]:
         scores = row.caption_to_image if direction == "caption_to_image" else row.image_to_caption
         if scores is None or published.PROTOCOLS[row.data] != protocol:
             continue
-        queries = published.QUERIES[row.data][direction]
+        queries = published.QUERIES.get(row.data, {}).get(direction)
         cells = [
-            (percent(value), "" if value is None else f"± {percent(wald_half_width(value, queries))}")
+            (
+                percent(value),
+                interval_text(proportion_interval(value, queries)) if value is not None and queries else "",
+            )
             for value in scores[:3]
         ]
         cells.append(_ranks(scores.median_rank, scores.mean_rank))
-        source = "" if row.source == row.system else row.source
-        blocks.setdefault(row.data, []).append(Row("published", row.system, source, cells))
+        blocks.setdefault(row.data, []).append(Row("published", row.system, row.source, cells))
     return list(blocks.items())

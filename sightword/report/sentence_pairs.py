@@ -57,7 +57,7 @@ class SentencePairs(NamedTuple):
     """Lines of ``worst.tsv`` by :data:`WORST`."""
     bins: list[Bin]
     systems: list[tuple[str, dict[str, Score]]]
-    """Each subtask with the correlations of this encoder and of the published systems in Figure 3."""
+    """Each subtask with the correlations of this encoder and of the systems in Figure 3 of Merkx & Frank (2019)."""
 
 
 def read(data: Path, plots: Path, *, points: int, worst: int, with_published: bool) -> SentencePairs:

@@ -8,8 +8,9 @@ from typing import Any
 from sightword.features.origin import control, describe
 from sightword.report import notes, number_formats, retrieval_table, semantics_table
 from sightword.report.inputs import Run
-from sightword.report.number_formats import counted, is_number, percent
+from sightword.report.number_formats import counted, is_number
 from sightword.report.summary import headline_split
+from sightword.statistics import with_interval
 
 FOUND = {
     "caption_to_image": ("caption to picture, R@10", "the right one in the first ten"),
@@ -24,15 +25,14 @@ def headlines(run: Run, captions_each: Mapping[str, list[int]]) -> list[tuple[st
     split = headline_split(run.retrieval)
     scores, each = run.retrieval.get(split, {}).get("full", {}), captions_each.get(split)
     for direction, (what, meaning) in FOUND.items():
-        value, half = (scores.get(direction, {}).get(key) for key in ("r10", "r10_ci95"))
+        value, interval = (scores.get(direction, {}).get(key) for key in ("r10", "r10_ci95"))
         if is_number(value):
-            interval = f" ± {percent(half)}" if is_number(half) and half else ""  # Wald's has no width at 0 and 100
             context = f"{meaning}; split {split}"
             if each:
                 candidates = len(each) if direction == "caption_to_image" else sum(each)
                 by_chance = retrieval_table.chance(direction, each, 10)
                 context = f"{meaning} of {candidates:,}; split {split}; chance: {by_chance:.1f} %"
-            found.append((f"{value:.1f}{interval} %", what, context))
+            found.append((f"{with_interval(value, interval)} %", what, context))
     mean = semantics_table.headline(run.semantics)
     if mean is not None:
         what = f"mean Pearson r over {mean[0]}"

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sightword.retrieval.bootstrap import DEPTHS, intervals
 from sightword.retrieval.ranks import Ranks, rank
-from sightword.statistics import wald_half_width
+from sightword.statistics import proportion_interval
 
 DIRECTIONS = ("caption_to_image", "image_to_caption")
 
@@ -36,7 +36,7 @@ def score(
     Returns:
         ``caption_to_image`` and ``image_to_caption``, each with ``r1``, ``r5``, ``r10`` (percent of the queries whose
         rank is 1, at most 5, at most 10), ``rsum`` (the sum of the three), ``median_rank``, ``mean_rank``, ``queries``;
-        ``r1_ci95``, ``r5_ci95``, ``r10_ci95`` (half the width of Wald's 95 % interval, in percent);
+        ``r1_ci95``, ``r5_ci95``, ``r10_ci95`` (in percent, :func:`sightword.statistics.proportion_interval`);
         ``r1_bootstrap95``, ``r5_bootstrap95``, ``r10_bootstrap95`` and ``median_rank_bootstrap95`` ([low, high] by
         resampling pictures with their captions); and ``rsum``, the sum of the six recalls.
 
@@ -71,7 +71,7 @@ def entry(folds: Sequence[Ranks]) -> dict[str, Any]:
             "median_rank": float(np.mean([np.median(fold) for fold in each])),
             "mean_rank": float(ranks.mean()),
             "queries": len(ranks),
-            **{f"{name}_ci95": wald_half_width(value, len(ranks)) for name, value in recalls.items()},
+            **{f"{name}_ci95": proportion_interval(value, len(ranks)) for name, value in recalls.items()},
             **{f"{name}_bootstrap95": interval for name, interval in ends.items()},
         }
     found["rsum"] = sum(found[direction]["rsum"] for direction in DIRECTIONS)

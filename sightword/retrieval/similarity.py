@@ -133,7 +133,7 @@ class _Products(Similarity):
 
 
 class _Order(Similarity):
-    """The order similarity ``-sum_d max(0, c_d - i_d)^2`` (Vendrov et al. 2016, section 3, no root taken).
+    """The order similarity ``-sum_d max(0, c_d - i_d)^2`` (Vendrov et al. 2016, equation 2, no root taken).
 
     The error of a sum of squares is a share of the sum, so the width of a tie is a share of the score.
     """

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from sightword.captions.table import SPLITS, CaptionTable
 from sightword.errors import SearchError
-from sightword.messages import did_you_mean
+from sightword.messages import did_you_mean, quote
 
 _NEAR = 200
 """Number of ids that are compared closely with one that does not exist."""
@@ -50,7 +50,9 @@ class Catalogue:
         if split is None:
             return range(len(self.pictures))
         if split not in self._by_split:
-            raise SearchError(f"no picture is of the split {split!r}", expected=" or ".join(self._by_split) or None)
+            raise SearchError(
+                f"no picture is of the split {quote(split)}", expected=" or ".join(self._by_split) or None
+            )
         return self._by_split[split]
 
     @cached_property
@@ -84,7 +86,7 @@ class Catalogue:
         picture = picture[:200]
         shared = Counter({other: len(_triples(picture) & _triples(other)) for other in self.pictures})
         near = [other for other, triples in shared.most_common(_NEAR) if triples]
-        raise SearchError(f"no picture has the id {picture!r}", todo=did_you_mean(picture, near))
+        raise SearchError(f"no picture has the id {quote(picture)}", todo=did_you_mean(picture, near))
 
 
 def _triples(text: str) -> set[str]:
@@ -114,7 +116,7 @@ def build(pictures: Sequence[str], captions: CaptionTable | None, split: str | N
     splits = {picture: name for picture, name, _ in rows}
     if split is not None and not splits:
         expected = " or ".join(name for name in SPLITS if name in set(captions.splits))
-        raise SearchError(f"no picture of the split {split!r} has features", expected=expected)
+        raise SearchError(f"no picture of the split {quote(split)} has features", expected=expected)
     own, texts = dict[str, list[str]](), dict[str, list[str]]()
     for picture, _, text in rows:
         own.setdefault(picture, []).append(text)

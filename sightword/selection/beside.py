@@ -7,7 +7,8 @@ from pathlib import Path
 
 import torch
 
-from sightword.encoder.sentence_encoder import SentenceEncoder, check_beside
+from sightword.encoder.arguments import check_beside
+from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.features.origin import other_kind
 from sightword.training.snapshots import Snapshots

@@ -63,7 +63,7 @@ def choose(
     recall: Mapping[int, Recall] | None = None,
     beside: Sequence[SentenceEncoder] = (),
 ) -> Choice:
-    """Make the ensemble of the best snapshots, and measure it (Merkx & Frank 2019, section 3.4).
+    """Make the ensemble of the best snapshots, and measure it (Merkx & Frank 2019, section 3.3).
 
     Of two equally good snapshots the later one is chosen.
 

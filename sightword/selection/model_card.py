@@ -1,6 +1,6 @@
 """The model card of an encoder: a README with a YAML head for model hubs.
 
-The card has what the stage select knows, so no scores on the test split.
+The card has what the stage select knows: no scores on the test split, and no name of the corpus.
 """
 
 from __future__ import annotations
@@ -19,9 +19,15 @@ from sightword.model.ngrams import SHORTEST
 from sightword.model.shape import Shape
 from sightword.selection.choice import Choice
 from sightword.selection.settings import SelectSettings
+from sightword.statistics import with_interval
 
 DIRECTIONS = {"caption_to_image": "caption to picture", "image_to_caption": "picture to caption"}
 RECALLS = (1, 5, 10)
+OF_NO_NAME = """\
+- The corpus's name is not among what this card is made from. In the project, `sightword audit models/encoder`
+  follows the encoder back to its files and their hashes.
+"""
+TEST_ELSEWHERE = "in the report and in\n`metrics/retrieval.json` of the run"
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> st
     rows = []
     for direction, words in DIRECTIONS.items():
         entry = choice.ensemble[direction]
-        cells = [f"{entry[f'r{k}']:.1f} ± {entry[f'r{k}_ci95']:.1f}" for k in RECALLS]
+        cells = [with_interval(entry[f"r{k}"], entry[f"r{k}_ci95"]) for k in RECALLS]
         rows.append([words, *cells, f"{entry['median_rank']:g}", str(entry["queries"])])
     epochs = ", ".join(f"{epoch} ({choice.recall[epoch]:.1f})" for epoch in choice.epochs)
     if unit == "character":
@@ -81,43 +87,21 @@ caption and its picture lie close together.{data}
   {"vector" if encoder.beside else "embedding"} is their sum{", brought to length 1" * encoder.renormalise}.
 {_beside(encoder, settings, reads)}- Compared by {_SIMILARITIES[encoder.similarity_name]}.
 {_RANDOM * random_weights(features)}
-## Use
-
-With Sightword installed, in the folder above this one:
-
-```python
-from sightword import SentenceEncoder
-
-encoder = SentenceEncoder.load("encoder")
-captions = encoder.encode(["a dog runs in the snow", "two children on a beach"])  # (2, {encoder.width})
-pictures = encoder.encode_images(features)  # (N, {encoder.features_width}) to (N, {encoder.width})
-encoder.similarity(captions, pictures)  # (2, N)
-```
-
-As a model of sentence-transformers (the second argument lets it import Sightword's class):
-
-```python
-from sentence_transformers import SentenceTransformer
-
-model = SentenceTransformer("encoder", trust_remote_code=True)
-```
-
+{use("encoder", encoder, packaged=False)}
 ## Scores on {settings.split}
 
 {_table(["", "R@1", "R@5", "R@10", "median rank", "queries"], rows)}
 
-Recall in percent, with the half-width of Wald's 95 % interval. The snapshots were chosen on this split, by
-`{settings.criterion}`, so the scores are a little too good; those on the test split are in the report and in
-`metrics/retrieval.json` of the run. Chosen epochs, with the mean R@10 of each alone: {epochs}.
+Recall in percent, with the 95 % interval (Wald's; near 0 and 100 Wilson's). The snapshots were chosen on this split, by
+`{settings.criterion}`, so the scores are a little too good; those on the test split are {TEST_ELSEWHERE}.
+Chosen epochs, with the mean R@10 of each alone: {epochs}.
 
 ## Data
 
 - Trained on {training.captions:,} captions of {training.pictures:,} pictures. The median length is
   {median(training.tokens):g} {unit}s, the longest has {longest}.
 - Features of the pictures: {describe(features)}.
-- The corpus's name is not among what this card is made from. In the project, `sightword audit models/encoder`
-  follows the encoder back to its files and their hashes.
-
+{OF_NO_NAME}
 ## Limits
 
 - It knows {known}. Others count as unknown. It has learned the language of its captions and no other.
@@ -147,12 +131,71 @@ Training:
 
 Features:
 
-{_table(["attribute", "value"], _pairs(features))}
+{_table(["attribute", "value"], _pairs({key: value for key, value in features.items() if value not in ("", "{}")}))}
 
 Text before it is read:
 
 {_table(["choice", "value"], _pairs(vocabulary.normalise.to_json()))}
 """
+
+
+def use(name: str, encoder: SentenceEncoder, *, packaged: bool) -> str:
+    """Return the section on use, of a folder of this name, or of an encoder of the package."""
+    if packaged:
+        where, how = "With Sightword installed", "As a model of sentence-transformers"
+        imported = "from sightword.encoder.sentence_transformers import SightwordModule\n"
+        model = "modules=[SightwordModule(encoder)]"
+    else:
+        where = "With Sightword installed, in the folder above this one"
+        how = "As a model of sentence-transformers (the second argument lets it import Sightword's class)"
+        imported, model = "", f"{json.dumps(name)}, trust_remote_code=True"
+    return f"""\
+## Use
+
+{where}:
+
+```python
+from sightword import SentenceEncoder
+
+encoder = SentenceEncoder.from_pretrained({json.dumps(name)})
+captions = encoder.encode(["a dog runs in the snow", "two children on a beach"])  # (2, {encoder.width})
+pictures = encoder.encode_images(features)  # (N, {encoder.features_width}) to (N, {encoder.width})
+encoder.similarity(captions, pictures)  # (2, N)
+```
+
+{how}:
+
+```python
+from sentence_transformers import SentenceTransformer
+{imported}
+model = SentenceTransformer({model})
+```
+"""
+
+
+def result(dataset: str, title: str, split: str, directions: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result of ``model-index``.
+
+    Args:
+        dataset: the short name of the corpus.
+        title: the corpus and split, in words.
+        split: the name of the split.
+        directions: the scores of each direction, with ``r1``, ``r5`` and ``r10`` in percent.
+    """
+    metrics = [
+        {
+            "type": f"recall_at_{k}",
+            "name": f"Recall@{k}, {words}, percent",
+            "value": round(directions[direction][f"r{k}"], 4),
+        }
+        for direction, words in DIRECTIONS.items()
+        for k in RECALLS
+    ]
+    return {
+        "task": {"type": "image-text-retrieval", "name": "Image-text retrieval"},
+        "dataset": {"type": dataset, "name": title, "split": split},
+        "metrics": metrics,
+    }
 
 
 def _reader(model: Shape, unit: str, reads: str) -> str:
@@ -180,31 +223,23 @@ def _beside(encoder: SentenceEncoder, settings: SelectSettings, reads: str) -> s
 def _head(choice: Choice, settings: SelectSettings) -> str:
     """Return the YAML head. Each value is JSON, which is YAML too, so that nothing in it can break out."""
     unit, cell = choice.encoder.vocabulary.unit, choice.encoder.model.cell
-    metrics = [
-        {
-            "type": f"recall_at_{k}",
-            "name": f"Recall@{k}, {words}, percent",
-            "value": round(choice.ensemble[direction][f"r{k}"], 4),
-        }
-        for direction, words in DIRECTIONS.items()
-        for k in RECALLS
-    ]
-    result = {
-        "task": {"type": "image-text-retrieval", "name": "Image-text retrieval"},
-        "dataset": {"type": "own", "name": f"{settings.split} split of the training corpus", "split": settings.split},
-        "metrics": metrics,
-    }
+    title = f"{settings.split} split of the training corpus"
+    scored = result("unnamed", title, settings.split, choice.ensemble)
     fields: dict[str, Any] = {
         "library_name": "sentence-transformers",
         "pipeline_tag": "sentence-similarity",
         "license": "other",
-        "license_name": "as-the-captions-pictures-and-weights-it-was-made-from",
         "tags": [
             *("sentence-transformers", "sentence-similarity", "feature-extraction", "visually-grounded"),
             *("image-text-retrieval", f"{unit}-level", cell),
         ],
-        "model-index": [{"name": "sightword", "results": [result]}],
+        "model-index": [{"name": "sightword", "results": [scored]}],
     }
+    return yaml_head(fields)
+
+
+def yaml_head(fields: Mapping[str, Any]) -> str:
+    """Return the YAML head of these fields, one a line."""
     return "\n".join(["---", *(f"{key}: {json.dumps(value)}" for key, value in fields.items()), "---"])
 
 

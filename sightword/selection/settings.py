@@ -11,7 +11,7 @@ from sightword.settings import Settings
 
 
 class SelectSettings(Settings):
-    """The choice of snapshots; the defaults are those of Merkx & Frank (2019), section 3.4."""
+    """The choice of snapshots; the defaults are those of Merkx & Frank (2019), section 3.3."""
 
     split: Literal["dev", "train"] = "dev"
     """The split to compare on; never test (``train`` shows how much was memorised)."""

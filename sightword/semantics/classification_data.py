@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightword.errors import SemanticsError
+from sightword.messages import quote
 from sightword.semantics.text_files import (
     SICK_COLUMNS,
     SICK_FILES,
@@ -190,7 +191,7 @@ def _read_part(name: str, files: Sequence[Path]) -> Labelled:
     rows = []
     for where, first, second, label in form.read(files):
         if label not in form.classes:
-            raise SemanticsError(f"the class is {label!r}", where=where, expected=" or ".join(form.classes))
+            raise SemanticsError(f"the class is {quote(label)}", where=where, expected=" or ".join(form.classes))
         rows.append((first, second, form.classes.index(label)))
     if not rows:
         raise SemanticsError("has no example", where=files[0])

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightword.errors import SemanticsError
+from sightword.messages import quote
 from sightword.semantics.classification_data import FILES, ClassificationTask, read_classification
 from sightword.semantics.text_files import SICK_FILES, check_partners, read_columns, read_lines, read_sick, sentence
 
@@ -127,7 +128,7 @@ def files_of(name: str, downstream: Path) -> list[Path]:
     if not re.fullmatch(r"STS[\w.-]+", name):
         known = ", ".join([*SUBTASKS, *_SUPERVISED, *FILES])
         expected = f"{known}, or the name of a set in downstream/STS/NAME-en-test"
-        raise SemanticsError(f"no such task: {name!r}", expected=expected)
+        raise SemanticsError(f"no such task: {quote(name)}", expected=expected)
     folder = downstream / "STS" / f"{name}-en-test"
     if not folder.is_dir():
         return [folder]
@@ -135,7 +136,7 @@ def files_of(name: str, downstream: Path) -> list[Path]:
     if not subtasks:
         raise SemanticsError("has no subtask", where=folder, expected="STS.input.SUBTASK.txt and STS.gs.SUBTASK.txt")
     if taken := [subtask for subtask in subtasks if subtask in ("", *AGGREGATES)]:
-        what = f"a subtask is called {taken[0]!r}" if taken[0] else "has a subtask without a name"
+        what = f"a subtask is called {quote(taken[0])}" if taken[0] else "has a subtask without a name"
         todo = "Rename its two files."
         raise SemanticsError(what, where=folder, expected="a name that is not empty or that of an average", todo=todo)
     return [folder / f"STS.{kind}.{subtask}.txt" for subtask in subtasks for kind in ("input", "gs")]
@@ -186,5 +187,5 @@ def _number(text: str, where: str, *, low: int | None = None) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value) or "_" in text or (low is not None and not low <= value <= 5):
-        raise SemanticsError(f"the score is {text.strip()!r}", where=where, expected=expected)
+        raise SemanticsError(f"the score is {quote(text.strip())}", where=where, expected=expected)
     return value

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from sightword.errors import SemanticsError
-from sightword.messages import counted_together
+from sightword.messages import counted_together, quote
 
 log = logging.getLogger(__name__)
 
@@ -77,14 +77,16 @@ def encode_in_lists(
         now, before = (f"width {array.shape[1]} and type {array.dtype}" for array in (answer, vectors))
         if now != before:
             what = f"the encoder gave vectors of {now} after {before}"
-            raise SemanticsError(what, where=f"sentence {part[0]!r}", expected="one width and type for all sentences")
+            raise SemanticsError(
+                what, where=f"sentence {quote(part[0])}", expected="one width and type for all sentences"
+            )
         vectors[start : start + len(part)] = answer
         done(len(part))
     return vectors
 
 
 def _checked(answer: Any, sentences: Sequence[str]) -> Vectors:
-    place = f"a list of {len(sentences)} sentences from {sentences[0]!r}"
+    place = f"a list of {len(sentences)} sentences from {quote(sentences[0])}"
     try:
         vectors = _array(answer)
     except ValueError:
@@ -97,7 +99,7 @@ def _checked(answer: Any, sentences: Sequence[str]) -> Vectors:
     wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(wrong):
         what = f"the encoder gave NaN or infinity for {len(wrong)} of {len(sentences)} sentences"
-        raise SemanticsError(what, where=f"sentence {sentences[wrong[0]]!r}", expected="finite vectors")
+        raise SemanticsError(what, where=f"sentence {quote(sentences[wrong[0]])}", expected="finite vectors")
     return vectors
 
 

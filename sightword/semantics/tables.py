@@ -22,7 +22,7 @@ The last columns are Pearson's r of the published systems with its interval (Mer
 
 THIS = "this encoder"
 DRAWN = ("char-gru", "infersent", "bow")
-"""The published systems in the drawing: those of Figure 3."""
+"""The published systems in the drawing: those of Figure 3 of the paper."""
 
 Scores = Mapping[str, Score]
 

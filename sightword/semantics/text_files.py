@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sightword.errors import SemanticsError
-from sightword.files import require_regular
+from sightword.files import check_line_ends, require_regular
 
 SICK_FILES = ("SICK_train.txt", "SICK_trial.txt", "SICK_test_annotated.txt")
 SICK_COLUMNS = ("pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment")
@@ -20,6 +20,7 @@ def read_lines(file: Path, encoding: str = "utf-8") -> list[str]:
     try:
         require_regular(file)
         raw = file.read_bytes().removeprefix(b"\xef\xbb\xbf")
+        check_line_ends(raw.partition(b"\n")[0], file, SemanticsError)
         text = raw.decode(encoding)
     except UnicodeDecodeError as error:
         where = f"{file}, line {raw[: error.start].count(10) + 1}"

@@ -23,7 +23,7 @@ from sightword.semantics.encoding import Embeddings
 from sightword.semantics.inputs import Inputs, inputs_of
 from sightword.semantics.settings import ClassifierName
 from sightword.semantics.text_files import count
-from sightword.statistics import wald_half_width
+from sightword.statistics import proportion_interval
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,8 @@ def classify(
     """Evaluate vectors by a logistic regression on them that predicts the classes of a task.
 
     ``seed`` draws the first weights, the batches, and the folds of a task with a test set (nested folds have a fixed
-    seed). The result has ``accuracy``, its 95 % half-width ``accuracy_ci95`` (Wald) and ``dev_accuracy`` in percent,
+    seed). The result has ``accuracy``, its 95 % interval ``accuracy_ci95``
+    (:func:`sightword.statistics.proportion_interval`) and ``dev_accuracy`` in percent,
     for MRPC also ``f1`` of the paraphrases in percent, and ``test``, the number of tested examples (for nested folds,
     each example once).
 
@@ -99,8 +100,8 @@ def classified(
             *(task.name, len(regression.unfinished), regression.fits, regression.unfinished[0]),
         )
     tested = len(task.test or task.train)
-    half = wald_half_width(found, tested)
-    numbers = {"accuracy": found, "accuracy_ci95": half, "dev_accuracy": dev_accuracy} | entry | {"test": tested}
+    interval = proportion_interval(found, tested)
+    numbers = {"accuracy": found, "accuracy_ci95": interval, "dev_accuracy": dev_accuracy} | entry | {"test": tested}
     return numbers, right
 
 

@@ -11,6 +11,7 @@ import itertools
 import logging
 import math
 import zlib
+from array import array
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -20,6 +21,8 @@ from numpy.typing import NDArray
 
 from sightword.errors import SemanticsError
 from sightword.files import Pathish
+from sightword.mapping import mapping
+from sightword.messages import quote
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +74,7 @@ class BagOfWords:
         """Read the vectors of new words of these sentences, in one pass over the file.
 
         SemanticsError if a line has another count of numbers than the first, a field of a wanted word is not a number,
-        or the file ends early.
+        a wanted word has two vectors, or the file ends early.
         """
         wanted = {self._form(word) for sentence in sentences for word in sentence.split()} - self._sought
         if wanted and not self._fixed:
@@ -98,9 +101,8 @@ class BagOfWords:
 
     def _read(self, words: set[str]) -> None:
         wanted = {word.encode(): word for word in {*words, UNKNOWN} - self._sought}
-        # The last line of a repeated word counts, as in SentEval's example.
         lines = (line for line in _lines(self.path) if line[0] in wanted)
-        found = {wanted[word]: _numbers(word, fields, where) for word, fields, _, where in lines}
+        found = _vectors((wanted[word], _numbers(word, fields, where), where) for word, fields, _, where in lines)
         self._rows.update(zip(found, itertools.count(len(self._vectors))))
         self._vectors = np.concatenate([self._vectors, *(vector[None] for vector in found.values())])
         self._sought |= words | {UNKNOWN}
@@ -112,18 +114,29 @@ class BagOfWords:
 
 
 def read_vectors(path: Pathish) -> tuple[list[str], Floats]:
-    """Return all W words of a file, each once, and their vectors float32 (W, width); the last line of a word counts.
+    """Return all W words of a file, each once, and their vectors float32 (W, width).
 
     Raises:
-        SemanticsError: as for :class:`BagOfWords`, or a word is not UTF-8.
+        SemanticsError: as for :class:`BagOfWords`, a word has two vectors, or is not UTF-8.
     """
-    found: dict[str, Floats] = {}
-    for word, fields, _, where in _lines(Path(path)):
-        try:
-            found[word.decode()] = _numbers(word, fields, where)
-        except UnicodeDecodeError:
-            raise SemanticsError("has a word that is not UTF-8", where=where) from None
+    found = _vectors(
+        (_decoded(word, where), _numbers(word, fields, where), where) for word, fields, _, where in _lines(Path(path))
+    )
     return list(found), np.stack(list(found.values()))
+
+
+def _decoded(word: bytes, where: str) -> str:
+    try:
+        return word.decode()
+    except UnicodeDecodeError:
+        raise SemanticsError("has a word that is not UTF-8", where=where) from None
+
+
+def _vectors(rows: Iterable[tuple[str, Floats, str]]) -> dict[str, Floats]:
+    """Return the vector of each word; SemanticsError if a word has two different ones."""
+    texts = ((word, array("f", vector.tobytes()), where) for word, vector, where in rows)
+    found = mapping(texts, "the word", "vector", SemanticsError, todo="Delete one of the two lines.")
+    return {word: np.frombuffer(vector, np.float32) for word, vector in found.items()}
 
 
 def _lines(path: Path) -> Iterator[tuple[bytes, bytes, int, str]]:
@@ -178,7 +191,7 @@ def _numbers(word: bytes, text: bytes, where: str) -> Floats:
         vector = np.array([_number(field) for field in fields], dtype=np.float32)
     wrong = np.flatnonzero(~np.isfinite(vector))
     if len(wrong):
-        shown, field = (repr(part.decode("utf-8", "replace")) for part in (word, fields[wrong[0]]))
+        shown, field = (quote(part.decode("utf-8", "replace")) for part in (word, fields[wrong[0]]))
         raise SemanticsError(f"the word {shown} has {field}", where=where, expected="finite numbers")
     return vector
 

@@ -3,6 +3,7 @@
 A manifest is an immutable Parquet file with a row for each segment: its name, and the first eight bytes of each of its
 keys. That is enough to find a key; the segment itself has the whole keys. A manifest may name segments that are gone,
 and a segment may be in no manifest or in several: manifests only make finding quick, and never decide what is there.
+The name of a segment ends with a digest of its keys, so a manifest with other keys is refused without a request.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sightword.messages import first_line
+from sightword.messages import short
 
 MANIFEST_NAME = re.compile(r"[0-9a-f]{32}\.manifest")
+SUFFIX = ".parquet"
+"""The ending of a segment's name."""
 LENGTH = 8
 """Bytes of a key in a manifest."""
 MOST = 1 << 23
@@ -29,6 +32,9 @@ Prefixes = npt.NDArray[np.uint64]
 Contents = dict[str, Prefixes]
 """The keys of each segment, by its name."""
 
+DIGITS = 16
+"""Hex digits of the digest of a segment's keys, the second half of the segment's name."""
+
 _COLUMNS = pa.schema([("segment", pa.string()), ("keys", pa.large_binary())])
 _DAMAGED = (pa.ArrowException, OSError, ValueError, LookupError, OverflowError, MemoryError)
 
@@ -36,6 +42,11 @@ _DAMAGED = (pa.ArrowException, OSError, ValueError, LookupError, OverflowError, 
 def prefixes(keys: Iterable[bytes]) -> Prefixes:
     """Return the prefixes of keys, sorted, each once."""
     return np.unique(np.frombuffer(b"".join(key[:LENGTH] for key in keys), ">u8").astype(np.uint64))
+
+
+def digest(keys: Prefixes) -> str:
+    """Return the digest of a segment's keys, hex digits."""
+    return hashlib.sha256(keys.astype(">u8").tobytes()).hexdigest()[:DIGITS]
 
 
 def pack(contents: Mapping[str, Prefixes]) -> tuple[str, bytes]:
@@ -69,12 +80,22 @@ def name_of(data: bytes) -> str:
 
 
 def unpack(name: str, data: bytes) -> Contents:
-    """Return the contents of a manifest; ValueError if its bytes are not those of its name."""
+    """Return the contents of a manifest.
+
+    Raises:
+        ValueError: its bytes are not those of its name, it has other columns, or other keys than a segment has.
+    """
     if name_of(data) != name:
         raise ValueError("its bytes are not those of its name")
     try:
         table = pq.read_table(pa.BufferReader(data), columns=_COLUMNS.names)
+        if table.schema != _COLUMNS or any(table[column].null_count for column in _COLUMNS.names):
+            raise ValueError("its columns are not a manifest's")
         rows = zip(*(table[column].to_pylist() for column in _COLUMNS.names), strict=True)
-        return {segment: np.frombuffer(keys, ">u8").astype(np.uint64) for segment, keys in rows}
+        contents = {segment: np.frombuffer(keys, ">u8").astype(np.uint64) for segment, keys in rows}
     except _DAMAGED as error:
-        raise ValueError(first_line(error)) from None
+        raise ValueError(short(error)) from None
+    for segment, keys in contents.items():
+        if segment[DIGITS:] != f"{digest(keys)}{SUFFIX}":
+            raise ValueError(f"its keys are not those of {short(segment)}")
+    return contents

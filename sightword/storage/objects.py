@@ -63,10 +63,10 @@ class ObjectPlace:
         return [self.kind(name) for name in self._requests.folders("features") if KIND_NAME.fullmatch(name)]
 
     def try_out(self) -> None:
-        """Find out that objects can be listed, written and removed; StoreError if not."""
+        """Find out that objects can be listed, written, read and removed; StoreError if not."""
         self._requests.folders("features")
         name = f"probe-{secrets.token_hex(6)}"
-        self._requests.put(name, b"")
+        self._requests.put_and_compare(name, secrets.token_bytes(64))
         self._requests.remove(name)
 
 
@@ -95,8 +95,8 @@ class ObjectKind:
         return self._file(IDENTITY)
 
     def prepare(self, record: bytes) -> None:
-        """Describe the kind, which shows that objects can be written; StoreError if not."""
-        self._requests.put(f"{self._below}/{IDENTITY}", record)
+        """Describe the kind, which shows that objects can be written and are kept; StoreError if not."""
+        self._requests.put_and_compare(f"{self._below}/{IDENTITY}", record)
 
     def describe(self, record: bytes) -> None:
         """Do nothing: :meth:`prepare` did, and :meth:`mark_used` does."""
@@ -107,7 +107,7 @@ class ObjectKind:
         if there and there.size == len(record) and (there.changed or 0.0) > time.time() - DAY:
             return
         try:
-            self.prepare(record)
+            self._requests.put(f"{self._below}/{IDENTITY}", record)
         except StoreError as error:  # a read-only key
             log.debug("%s", error)
 

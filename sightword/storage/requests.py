@@ -1,7 +1,4 @@
-"""Requests to object storage through fsspec: tried again within bounds, with errors that a user can act on.
-
-No message has credentials: of an error, the code and a text without addresses and keys is told.
-"""
+"""Requests to object storage through fsspec: tried again within bounds, with errors that a user can act on."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ import itertools
 import logging
 import os
 import random
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,8 +16,8 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from sightword.errors import SetupError, StoreError
-from sightword.machine import CREDENTIALS, split_address
-from sightword.messages import first_line
+from sightword.machine import split_address
+from sightword.storage.answers import CHECK_ADDRESS, check_answers, code, failed, is_final, refused, told
 
 log = logging.getLogger(__name__)
 
@@ -44,15 +40,11 @@ _INSTALL = {
     "az": ("adlfs", "Install it: pip install adlfs."),
 }
 _ERRORS = {
-    "s3": ("botocore.exceptions:BotoCoreError", "aiohttp:ClientError"),
+    "s3": ("botocore.exceptions:BotoCoreError", "botocore.parsers:ResponseParserError", "aiohttp:ClientError"),
     "gs": ("gcsfs.retry:HttpError", "google.auth.exceptions:GoogleAuthError", "aiohttp:ClientError"),
     "az": ("azure.core.exceptions:AzureError", "aiohttp:ClientError"),
 }
 """Errors that are not OSErrors."""
-_UNKNOWN_KEYS = ("InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "InvalidClientTokenId")
-_NO_KEYS = ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "ProfileNotFound")
-_FINAL = (errno.EINVAL, errno.EPERM, errno.ENOSYS, getattr(errno, "EREMCHG", errno.ENOENT))
-"""Errors of a request that no other try mends."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +102,17 @@ class Requests:
         """Write an object, whole or not at all, in one request."""
         self._ask("written", lambda system: system.pipe_file(self._full(name), data))
 
+    def put_and_compare(self, name: str, data: bytes) -> None:
+        """Write an object and read it again; StoreError if other bytes come back."""
+        self.put(name, data)
+        try:
+            found = f"{len(kept)} other bytes" if (kept := self.get(name)) != data else None
+        except FileNotFoundError:
+            found = "nothing"
+        if found:
+            what = f"the server does not keep what is written: {found} came back for {len(data)} bytes"
+            raise StoreError(what, where=f"{self.address}/{name}", todo=CHECK_ADDRESS)
+
     def remove(self, name: str) -> None:
         """Remove an object, if it is still there."""
         try:
@@ -126,18 +129,21 @@ class Requests:
         began = time.monotonic()
         for tried, pause in enumerate(_pauses(), start=1):
             try:
+                if self._protocol == "s3":
+                    check_answers(system.s3)
                 answer = ask(system)
             except FileNotFoundError as error:
-                if _code(error) == "NoSuchBucket" or self._lacks_bucket(system):
+                if code(error) == "NoSuchBucket" or self._lacks_bucket(system):
                     raise self._no_bucket() from None
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)) from None
             except PermissionError as error:
-                raise self._refused(done, error) from None
+                raise refused(self.address, done, error) from None
             except self._errors as error:
                 patience = PATIENCE if self._answered else FIRST_PATIENCE
-                if _is_final(error) or (tried >= TRIES and time.monotonic() + pause > began + patience):
-                    raise self._failed(done, error, time.monotonic() - began) from None
-                log.debug("%s: %s; the next try is in %.1f s", self.address, self._told(error), pause)
+                if is_final(error) or (tried >= TRIES and time.monotonic() + pause > began + patience):
+                    seconds = time.monotonic() - began
+                    raise failed(self.address, done, error, seconds, answered=self._answered) from None
+                log.debug("%s: %s; the next try is in %.1f s", self.address, told(error), pause)
                 time.sleep(pause)
             else:
                 self._answered = True
@@ -163,7 +169,7 @@ class Requests:
                         self._protocol, use_listings_cache=False, **_options(self._protocol)
                     )
                 except self._errors as error:
-                    raise self._failed("read", error, 0.0) from None
+                    raise failed(self.address, "read", error) from None
                 if self._protocol == "s3":
                     self._system.retries = 1
             return self._system
@@ -175,66 +181,18 @@ class Requests:
         except FileNotFoundError:
             return True
         except self._errors as error:
-            log.debug("%s: %s", self.address, self._told(error))
+            log.debug("%s: %s", self.address, told(error))
         return False
 
     def _no_bucket(self) -> StoreError:
         todo = "Make the bucket, or correct SIGHTWORD_STORE."
         return StoreError(f"there is no bucket {self._path.partition('/')[0]}", where=self.address, todo=todo)
 
-    def _refused(self, done: str, error: PermissionError) -> StoreError:
-        code = _code(error) or "access denied"
-        todo = f"Check {CREDENTIALS[self._protocol]}."
-        if code in _UNKNOWN_KEYS:
-            return StoreError(f"the server does not accept the credentials ({code})", where=self.address, todo=todo)
-        todo = f"Ask for the permission, or give other credentials: {CREDENTIALS[self._protocol]}."
-        return StoreError(f"the store may not be {done} with these credentials ({code})", where=self.address, todo=todo)
-
-    def _failed(self, done: str, error: Exception, seconds: float) -> StoreError:
-        if type(error).__name__ in _NO_KEYS:
-            todo = f"Set {CREDENTIALS[self._protocol]}."
-            return StoreError("there are no credentials for the store", where=self.address, todo=todo)
-        tried = f", tried for {seconds:.0f} s" if seconds >= 1 else ""
-        what = f"the store cannot be {done} ({self._told(error)}{tried})"
-        todo = "Check the address (SIGHTWORD_STORE, AWS_ENDPOINT_URL) and the network."
-        if self._answered:
-            todo = "Stored features stay, and the next run continues with them."
-        return StoreError(what, where=self.address, todo=todo)
-
-    def _told(self, error: Exception) -> str:
-        """Return what an error says, without credentials."""
-        text = without_credentials(first_line(getattr(error, "strerror", None) or error)).rstrip(".")
-        code = _code(error)
-        return f"{code}: {text}" if code and code not in text else text
-
-
-def without_credentials(text: str) -> str:
-    """Return a text without the credentials in addresses and in this process's variables."""
-    text = re.sub(r"(\w+://)[^/@\s]*@", r"\1***@", text)
-    text = re.sub(r"(\w+://[^\s?]*)\?[^\s\"']*", r"\1", text)
-    secret = re.compile(r"(ACCESS_KEY|SECRET|TOKEN|PASSWORD|ACCOUNT_KEY|CONNECTION_STRING)")
-    for name, value in os.environ.items():
-        if len(value) > 3 and secret.search(name):
-            text = text.replace(value, "***")
-    return text
-
 
 def _pauses() -> Iterator[float]:
     """Yield seconds between tries, longer each time, and not the same in all processes."""
     for times in itertools.count():
         yield min(0.1 * 1.7**times, LONGEST_PAUSE) * _CHANCE.uniform(0.7, 1.3)
-
-
-def _is_final(error: Exception) -> bool:
-    """Return whether no other try mends a request; ValueErrors are of the settings, such as the server's address."""
-    wrong = isinstance(error, ValueError) or (isinstance(error, OSError) and error.errno in _FINAL)
-    return wrong or type(error).__name__ in _NO_KEYS
-
-
-def _code(error: BaseException) -> str:
-    """Return the service's code of an error, such as ``AccessDenied``; empty without one."""
-    response = getattr(error.__cause__, "response", None) or getattr(error, "response", None)
-    return str(response.get("Error", {}).get("Code", "")) if isinstance(response, dict) else ""
 
 
 def _options(protocol: str) -> dict[str, Any]:

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sightword.messages import first_line
+from sightword.storage.manifests import DIGITS, SUFFIX, digest, prefixes
 
-SUFFIX = ".parquet"
 SEGMENT_NAME = re.compile(r"[0-9a-f]{32}\.parquet")
 """Files with other names are ignored."""
 KEY_LENGTH = 32
@@ -87,8 +87,12 @@ def pack(features: Mapping[bytes, Array], mark: int = 0) -> bytes:
 
 
 def name_of(data: bytes) -> str:
-    """Return the name of a segment: the first 32 hex digits of the sha256 of its bytes."""
-    return hashlib.sha256(data).hexdigest()[:32] + SUFFIX
+    """Return the name of a segment: hex digits of the sha256 of its bytes, and of the digest of its keys."""
+    try:
+        keys = keys_of(data)
+    except ValueError:  # damaged: the first half of the name differs too
+        keys = []
+    return hashlib.sha256(data).hexdigest()[:DIGITS] + digest(prefixes(keys)) + SUFFIX
 
 
 def read_segment(

@@ -57,6 +57,12 @@ def _write_sentences(
     sentences = Sentences(settings)
     normalise = Normalisation(settings.unicode, settings.case)
     collected = collect(sentences, folder / "tokens.tmp", normalise, settings.unit, progress=progress)
+    if sentences.wrapped:
+        log.warning(
+            "text: %s looks hard-wrapped: %d of %d lines are as long as a width allows, and each line is read as a "
+            "sentence. Join the lines of a paragraph, and write one sentence a line",
+            *(sentences.first_wrapped, sentences.wrapped, len(collected.lengths)),
+        )
     if not len(collected.counts):
         raise CorpusError("has no sentence", where=settings.path, expected="one sentence a line")
     vocabulary = _vocabulary(settings, normalise, collected, captions)
@@ -88,6 +94,7 @@ def _write_sentences(
         "unknown": _percent(int(collected.counts[numbers == UNKNOWN].sum()), tokens),
         "long": _percent(int((lengths >= settings.max_tokens).sum()), total),
         "lines_with_markup": sentences.marked,
+        "lines_wrapped": sentences.wrapped,
     }
 
 

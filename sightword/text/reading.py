@@ -8,14 +8,17 @@ import io
 import itertools
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from sightword.corpus.sample.world import load_world
 from sightword.errors import CorpusError
-from sightword.files import read_text, require_regular
+from sightword.files import check_line_ends, read_text, require_regular
+from sightword.messages import and_more, quote, short
 from sightword.text.settings import TextSettings
 from sightword.text.stories import stories
+from sightword.text.wrapping import wrapped
 
 LONGEST = 10_000
 """The most characters of a line."""
@@ -48,13 +51,17 @@ class Sentences:
         """Lines with markup, such as ``<p>`` or ``&amp;``."""
         self.first_marked = ""
         """The place of the first of them."""
+        self.wrapped = 0
+        """Lines that look broken at a width (:func:`sightword.text.wrapping.wrapped`)."""
+        self.first_wrapped = ""
+        """The first file with such lines."""
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
         """Yield each sentence, and :data:`SAME`, :data:`PASSAGE` or :data:`BOOK`.
 
         Raises:
-            CorpusError: a file cannot be read, or ends early; a line is not UTF-8, has a NUL, or is too long; or many
-                lines have markup.
+            CorpusError: a file cannot be read, or ends early; a line is not UTF-8, has a NUL, or is too long; lines
+                end in CR; or many lines have markup.
         """
         if self._settings.format == "sample":
             for number, story in enumerate(
@@ -69,14 +76,17 @@ class Sentences:
 
     def _read(self, file: Path) -> Iterator[tuple[str, int]]:
         breaks, books = self._settings.format == "lines", self._books.get(file.name, set())
-        begins, last = BOOK, 0
+        begins, last, before = BOOK, 0, 0
+        followed: Counter[int] = Counter()  # lengths of lines before a line that is not blank
         for last, line in _lines(file):
             self.lines += 1
             if last in books:
                 begins = BOOK
             if not line or line.isspace():
-                begins = max(begins, PASSAGE) if breaks else begins
+                begins, before = max(begins, PASSAGE) if breaks else begins, 0
                 continue
+            followed[before] += 1
+            before = len(line)
             if ("<" in line or "&" in line) and _MARKUP.search(line):
                 self.marked += 1
                 self.first_marked = self.first_marked or f"{file}, line {last}"
@@ -84,6 +94,9 @@ class Sentences:
                 self._check_markup()
             yield line, begins
             begins = SAME
+        if count := wrapped(followed):
+            self.wrapped += count
+            self.first_wrapped = self.first_wrapped or str(file)
         if books and max(books) > last:
             what = f"has a book whose first_line is {max(books)}, but {file.name} has {last} lines"
             raise CorpusError(what, where=file.with_name(BOOKS))
@@ -118,14 +131,18 @@ def _books(folder: Path, files: list[Path]) -> dict[str, set[int]]:
     names = [file.name for file in files]
     found: dict[str, set[int]] = {}
     try:
+        if twice := [name for name in ("file", "first_line") if list(reader.fieldnames or ()).count(name) > 1]:
+            raise CorpusError(f"has two columns {twice[0]}", where=f"{place}, line 1", expected="one of each name")
         for row in reader:
             where = f"{place}, line {reader.line_num}"
             name = row.get("file") or (names[0] if len(names) == 1 else None)
             if name not in names:
-                raise CorpusError(f"names the file {name}", where=where, expected=f"a column file: {', '.join(names)}")
+                raise CorpusError(
+                    f"names the file {short(name)}", where=where, expected=f"a column file: {and_more(names, 5)}"
+                )
             first = row.get("first_line") or ""
             if not _NUMBER.fullmatch(first):
-                raise CorpusError(f"has the first_line {first[:40]!r}", where=where, expected="a line's number, from 1")
+                raise CorpusError(f"has the first_line {quote(first)}", where=where, expected="a line's number, from 1")
             found.setdefault(name, set()).add(int(first))
     except csv.Error as error:
         raise CorpusError(f"is not valid CSV ({error})", where=place) from None
@@ -153,6 +170,8 @@ def _text(raw: bytes, number: int, path: Path) -> str:
     if number == 1:
         raw = raw.removeprefix(b"\xef\xbb\xbf")
     where = f"{path}, line {number}"
+    if number == 1:
+        check_line_ends(raw, path, CorpusError)
     if len(raw) == _BYTES and not raw.endswith(b"\n"):
         raise _too_long(where)
     raw = raw.removesuffix(b"\n").removesuffix(b"\r")

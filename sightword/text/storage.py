@@ -7,7 +7,6 @@ uint8 (S,), each contiguous, and attributes: schema, sentences, tokens, max_toke
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import FileFormatError
-from sightword.features.hdf5 import HEAD, created
-from sightword.files import Pathish, canonical_json, reading, require_regular, sha256_file
+from sightword.features.hdf5 import checked, created
+from sightword.files import Pathish, canonical_json, reading, sha256_file
 from sightword.messages import first_line
 
 FILE = "text.h5"
@@ -72,7 +71,7 @@ class Text:
             CaptionsError: the vocabulary is missing or not a vocabulary.
         """
         place = Path(folder) / FILE
-        sha256 = _checked(place)
+        sha256 = checked(place, expected="a text.h5 of this Sightword", first=TODO, again=TODO)
         attributes, arrays = _mapped(place)
         if attributes["vocabulary"] != sha256_file(Path(folder) / VOCABULARY):
             raise FileFormatError("belongs to another vocabulary.json", where=place, todo=TODO)
@@ -188,18 +187,6 @@ def write_text(
                 "complete": True,
             }
         )
-
-
-def _checked(path: Path) -> str:
-    """Return the sha256 that the first bytes of the file name, after a comparison with the file's own."""
-    with reading(path, todo=TODO):
-        require_regular(path)
-        with open(path, "rb") as file:
-            head = file.read(HEAD)
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-    if len(head) < HEAD or found.encode() not in head:
-        raise FileFormatError("is damaged, was changed, or is a file of another program", where=path, todo=TODO)
-    return found
 
 
 def _mapped(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -64,7 +64,7 @@ def train(
     progress: bool = False,
     ranks: Ranks = ALONE,
 ) -> tuple[Encoders, History]:
-    """Train both encoders (Merkx & Frank 2019, section 3.4).
+    """Train both encoders (Merkx & Frank 2019, section 3.3).
 
     Args:
         settings: the parameters; with ``average``, the averaged weights are validated, kept and returned.

@@ -15,7 +15,7 @@ from sightword.model.similarity import scores
 from sightword.training.settings import TrainSettings
 
 LARGEST_SCALE = 100.0
-"""Largest factor of the scores (CLIP, section 2.5)."""
+"""Largest factor of the scores (CLIP, Radford et al. 2021, section 2.5)."""
 NEAR = 0.01
 """Largest relative difference between a flat loss and the loss of equal scores."""
 

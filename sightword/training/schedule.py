@@ -30,7 +30,7 @@ def cyclic_rate(step: int, cycle: int, lowest: float, highest: float) -> float:
     """Return the cyclic learning rate of batch ``step``, as in the released code of Merkx & Frank (2019).
 
     The rate rises from ``lowest`` to ``highest`` in half a cycle of ``cycle`` batches and falls back in the other half,
-    along a cosine. (The formula printed in the paper, section 3.4, has no minimum at a cycle's end.)
+    along a cosine. (The formula printed in Merkx & Frank 2019, section 3.3, has no minimum at a cycle's end.)
     """
     return (highest - lowest) * 0.5 * (1 + math.cos(math.pi * (1 + 2 * step / cycle))) + lowest
 

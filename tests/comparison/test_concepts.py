@@ -47,7 +47,7 @@ def test_each_part_has_its_counts_and_mcnemars_p(runs, capsys):
     ]  # fmt: skip
     assert float(rows["all pairs"]["mcnemar_p"]) == pytest.approx(binomtest(2, 22).pvalue)
     assert float(rows["direct edges"]["holm_p"]) == pytest.approx(4 * binomtest(0, 20).pvalue)
-    assert [row["better"] for row in rows.values()] == ["A", "A", "", ""]
+    assert [row["better"] for row in rows.values()] == ["A", "A", "equal", ""]
 
 
 def test_terminal_and_page_show_the_table(runs, capsys):

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from visible_text import check_text
 
 from pipeline.cli import main
 from pipeline.comparison.contrast import contrast
@@ -56,7 +57,9 @@ def test_two_revisions_make_a_table_and_a_page(project, capsys):
     assert ["caption", "R@1", "80", "35.0", "0.0"] in [line[:5] for line in lines]
     assert [line[-1] for line in lines if line[:1] in (["caption"], ["picture"])] == ["A"] * 6
     assert "A on 3, B on 0 of 4." in out
-    page = Words((project.folder / "report/compare.html").read_text())
+    text = (project.folder / "report/compare.html").read_text()
+    check_text(text)
+    page = Words(text)
     assert "train.kind" in page.words
     assert "copy differs by parameters (train.kind)" in page.words
     assert page.pictures == 4 * 2 * 5
@@ -123,7 +126,9 @@ def test_only_unseen_pairs(project):
 
 def test_a_run_beside_itself_differs_in_nothing(project):
     found, page = compared(project, "good", "good")
-    assert not [row for row in (*found.recalls, *found.semantics.rows) if row.better]
+    assert {row.better for row in (*found.recalls, *found.semantics.rows)} == {"equal"}
+    assert "could be chance" not in page
+    assert page.count('<span class="verdict">equal</span>') == 3  # the differences that sum up
     assert "Nothing: all stages have the same parameters, code, data and outputs." in page
     assert "answers these better" not in page
     assert "Both have as many right answers to the queries of each picture" in page

@@ -134,7 +134,7 @@ def test_the_same_twice_and_in_blocks(monkeypatch):
 def test_a_run_does_not_differ_from_itself():
     a = random_ranks(8, 50, 2, 0.2)
     for row in compare(a, a, depth=10):
-        assert (row.difference, row.interval, row.p, row.holm, row.better) == (0.0, None, None, None, None)
+        assert (row.difference, row.interval, row.p, row.holm, row.better) == (0.0, None, None, None, "equal")
 
 
 def test_a_clear_difference_is_one_and_chance_is_none():

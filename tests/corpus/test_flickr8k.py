@@ -76,8 +76,14 @@ def test_windows_line_ends_and_blank_lines_change_nothing(tmp_path: Path) -> Non
         ({"token": "../a.jpg#0\tA .\n"}, "leaves the folder"),
         ({"token": "/etc/a.jpg#0\tA .\n"}, "leaves the folder"),
         ({"dev": "\n"}, "devImages.txt: is empty; expected names"),
-        ({"dev": "a.jpg\n"}, "'a.jpg' is in two splits: train and dev"),
-        ({"token": CAPTIONS + "a.jpg#0\tSomething else\n"}, "a.jpg#0 occurs twice with different texts"),
+        (
+            {"dev": "a.jpg\n"},
+            r"devImages.txt, line 1: .* 'a.jpg' stands twice, with the split 'train' .*, line 1\) and the split 'dev'",
+        ),
+        (
+            {"token": CAPTIONS + "a.jpg#0\tSomething else\n"},
+            r"the caption \('a.jpg', '0'\) stands twice, with the text ",
+        ),
     ],
 )
 def test_a_wrong_file_is_named_with_its_line(tmp_path: Path, files: dict[str, str], message: str) -> None:
@@ -119,3 +125,22 @@ def test_the_real_pictures_at_hand_are_kept_when_pictures_are_required(real_data
     corpus = read(real_data / "flickr8k", require=True)
     assert corpus.counts() == {"train": 200, "dev": 50, "test": 50}
     assert len(corpus.captions) == 1500
+
+
+def test_names_of_lists_and_captions_may_be_in_two_unicode_forms(tmp_path: Path) -> None:
+    write(tmp_path, token="caf\u00e9.jpg#0\tA cup .\nb.jpg#0\tB .\nc.jpg.1#0\tC .\n", train="cafe\u0301.jpg\n")
+    corpus = read(tmp_path)
+    assert [(row.image_id, row.text) for row in corpus.captions][-1] == ("cafe\u0301.jpg", "A cup .")
+    assert corpus.dropped == []
+
+
+def test_a_listed_name_that_captions_spell_differently_is_an_error(tmp_path: Path) -> None:
+    write(tmp_path, train="A.JPG\n")
+    with pytest.raises(CorpusError, match=r"'a\.jpg' is there as 'A\.JPG', which differs in: capitals"):
+        read(tmp_path)
+
+
+def test_old_line_ends_are_one_message(tmp_path: Path) -> None:
+    write(tmp_path, token=CAPTIONS.replace("\n", "\r"))
+    with pytest.raises(CorpusError, match=r"token\.txt, line 1: ends in CR, as on old Macs"):
+        read(tmp_path)

@@ -96,10 +96,10 @@ def test_the_same_entry_twice_is_a_duplicate_and_empty_captions_are_dropped(tmp_
         ([], "names no pictures"),
         ([entry("a.jpg", "training", "A .")], r"images\[0\]: unknown split 'training'; expected one of train, restval"),
         ([{"filename": "a.jpg", "split": "train"}], r"images\[0\]: has no key 'sentences' \(it has: filename, split\)"),
-        ([entry("a.jpg", "train", "A ."), 7], r"images\[1\]: '7' is not an object"),
+        ([entry("a.jpg", "train", "A ."), 7], r"images\[1\]: 7 is not an object"),
         ([entry("a.jpg", "train", "A .", filepath="/etc")], "leaves the folder of pictures"),
         ([entry("../../a.jpg", "train", "A .")], "leaves the folder of pictures"),
-        ([{**entry("a.jpg", "train"), "sentences": [{"raw": 3}]}], r"sentences\[0\]: raw is '3'; expected a text"),
+        ([{**entry("a.jpg", "train"), "sentences": [{"raw": 3}]}], r"sentences\[0\]: raw is 3; expected a text"),
     ],
 )
 def test_a_wrong_entry_is_named_with_its_place(tmp_path: Path, images: list[Any], message: str) -> None:
@@ -133,3 +133,22 @@ def test_the_real_excerpt_is_read_and_its_repeated_entries_are_reported(real_dat
     assert len(corpus.captions) == 5 * 715
     assert {row.reason for row in corpus.dropped} == {"duplicate"}
     assert sum(row.kind == "picture" for row in corpus.dropped) == 762 - 715
+
+
+def test_one_name_in_two_folders_is_two_pictures(tmp_path: Path) -> None:
+    images = [entry("1.jpg", "train", "A cat.", filepath="train"), entry("1.jpg", "val", "A dog.", filepath="val")]
+    corpus = read(tmp_path, images)
+    assert [(one.image_id, one.split) for one in corpus.images] == [("train/1.jpg", "train"), ("val/1.jpg", "dev")]
+    assert [row.text for row in corpus.captions] == ["A cat.", "A dog."]
+
+
+def test_a_key_twice_in_an_object_is_an_error_with_both_values(tmp_path: Path) -> None:
+    text = '{"images": [{"filename": "a.jpg", "filename": "b.jpg", "split": "train", "sentences": []}]}'
+    (tmp_path / "dataset_x.json").write_text(text)
+    with pytest.raises(
+        FileFormatError, match=r"the key 'filename' stands twice, with the value 'a\.jpg'.* and the value 'b\.jpg'"
+    ):
+        read(tmp_path)
+    (tmp_path / "dataset_x.json").write_text(text.replace("b.jpg", "a.jpg"))
+    with pytest.raises(CorpusError, match="no picture with captions is left"):
+        read(tmp_path)

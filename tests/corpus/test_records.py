@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from sightword.corpus.listing import Listing, list_pictures
 from sightword.corpus.records import Caption, Image, check_path, clean, split_name
 from sightword.corpus.settings import CorpusSettings
-from sightword.corpus.tables import write_tables
+from sightword.corpus.tables import report, write_tables
 from sightword.errors import CorpusError
 
 names = st.sampled_from(["a.jpg", "b.jpg", "c.jpg", "sub/d.jpg"])
@@ -133,3 +133,45 @@ def test_pictures_must_lie_in_the_folder_of_the_corpus() -> None:
     for pictures in ("data/raw/minen", "elsewhere", "data/raw/mine/../other"):
         with pytest.raises(ValidationError, match="must lie in path"):
             CorpusSettings(path="data/raw/mine", pictures=pictures)
+
+
+NAMED = [Image("caf\u00e9.png", "caf\u00e9.png", "train"), Image("a.png", "a.png", "train")]
+SPOKEN = [Caption("caf\u00e9.png", "0", "A cup."), Caption("a.png", "0", "A box.")]
+
+
+def test_a_file_in_another_unicode_form_is_the_picture(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    listing = Listing(Path("pictures"), frozenset({"cafe\u0301.png", "a.png"}))
+    corpus = clean(NAMED, SPOKEN, listing, require_pictures=True)
+    assert [(one.image_id, one.path) for one in corpus.images] == [
+        ("a.png", "a.png"),
+        ("caf\u00e9.png", "cafe\u0301.png"),
+    ]
+    assert corpus.dropped == []
+    assert "1 picture found by the name in another Unicode form" in caplog.text
+
+
+def test_a_picture_in_two_unicode_forms_is_an_error() -> None:
+    images = [Image("caf\u00e9.png", "caf\u00e9.png", "train"), Image("cafe\u0301.png", "cafe\u0301.png", "test")]
+    with pytest.raises(CorpusError, match="stands twice, with the spelling "):
+        clean(images, SPOKEN, None, require_pictures=False)
+
+
+@pytest.mark.parametrize(
+    ("file", "forms"),
+    [("A.png", "capitals"), ("images/a.png", "folder"), ("a .png", "blanks"), ("a.jpg", "ending")],
+)
+def test_a_file_that_differs_in_form_only_stops_the_stage(file: str, forms: str) -> None:
+    listing = Listing(Path("pictures"), frozenset({"caf\u00e9.png", file}))
+    message = rf"pictures: 1 name of the corpus .*'a\.png' is there as '{file}', which differs in: {forms}\. Correct"
+    with pytest.raises(CorpusError, match=message):
+        clean(NAMED, SPOKEN, listing, require_pictures=True)
+
+
+def test_a_file_that_another_picture_has_is_no_other_spelling(caplog: pytest.LogCaptureFixture) -> None:
+    images = [*NAMED, Image("A.png", "A.png", "train")]
+    listing = Listing(Path("pictures"), frozenset({"caf\u00e9.png", "A.png", "a.txt"}))
+    corpus = clean(images, [*SPOKEN, Caption("A.png", "0", "A bag.")], listing, require_pictures=True)
+    assert [row.item for row in corpus.dropped] == ["a.png"]
+    report("corpus", corpus)
+    assert [row.levelname for row in caplog.records if "no picture file: a.png" in row.message] == ["WARNING"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sightword.corpus.reading import read_corpus
@@ -62,7 +64,10 @@ def test_csv_and_parquet_give_the_same_corpus(tmp_path: Path) -> None:
         ('image,caption,split\na.jpg,"A dog,test\n', "is not valid CSV"),
         ("image,caption,split\n../a.jpg,A .,test\n", "line 2: .*leaves the folder"),
         ("image,caption,split\n./a.jpg,A .,test\n", "not a plain file name"),
-        ("image,caption,split\na.jpg,A .,test\na.jpg,B .,train\n", "two splits: test and train"),
+        (
+            "image,caption,split\na.jpg,A .,test\na.jpg,B .,train\n",
+            "line 3: the picture 'a.jpg' stands twice, with the split 'test' .*line 2.* and the split 'train'",
+        ),
         ("image,caption,split\na.jpg, ,test\n", "no picture with captions is left"),
     ],
 )
@@ -87,3 +92,13 @@ def test_a_parquet_cell_of_another_type_is_named_with_its_row(tmp_path: Path) ->
     pd.DataFrame({"image": ["a.jpg"], "caption": [3.5], "split": ["train"]}).to_parquet(tmp_path / "my.parquet")
     with pytest.raises(CorpusError, match=r"row 1: caption is 3\.5"):
         read(tmp_path)
+
+
+def test_a_picture_in_a_table_of_a_hub_is_quoted_in_short(tmp_path: Path) -> None:
+    picture = {"bytes": bytes(200_000), "path": "1.jpg"}
+    pq.write_table(pa.table({"image": [picture], "caption": ["A dog."], "split": ["train"]}), tmp_path / "a.parquet")
+    with pytest.raises(
+        CorpusError, match=r"a\.parquet, row 1: image is \{'bytes': b'.* \.\.\.; expected a text"
+    ) as found:
+        read(tmp_path)
+    assert len(str(found.value)) < 300

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import s3_front
 from looks import only, states
 
 from pipeline.doctor import context as module
@@ -170,6 +171,17 @@ def test_a_dead_remote_is_reported_without_credentials(lab, kind) -> None:
     found = only(ask(lab), "problem")
     assert "cannot be reached" in found.what
     assert "127.0.0.1" in found.what
+    assert "hunter2" not in str(found)
+
+
+@pytest.mark.slow
+def test_a_web_server_is_no_remote_of_s3(lab) -> None:
+    with s3_front.front_of("http://127.0.0.1:1") as front:
+        front.fault = lambda *_: (200, {"Content-Type": "text/html"}, b"<html><body>Please log in</body></html>")
+        keys = {"access_key_id": "AKIA", "secret_access_key": "hunter2", "region": "us-east-1"}
+        configure(lab, "s3://bucket/lab", name="config.local", endpointurl=front.endpoint, **keys)
+        found = only(ask(lab), "problem")
+    assert "cannot be reached: OtherAnswerError: the answer is text/html, not S3's listing" in found.what
     assert "hunter2" not in str(found)
 
 

@@ -239,9 +239,6 @@ def test_pack_writes_a_folder_to_pass_on(store, tmp_path, capsys):
     assert cli.main(["pack", "out", "again", "--half"]) == 0
     assert cli.main(["pack", "out", "in-full"]) == 0
     assert [Path(name, "README.md").read_text() for name in ("again", "in-full")] == [card, "# A card\n"]
-    Path("out/README.md").write_text('SentenceEncoder.load("out")\n')
-    assert cli.main(["pack", "out", "named"]) == 0
-    assert Path("named/README.md").read_text() == 'SentenceEncoder.load("named")\n'
     capsys.readouterr()
     assert cli.main(["pack", str(tmp_path / "e"), "out"]) == 1
     assert capsys.readouterr().err == "sightword: out: exists. Name a new folder.\n"

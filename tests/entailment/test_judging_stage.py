@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from visible_text import check_text
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.sentence_encoder import SentenceEncoder
@@ -184,6 +185,7 @@ def test_the_mistakes_are_wrong_and_the_worst_first(done):
 
 def test_the_page_needs_nothing_else(done):
     text = (done / "report/entailment/index.html").read_text()
+    check_text(text)
     for part in ("Scores", "hypothesis only", "seeing, random weights", "Does looking at pictures teach entailment?",
                  "not a training caption", "Mistakes", "Not the published protocol", "not comparable",
                  "training has 240 pairs (part"):  # fmt: skip

@@ -175,11 +175,33 @@ def test_a_wrong_file_is_one_message(tmp_path, fault):
         ("a.csv", 'premise,hypothesis,label\nA,B,neutral\n"A,B,neutral\nA,B\n', r"a.csv, line 4: is not valid CSV"),
         ("a.csv", f'premise,hypothesis,label\n"{200_000 * "A"}",B,neutral\n', r"a.csv, line 2: is not valid CSV"),
         ("a.csv", 'premise,hypothesis,label\n"A\nB",B,neutral\nA,B,no\n', r"a.csv, line 4: the label is 'no'"),
+        (
+            "a.csv",
+            "premise,hypothesis,premise,label\n",
+            r"a.csv, line 1: has the premise in two columns: premise and premise",
+        ),
+        (
+            "a.tsv",
+            "premise\tsentence1\thypothesis\tlabel\n",
+            r"line 1: has the premise in two columns: premise and sentence1",
+        ),
+        (
+            "a.jsonl",
+            '{"premise": "A", "hypothesis": "B", "label": "neutral", "label": "entailment"}\n',
+            r"a.jsonl, line 1: the key 'label' stands twice, with the value 'neutral' .* and the value 'entailment'",
+        ),
+        (
+            "a.jsonl",
+            '{"premise": "A", "hypothesis": "B", "label": "neutral", "sentence1": "C"}\n',
+            r"a.jsonl, line 1: has the premise in two columns: premise and sentence1",
+        ),
+        ("a.tsv", f"premise\thypothesis\tlabel\nA\tB\t{10**5 * 'x'}\n", r"the label is 'x{75} \.\.\.; expected"),
+        ("a.tsv", "premise\thypothesis\tlabel\rA\tB\tneutral\r", r"a.tsv, line 1: ends in CR, as on old Macs"),
         ("a.txt", "x\n", r"a.txt: ends in .txt; expected .csv, .tsv or .jsonl"),
     ],
 )
 def test_a_wrong_table_is_one_message(tmp_path, name, text, message):
-    (tmp_path / name).write_text(text)
+    (tmp_path / name).write_bytes(text.encode())
     with pytest.raises(SemanticsError, match=message):
         read_source(Source(format="table", path=str(tmp_path / name)))
 
@@ -194,6 +216,19 @@ def test_a_wrong_table_is_one_message(tmp_path, name, text, message):
 def test_what_is_absent_is_one_message_with_a_remedy(tmp_path, source, message):
     with pytest.raises(SemanticsError, match=message):
         read_source(Source(**source, path=str(tmp_path / "absent")))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", "premise,hypothesis,label\nA,B,neutral\n\n"),
+        ("a.tsv", "premise\thypothesis\tlabel\r\nA\tB\tneutral\r\n\r\n"),
+        ("a.jsonl", '{"premise": "A", "hypothesis": "B", "label": "neutral"}\n\n'),
+    ],
+)
+def test_a_blank_last_line_is_no_pair(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    assert read_source(Source(format="table", path=str(tmp_path / name))) == [("A", "B", "neutral")]
 
 
 def test_words_on_two_lines_of_a_cell_stay_two_words(tmp_path):

@@ -92,8 +92,9 @@ def test_the_counts_name_premises_that_training_has(tables):
     splits, counts = split_pairs(settings_of(tables))
     held = {premise_key(premise) for premise in splits["dev"].premises}
     assert counts["dev"] == {
-        "pairs": 6, "entailed": 50.0, "labels": {"entailment": 3, "neutral": 3}, "undecided": 0, "premises": 3,
-        "sources": {f"{tables.name}/train": 6}, "premises_in_training": 0, "pairs_with_premise_in_training": 0.0,
+        "pairs": 6, "entailed": 50.0, "labels": {"entailment": 3, "neutral": 3}, "undecided": 0, "contradictory": 0,
+        "premises": 3, "sources": {f"{tables.name}/train": 6},
+        "premises_in_training": 0, "pairs_with_premise_in_training": 0.0,
     }  # fmt: skip
     assert "premise 3 ." not in held
     assert counts["test"]["premises_in_training"] == 1
@@ -135,3 +136,14 @@ def test_pairs_come_back_as_they_were_written(tables, tmp_path):
         read_split(tmp_path, "all")
     with pytest.raises(FileFormatError, match=r"entailment/dvc\.yaml:sentence_pairs"):
         read_split(tmp_path / "absent", "dev")
+
+
+def test_pairs_that_stand_with_two_labels_are_counted_and_kept(tmp_path):
+    rows = ["A dog .\tIt runs .\tentailment\n", "A dog .\tIt runs .\tneutral\n", "A dog .\tIt sits .\tneutral\n" * 2]
+    (tmp_path / "a.tsv").write_text(HEADER + "".join(rows))
+    source = Source(format="table", path=str(tmp_path / "a.tsv"))
+    splits, counts = split_pairs(
+        SentencePairsSettings(train=[source], dev=[source], test=[source], hold_out=0, tables=str(tmp_path))
+    )
+    assert counts["train"]["contradictory"] == 2
+    assert len(splits["train"]) == 4

@@ -18,7 +18,7 @@ BLOCK = "blocks:\n  - train.hidden: [8]\n"
 
 
 def test_the_name_is_that_of_the_file_where_none_is_given(tmp_path):
-    assert load(tmp_path, BLOCK, "Figure 2 (äh).yaml").name == "Figure-2-h"
+    assert load(tmp_path, BLOCK, "Cells 2 (äh).yaml").name == "Cells-2-h"
     assert load(tmp_path, BLOCK, "_.yaml").name == "sweep"
     assert load(tmp_path, f"name: other\n{BLOCK}").name == "other"
 

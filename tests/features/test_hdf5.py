@@ -12,8 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from faulty_disk import FaultyDisk
+from held_open import held_open
 
-from sightword.features.table import Origin, write_features
+from sightword.errors import FileFormatError
+from sightword.features.table import Origin, read_features, write_features
 
 ORIGIN = Origin("net", "avgpool", "random:0", "ab", "{}", "fp32", "extracted")
 COUNT, WIDTH = 64, 512
@@ -125,3 +127,27 @@ def limited(folder: Path) -> None:
 
 if __name__ == "__main__":
     limited(Path(sys.argv[1]))
+
+
+@pytest.mark.parametrize(("mode", "change"), [("a", ""), ("r+", "file.attrs['x'] = 1"), ("w", "")])
+def test_a_file_open_for_writing_elsewhere_is_not_called_damaged(tmp_path, mode, change) -> None:
+    path = tmp_path / "features.h5"
+    write(path)
+    with held_open(path, mode, change), pytest.raises(FileFormatError) as caught:
+        read_features(path)
+    assert str(caught.value) == (
+        f"{path}: is open for writing in another program. "
+        "Wait until the other program has closed the file, or end it (`lsof` names it)."
+    )
+    if change or mode == "w":
+        with pytest.raises(FileFormatError, match="is damaged"):
+            read_features(path)
+    else:
+        assert read_features(path).image_ids
+
+
+def test_a_file_open_for_reading_elsewhere_is_read(tmp_path) -> None:
+    path = tmp_path / "features.h5"
+    write(path)
+    with held_open(path, "r"):
+        assert read_features(path).image_ids

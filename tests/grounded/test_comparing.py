@@ -1,4 +1,4 @@
-"""Published tables, and paired tests of scenarios against plain computations."""
+"""Published tables (Bordes et al. 2019), and paired tests of scenarios against plain computations."""
 
 from __future__ import annotations
 
@@ -77,12 +77,19 @@ class TestPublished:
         assert len(published_transfer()) == 13
 
     def test_table_1_has_nine_rows_of_nine_numbers(self):
-        rows = {row.name: row.scores for row in published_structure()}
+        rows = {row.name: row.scores for row in published_structure() if "Figure 3" not in row.name}
         assert len(rows) == 9
         assert all(set(scores) | {"transfer_mean"} == set(KEYS) for scores in rows.values())
         assert rows["T"]["c_inter"] == 54.2
         assert rows["C_g + P_g"] == {"mnno": 28.9, "rho_vis": 29.1, "c_inter": 4.7, "c_intra": 87.5, "stsb": 63,
                                      "stsb_captions": 84, "stsb_news": 48, "stsb_forums": 33, "sick": 60}  # fmt: skip
+
+    def test_figure_3_has_c_inter_and_c_intra_of_two_encoders(self):
+        rows = {row.name: row.scores for row in published_structure() if "Figure 3" in row.name}
+        assert rows == {
+            "T, five scenes (Figure 3)": {"c_inter": 19, "c_intra": 22},
+            "C_g + P_g, five scenes (Figure 3)": {"c_inter": 11, "c_intra": 27},
+        }
 
 
 @settings(max_examples=20, deadline=None)
@@ -176,7 +183,7 @@ def test_tables_have_intervals_deviations_tests_and_published_rows(scenarios):
     rows = structure_table(scenarios, tests)
     kinds = [(row.kind, row.name, row.detail) for row in rows[:3]]
     assert kinds == [("judged", "t", "grounded"), ("space", "t", "sentence"), ("centred", "t", "grounded")]
-    assert [row.kind for row in rows].count("published") == 9
+    assert [row.kind for row in rows].count("published") == 11
     cell = next(row for row in rows if row.name == "cg" and row.kind == "judged").cells["stsb"]
     assert cell.low < cell.value < cell.high
     assert cell.sd > 0

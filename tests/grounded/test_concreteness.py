@@ -28,7 +28,10 @@ def test_words_are_folded_and_tokens_count_as_often_as_they_occur(tmp_path):
     [
         (b"Word\tMean\ndog\t4\n", "line 1: has no column Conc.M; expected columns separated by tabs"),
         (b"Word\tConc.M\tConc.M\n", "line 1: has the column Conc.M twice"),
-        (b"Word\tConc.M\ndog\t4\nDog\t3\n", "line 3: rates 'Dog' again"),
+        (
+            b"Word\tConc.M\ndog\t4\nDog\t3\n",
+            "line 3: the word 'dog' stands twice, with the rating 4.0 .*, line 2. and the rating 3.0",
+        ),
         (b"Word\tConc.M\ndog\t5.5\n", "line 2: the rating is '5.5'; expected a number from 1 to 5"),
         (b"Word\tConc.M\ndog\t0.9\n", "the rating is '0.9'"),
         (b"Word\tConc.M\ndog\tnan\n", "the rating is 'nan'"),

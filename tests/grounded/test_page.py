@@ -1,4 +1,4 @@
-"""The page of the grounded space: its numbers, stars, published rows, notes, and text from outside."""
+"""The page of the grounded space (Bordes et al. 2019): its numbers, stars, published rows, notes, text from outside."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from grounded_project import FEATURES, write_project
 from scipy.stats import spearmanr
 from stand_in import sentences
+from visible_text import check_text
 
 from sightword.files import read_json
 from sightword.grounded import subtasks
@@ -52,7 +53,9 @@ def project(tmp_path_factory, senteval, ratings):
 
 @pytest.fixture(scope="module")
 def page(project):
-    return (project / "report/grounded/index.html").read_text()
+    text = (project / "report/grounded/index.html").read_text()
+    check_text(text)
+    return text
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +104,7 @@ def test_published_rows_stand_apart_with_corrected_means(page, findings):
     assert "not comparable" in text
     assert "5,000 sentences" in text
     assert "C_g + P_g 28.9 29.1 4.7 87.5 63.0" in text
+    assert "T, five scenes (Figure 3) – – 19.0 22.0 –" in text
     assert "Misprinted" not in text  # one task of eight is judged
     row = next(row for row in findings.tables["transfer"] if row.name == "GS-Cap")
     whole = replace(row, cells=row.cells | {"transfer_mean": Cell(78.9, misprinted=78.4)})

@@ -27,7 +27,7 @@ def hinge(right, wrong):
 
 
 def by_loops(left, right, same, draws, negatives):
-    """Equation 2 over rows i and mismatches j."""
+    """Equation 2 of Bordes et al. (2019) over rows i and mismatches j."""
     left, right, count = left.numpy(), right.numpy(), len(left)
     total, rows = 0.0, 0
     for i in range(count):

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from ruamel.yaml import YAML
+from visible_text import check_text
 
 from pipeline.cli import main
 from sightword import Concepts, devices
@@ -102,6 +103,7 @@ def test_the_mistakes_are_wrong_and_the_worst_first(done):
 
 def test_the_page_needs_nothing_else(done):
     text = (done / "report/hypernyms/index.html").read_text()
+    check_text(text)
     for part in (
         "Scores",
         "Parts",

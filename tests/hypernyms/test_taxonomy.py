@@ -222,12 +222,61 @@ def test_lists_of_pairs_in_three_layouts(tmp_path):
         ("hyponym\thypernym\tlabel\ndog\tcat\t1\n", "row 2: no concept cat"),
         ("hyponym\thypernym\tlabel\ndog\tanimal\t2\n", "row 2 has no label"),
         ("hyponym\thypernym\tlabel\ndog\tanimal\n", "row 2 has no label"),
+        (
+            "hyponym\thypernym\tlabel\ndog\tanimal\t1\ndog\tthing\t0\ndog\tanimal\t0\n",
+            r"list.tsv, row 4: .*'dog', 'animal'\) stands twice, with the label True \(.*row 2\) and the label False",
+        ),
+        (f"hyponym\thypernym\tlabel\n{'x' * 10**5}\tanimal\t1\n", r"row 2: no concept x{76} \.\.\.$"),
     ],
 )
 def test_a_wrong_list_is_one_message(tmp_path, text, message):
     (tmp_path / "list.tsv").write_text(text)
     with pytest.raises(CorpusError, match=message):
         read_pairs(tmp_path / "list.tsv", IDS)
+
+
+def test_a_pair_that_repeats_its_label_is_kept_as_it_stands(tmp_path):
+    (tmp_path / "list.tsv").write_text("hyponym\thypernym\tlabel\n" + "dog\tanimal\t0\n" * 2 + "dog\tthing\t1\n")
+    found = read_pairs(tmp_path / "list.tsv", IDS)
+    assert (found.hypernyms.tolist(), found.labels.tolist()) == ([1, 1, 2], [False, False, True])
+
+
+def test_a_vocabulary_is_read_by_its_numbers(tmp_path):
+    vocabulary, true, false = (tmp_path / f"n.tsv.{name}" for name in ("vocab", "test", "test_neg"))
+    vocabulary.write_text("7\tdog\n0\tthing\n3\tanimal\n")
+    true.write_text("3\t7\n")
+    false.write_text("7\t0\n")
+    found = read_pairs(true, IDS)
+    assert (found.hyponyms.tolist(), found.hypernyms.tolist()) == (
+        [IDS["dog"], IDS["thing"]],
+        [IDS["animal"], IDS["dog"]],
+    )
+    for text, message in (
+        (
+            "7\tdog\n3\tanimal\n7\tthing\n",
+            r"vocab, row 3: the number '7' stands twice, with the name 'dog' \(.*, row 1\)",
+        ),
+        ("7\tdog\n3\tanimal\n0\tdog\n", "vocab, row 3: the name 'dog' stands twice, with the number '7'"),
+        ("dog\nanimal\n", r"vocab, row 1: is \['dog'\]; expected a number and a name"),
+        ("7\tdog\n3\tanimal\n", r"test_neg, row 1: is \['7', '0'\]; expected two numbers of the vocabulary"),
+    ):
+        vocabulary.write_text(text)
+        with pytest.raises(CorpusError, match=message):
+            read_pairs(true, IDS)
+    vocabulary.write_text("7\tdog\n0\tthing\n3\tanimal\n")
+    false.write_text("3\t7\n")
+    with pytest.raises(CorpusError, match=r"the pair \('dog', 'animal'\) stands twice, with the label True"):
+        read_pairs(true, IDS)
+    true.write_text("3\t7\n3\tx\n")
+    with pytest.raises(CorpusError, match=r"test, row 2: is \['3', 'x'\]"):
+        read_pairs(true, IDS)
+
+
+def test_an_edge_of_two_relations_is_an_error():
+    with pytest.raises(CorpusError, match=r"x, edge 2: the edge \('a', 'b'\) stands twice, with the relation 'h'"):
+        build("ab", [("a", "b", "h"), ("a", "b", "i")], "x")
+    with pytest.raises(CorpusError, match="x, concept 2: the concept 'a' stands twice"):
+        build("aab", [("a", "b", "h")], "x")
 
 
 def test_given_lists(tmp_path):
@@ -281,6 +330,19 @@ def test_a_small_wordnet(tmp_path, caplog):
     (tmp_path / "index.noun").unlink()
     assert read_wordnet(tmp_path, BOTH).names[1] == f"{second:08}"
     assert "concepts are named by their offsets" in caplog.text
+
+
+def test_an_index_that_counts_no_synset_or_has_a_lemma_twice_is_an_error(tmp_path):
+    small_wordnet(tmp_path)
+    index = (tmp_path / "index.noun").read_text()
+    (tmp_path / "index.noun").write_text(index.replace("dog n 2", "dog n 0"))
+    with pytest.raises(CorpusError, match="line 2 is not a whole lemma"):
+        read_wordnet(tmp_path, BOTH)
+    (tmp_path / "index.noun").write_text(index + "dog n 1 1 @ 1 0 00000009\n")
+    with pytest.raises(
+        CorpusError, match=r"index\.noun, line 4: the lemma 'dog' stands twice, with the list of synsets"
+    ):
+        read_wordnet(tmp_path, BOTH)
 
 
 @pytest.fixture(scope="session")

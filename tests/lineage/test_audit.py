@@ -7,6 +7,7 @@ import re
 import shutil
 
 import pytest
+from visible_text import check_text
 
 from pipeline.experiments.baseline import find_baseline
 from sightword.errors import LineageError
@@ -285,6 +286,7 @@ def test_the_page_is_one_file_and_escapes_what_it_shows(project, tmp_path):
     page = tmp_path / "audit.html"
     assert project.audit(KEY, "--html", str(page)).returncode == 0
     text = page.read_text()
+    check_text(text)
     assert text.count("<script") == 1  # the pages' own
     assert "http:" not in text
     assert "https:" not in text

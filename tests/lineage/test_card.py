@@ -15,6 +15,11 @@ RECALL = {f"r{k}": 10.0 * k for k in (1, 5, 10)} | {f"r{k}_ci95": 1.25 for k in 
 METRICS = {"test": {"full": {"caption_to_image": RECALL, "image_to_caption": RECALL, "rsum": 1}, "lengths": {}}}
 
 
+def text_of(project, encoder):
+    scores, _, lineage = sections(project, encoder)
+    return scores + lineage
+
+
 @pytest.fixture
 def project(tmp_path):
     (tmp_path / "dvc.yaml").write_text("stages: {}\n")
@@ -63,7 +68,7 @@ stages:
 
 
 def test_scores_raw_data_and_parameters(project):
-    text = sections(project, "models/encoder")
+    text = text_of(project, "models/encoder")
     assert "| test, full | caption to picture | 10.0 ± 1.2 | 50.0 ± 1.2 | 100.0 ± 1.2 | 7 |" in text
     assert "| `data/raw/flickr8k` | `aaaa.dir` |" in text
     assert "bbbb" not in text  # code, which the commit names
@@ -78,8 +83,8 @@ def test_scores_raw_data_and_parameters(project):
 def test_scores_of_another_encoder_or_edited_ones_are_left_out(project, place):
     path, text = project / place, (project / place).read_text()
     path.write_text(text.replace("md5: dddd.dir", "md5: eeee.dir", 1) if place == "dvc.lock" else f"{text} ")
-    assert "Retrieval scores" not in sections(project, "models/encoder")
-    assert "## Lineage" in sections(project, "models/encoder")
+    assert "Retrieval scores" not in text_of(project, "models/encoder")
+    assert "## Lineage" in text_of(project, "models/encoder")
 
 
 def test_a_stage_that_ran_anew_since_is_told(project):
@@ -87,7 +92,7 @@ def test_a_stage_that_ran_anew_since_is_told(project):
     lock = project / "dvc.lock"
     lock.write_text(lock.read_text().replace("md5: cccc.dir", "md5: ffff.dir", 1))
     with pytest.raises(EncoderError, match="the stage select read another data/corpus than corpus has written since"):
-        sections(project, "models/encoder")
+        text_of(project, "models/encoder")
 
 
 def test_the_commit_is_one_that_recorded_the_run(project):
@@ -95,19 +100,19 @@ def test_the_commit_is_one_that_recorded_the_run(project):
         name = ("-c", "user.name=t", "-c", "user.email=t@example.org")
         return subprocess.run(["git", *name, *words], cwd=project, check=True, capture_output=True, text=True).stdout
 
-    assert "at a commit that is not known" in sections(project, "models/encoder")
+    assert "at a commit that is not known" in text_of(project, "models/encoder")
     git("init", "-q")
-    assert "in a state that no commit has recorded" in sections(project, "models/encoder")
+    assert "in a state that no commit has recorded" in text_of(project, "models/encoder")
     for path, text in (("dvc.lock", None), ("README.md", ""), ("dvc.lock", "md5: gggg.dir")):
         if text is not None:
             (project / path).write_text((project / path).read_text().replace("md5: dddd.dir", text) if text else text)
         git("add", "-A")
         git("commit", "-qm", "state")
-    assert "in a state" not in sections(project, "models/encoder")
+    assert "in a state" not in text_of(project, "models/encoder")
     recorded, _, newest = git("rev-list", "--reverse", "HEAD").split()
-    assert f"commit `{newest}`" in sections(project, "models/encoder")
+    assert f"commit `{newest}`" in text_of(project, "models/encoder")
     git("checkout", "-q", recorded, "--", "dvc.lock")
-    assert f"commit `{recorded}`" in sections(project, "models/encoder")
+    assert f"commit `{recorded}`" in text_of(project, "models/encoder")
 
 
 def test_an_undefined_correlation(project):
@@ -126,7 +131,7 @@ def test_an_undefined_correlation(project):
     - path: metrics/semantics.json
       md5: {hashlib.md5(path.read_bytes()).hexdigest()}
 """)
-    text = sections(project, "models/encoder")
+    text = text_of(project, "models/encoder")
     assert "| STSSample | mean over subtasks, cosine | undefined | undefined |" in text
     assert "| SICKRelatedness | cosine | 50.0 | 25.0 |" in text
 
@@ -139,11 +144,11 @@ def test_an_encoder_in_the_output_of_a_stage_has_no_scores_of_another(project):
     - path: models/entailment
       md5: ffff.dir
 """)
-    text = sections(project, "models/entailment/encoder")
+    text = text_of(project, "models/entailment/encoder")
     assert "Retrieval scores" not in text
     assert "Made by the stages entail of Sightword" in text
 
 
 def test_an_encoder_that_no_stage_wrote(project):
     with pytest.raises(LineageError, match="no stage wrote it"):
-        sections(project, "models/other")
+        text_of(project, "models/other")

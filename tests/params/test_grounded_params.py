@@ -85,7 +85,7 @@ def test_the_reference_explains_nested_settings(repository, monkeypatch):
     monkeypatch.chdir(repository)
     (margin,) = reference.explain("ground.common.margin")
     assert (margin.name, margin.default) == ("ground.common.margin", 0.5)
-    assert "equation 2" in margin.text
+    assert "Bordes et al. 2019, equation 2" in margin.text
     (seeds,) = reference.explain("ground.seeds")
     assert seeds.accepted == "list of whole number, at least 0, at most 4294967295, not empty"
     (scenarios,) = reference.explain("ground.scenarios")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -113,3 +114,17 @@ def test_the_projects_own_recipes_are_right_and_say_what_they_are(repository: Pa
     for recipe in found:
         params_file.load(recipe.path)
         assert recipe.summary
+
+
+def test_recipe_path_of_raw_data_is_told(repository: Path) -> None:
+    """A reader who puts the data where the pages, or the recipe's comments, say can run every recipe."""
+    pages = [*repository.glob("docs/*.md"), *(repository / "data").rglob("*.md")]
+    told = "\n".join(page.read_text() for page in pages)
+    missing = {
+        f"{recipe.name}: {path}"
+        for recipe in (repository / "recipes").glob("*.yaml")
+        for path in re.findall(r"\bdata/raw/[\w./-]*\w", recipe.read_text())
+        if not (repository / path).exists()
+        and not re.search(rf"{re.escape(path)}(?![\w-])", told + "".join(re.findall("#.*", recipe.read_text())))
+    }
+    assert not missing

@@ -121,14 +121,15 @@ def test_values_that_are_not_finite_are_left_out(run_folder: RunFiles, tmp_path:
     assert "picture to caption, R@10" in text
 
 
-def test_a_recall_of_all_has_no_half_width(run_folder: RunFiles, tmp_path: Path) -> None:
+def test_recall_of_all_has_wilsons_interval(run_folder: RunFiles, tmp_path: Path) -> None:
     path = run_folder.metrics / "retrieval.json"
     metrics = json.loads(path.read_text())
-    metrics["test"]["full"]["caption_to_image"] |= {"r10": 100.0, "r10_ci95": 0.0}
+    metrics["test"]["full"]["caption_to_image"] |= {"r10": 100.0, "r10_ci95": [95.416, 100.0]}
     path.write_text(json.dumps(metrics))
     text = made(run_folder, tmp_path)
-    assert "100.0 %" in text
-    assert "100.0 ± 0.0 %" not in text
+    assert "100.0 (95.4 to 100.0) %" in text
+    assert "95.4 to 100.0</" in text
+    assert "100.0 ±" not in text
 
 
 def test_without_a_test_split_the_headlines_are_of_the_split_that_was_scored(tmp_path: Path) -> None:

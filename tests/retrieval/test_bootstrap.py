@@ -5,7 +5,7 @@ import pytest
 
 from sightword.retrieval import bootstrap
 from sightword.retrieval.bootstrap import intervals
-from sightword.statistics import wald_half_width
+from sightword.statistics import proportion_interval
 
 
 def one_by_one(folds, resamples, seed):
@@ -58,13 +58,13 @@ def test_one_caption_each_gives_about_walds_interval():
     ranks = random.geometric(0.2, 2000)
     low, high = intervals([[(ranks, np.arange(2000))]])[0]["r5"]
     percent = 100 * (ranks <= 5).mean()
-    assert (high - low) / 2 == pytest.approx(wald_half_width(percent, 2000), rel=0.1)
+    assert (high - low) / 2 == pytest.approx(proportion_interval(percent, 2000), rel=0.1)
 
 
 def test_captions_that_share_their_pictures_fate_widen_it():
     ranks = np.repeat(np.random.default_rng(0).geometric(0.2, 400), 5)
     low, high = intervals([[(ranks, np.repeat(np.arange(400), 5))]])[0]["r5"]
-    assert (high - low) / 2 > 1.8 * wald_half_width(100 * (ranks <= 5).mean(), 2000)
+    assert (high - low) / 2 > 1.8 * proportion_interval(100 * (ranks <= 5).mean(), 2000)
 
 
 def test_the_draws_are_the_same_every_time():

@@ -136,7 +136,12 @@ def test_what_is_wrong_is_one_message(world, tmp_path, capsys):
         (["models/encoder", "a" * 100_000], "the query has 100,000 characters; expected a sentence of at most 1,000"),
         (["models/encoder", "дом"], "no character of the query is known to this encoder: “д”, “о”, “м”"),
         ([str(tmp_path / "newer"), "a"], f"{tmp_path}/newer/encoder.json: has the format 3"),
-        (["./none", "a"], "none: there is no such folder; expected the folder of an encoder"),
+        (["./none", "a"], "none: does not exist. `dvc repro` makes models/encoder"),
+        (["models/other", "a"], "models/other: does not exist yet. `dvc repro` makes models/encoder"),
+        (
+            ["a/b", "a"],
+            "a/b: does not exist. For a model of a hub, use sentence_transformers.SentenceTransformer('a/b')",
+        ),
         (["flikr8k", "a"], "flikr8k: no such encoder; expected flickr8k, the folder of an encoder"),
         (["data", "a"], "data: holds no encoder"),
         (["models/encoder", "--like", "scene-4.png"], "no picture has the id 'scene-4.png'. Did you mean scene-"),
@@ -155,6 +160,25 @@ def test_what_is_wrong_is_one_message(world, tmp_path, capsys):
         error = capsys.readouterr().err.replace("\n", " ")
         assert f"sightword: {message}" in error, (arguments, error)
         assert "Traceback" not in error
+
+
+def test_an_encoder_before_the_first_run_names_the_run_and_the_packages_encoder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["search", "models/encoder", "x"]) == 1
+    assert capsys.readouterr().err == (
+        "sightword: models/encoder: does not exist yet. `dvc repro` makes models/encoder, and "
+        "`dvc repro grounded/dvc.yaml` models/grounded/SCENARIO-SEED; the name flickr8k stands for an encoder that "
+        "comes with Sightword.\n"
+    )
+
+
+def test_an_empty_folder_without_a_collection_names_the_option(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["search", "flickr8k", "a dog"]) == 1
+    assert capsys.readouterr().err == (
+        "sightword: data/features/features.h5: there are no features of pictures to search. "
+        "Name a folder of pictures (--collection FOLDER), or run `dvc repro` in a project.\n"
+    )
 
 
 def test_features_of_another_width_say_which_are_right(world, tmp_path, capsys):

@@ -12,6 +12,7 @@ import fork_server
 import pytest
 from browser import Browser
 from search_world import EVIL, INJECTION
+from visible_text import check_text
 
 TILES = "document.querySelectorAll('.tile').length"
 SOME = f"{TILES} === 24 && !document.querySelector('.old')"
@@ -57,6 +58,7 @@ def test_typing_clicking_and_keys_alone(browser, address):
         browser.open(address)
         assert browser.run(f"{FOCUS}.id") == "query"
         browser.until(SOME)
+        check_text(browser.run("document.documentElement.outerHTML"))
         assert fits(browser)
         browser.type("a red circle")
         browser.until("new URL(location).searchParams.get('q') === 'a red circle'")

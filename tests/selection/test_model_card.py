@@ -8,47 +8,20 @@ import shutil
 from pathlib import Path
 
 import pytest
-import torch
-from ruamel.yaml import YAML
+from small_card import head, made
 from small_project import write_corpus, write_pictures
 
-from sightword import score
-from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.model.encoders import Encoders
-from sightword.model.settings import ModelSettings
-from sightword.selection.choice import Choice
-from sightword.selection.model_card import Amount, model_card
+from sightword.selection.model_card import model_card
 from sightword.selection.settings import SelectSettings
+from sightword.statistics import with_interval
 from sightword.training.settings import TrainSettings
 from stages import select, train
-
-TEXTS = ["a red dog | runs `fast`", "two: 'big' dogs\tin \N{SNOWMAN}", "---", "#1"]
-FEATURES = {"backbone": "resnet152", "weights": "IMAGENET1K_V1", "origin": "extracted", "transform": '{"crop":224}'}
-
-
-def made(*, unit="character", features=FEATURES, training=None, **change) -> tuple[Choice, Amount]:
-    torch.manual_seed(0)
-    model = ModelSettings(embedding=5, hidden=6, attention=4).model_copy(update=change)
-    vocabulary = Vocabulary.build(TEXTS, unit=unit)
-    members = [Encoders(len(vocabulary), 7, model) for _ in range(2)]
-    notes = {"epochs": [8, 4], "training": training or {"margin": 0.2, "clip_images": None}, "features": features}
-    encoder = SentenceEncoder(members, vocabulary, model, notes=notes)
-    captions = torch.randn(40, 12, generator=torch.Generator().manual_seed(1)).numpy()
-    ensemble = score(captions[::2], captions, torch.arange(40).numpy() // 2)
-    amount = Amount(20, 40, [len(vocabulary.encode(text)) for text in TEXTS])
-    return Choice(encoder, [8, 4], {4: 61.25, 8: 63.5}, {4: 61.25, 8: 63.5}, ensemble), amount
 
 
 def card(**change) -> str:
     choice, amount = made(**change)
     return model_card(choice, SelectSettings(), amount)
-
-
-def head(text: str) -> dict:
-    found = re.match(r"---\n(.*?)\n---\n", text, re.DOTALL)
-    assert found
-    return YAML(typ="safe", pure=True).load(found[1])
 
 
 def test_its_head_is_yaml_with_the_scores_on_dev():
@@ -80,7 +53,7 @@ def test_the_table_has_recall_with_its_interval():
     entry = choice.ensemble["image_to_caption"]
     line = next(line for line in text.splitlines() if line.startswith("| picture to caption"))
     cells = [cell.strip() for cell in line.strip("|").split("|")]
-    assert cells[1:4] == [f"{entry[f'r{k}']:.1f} ± {entry[f'r{k}_ci95']:.1f}" for k in (1, 5, 10)]
+    assert cells[1:4] == [with_interval(entry[f"r{k}"], entry[f"r{k}_ci95"]) for k in (1, 5, 10)]
     assert cells[5] == "20"
     assert "8 (63.5), 4 (61.2)" in text
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sightword.errors import SemanticsError
 from sightword.semantics.evaluation import evaluate
-from sightword.semantics.word_vectors import BagOfWords
+from sightword.semantics.word_vectors import BagOfWords, read_vectors
 
 GLOVE = "the 0.5 -1\ndog 1 2\n. 3e-1 0\n. . . 9 9\nname@domain.com to 8 8\nDog 4 4\ncafé 7 0.25\n2 1 1\n"
 
@@ -84,9 +84,18 @@ def test_every_layout_gives_the_same_vectors(glove, tmp_path):
     np.testing.assert_array_equal(BagOfWords.load(tmp_path / "packed.txt.gz")(["the dog", "café"]), plain)
 
 
-def test_the_last_line_of_a_repeated_word_counts(tmp_path):
+def test_a_word_with_two_vectors_is_an_error_and_a_repeated_line_is_not(tmp_path):
     (tmp_path / "v.txt").write_text("dog 1 2\ncat 0 0\ndog 3 4\n")
-    np.testing.assert_array_equal(BagOfWords.load(tmp_path / "v.txt")(["dog cat"]), [[1.5, 2.0]])
+    message = (
+        r"v\.txt, line 3: the word 'dog' stands twice, with the vector .*\[1\.0, 2\.0\].*line 1\) .*\[3\.0, 4\.0\]"
+    )
+    for read in (lambda path: BagOfWords.load(path)(["dog cat"]), read_vectors):
+        with pytest.raises(SemanticsError, match=message):
+            read(tmp_path / "v.txt")
+    np.testing.assert_array_equal(BagOfWords.load(tmp_path / "v.txt")(["cat"]), [[0, 0]])
+    (tmp_path / "v.txt").write_text("dog 1 2\ncat 0 0\ndog 1.0 2\n")
+    np.testing.assert_array_equal(BagOfWords.load(tmp_path / "v.txt")(["dog cat"]), [[0.5, 1.0]])
+    assert read_vectors(tmp_path / "v.txt")[0] == ["dog", "cat"]
 
 
 @pytest.mark.parametrize(

@@ -13,37 +13,74 @@ from scipy import stats
 
 from sightword.statistics import (
     clustered_half_width,
+    clustered_interval,
     clustered_mcnemar,
     fisher_interval,
     holm,
+    interval_ends,
+    interval_text,
     mean_ranks,
     pearson,
+    proportion_interval,
     rounded,
     spearman,
-    wald_half_width,
+    with_interval,
 )
 
 numbers = st.lists(st.integers(-5, 5), min_size=3, max_size=40)
 
 
 @pytest.mark.parametrize(("percent", "queries", "half"), [(27.5, 5000, 1.2), (38.5, 1000, 3.0)])
-def test_recall_intervals_are_the_published_ones(percent, queries, half):
-    assert round(wald_half_width(percent, queries), 1) == half
+def test_proportion_interval_published_recall_has_the_published_half_width(percent, queries, half):
+    assert round(proportion_interval(percent, queries), 1) == half
 
 
-def test_a_recall_of_all_or_none_has_no_width():
-    assert wald_half_width(0, 7) == wald_half_width(100, 7) == 0
+@given(st.integers(1, 400).flatmap(lambda cases: st.tuples(st.integers(0, cases), st.just(cases))))
+def test_proportion_interval_few_successes_or_failures_is_wilsons(hits_of):
+    hits, cases = hits_of
+    found = proportion_interval(100 * hits / cases, cases)
+    if min(hits, cases - hits) >= 10:
+        assert found == pytest.approx(196 * math.sqrt(hits * (cases - hits) / cases**3))
+    else:
+        wanted = stats.binomtest(hits, cases).proportion_ci(2 * stats.norm.cdf(1.96) - 1, method="wilson")
+        assert found == pytest.approx([100 * wanted.low, 100 * wanted.high], abs=1e-9)
+        assert 0 <= found[0] <= 100 * hits / cases <= found[1] <= 100
 
 
 @pytest.mark.parametrize(("percent", "queries"), [(101, 5), (-1, 5), (50, 0)])
-def test_invalid_recalls_are_refused(percent, queries):
-    with pytest.raises(ValueError, match="not a recall"):
-        wald_half_width(percent, queries)
+def test_proportion_interval_invalid_proportion_is_refused(percent, queries):
+    with pytest.raises(ValueError, match="not a proportion"):
+        proportion_interval(percent, queries)
+
+
+def test_with_interval_shows_half_width_or_ends():
+    assert with_interval(27.5, proportion_interval(27.5, 5000)) == "27.5 ± 1.2"
+    assert with_interval(100, proportion_interval(100, 80)) == "100.0 (95.4 to 100.0)"
+    assert with_interval(77.123, 1.5, 2) == "77.12 ± 1.50"
+    assert with_interval(50.0, None) == with_interval(50.0, math.inf) == "50.0"
+    assert interval_text([95.42, 100.0]) == "95.4 to 100.0"
+    assert interval_ends(99.0, 2.0) == (97.0, 100.0)
+    assert interval_ends(99.0, [94.0, 99.8]) == (94.0, 99.8)
+
+
+def test_clustered_interval_many_cases_is_the_half_width_over_clusters():
+    right, clusters = np.random.default_rng(0).random(600) < 0.7, np.arange(200).repeat(3)
+    assert clustered_interval(right, clusters) == pytest.approx(100 * clustered_half_width(right, clusters))
+
+
+def test_clustered_interval_cases_that_are_equal_counts_clusters():
+    clusters = np.arange(20).repeat(3)
+    assert clustered_interval(np.ones(60), clusters) == proportion_interval(100, 20)
+    one = np.arange(60) < 3  # a whole cluster is right: the effective number of cases is that of clusters, less one
+    assert clustered_interval(one, clusters) == pytest.approx(proportion_interval(5, 19))
+    assert clustered_interval([True, False], [7, 7]) == proportion_interval(50, 1)
+    with pytest.raises(ValueError, match="no cases"):
+        clustered_interval([], [])
 
 
 @given(st.lists(st.booleans(), min_size=2, max_size=40))
 def test_with_a_case_in_each_cluster_the_interval_is_walds(right):
-    wald = wald_half_width(100 * np.mean(right), len(right)) / 100
+    wald = 1.96 * math.sqrt(np.mean(right) * (1 - np.mean(right)) / len(right))
     found = clustered_half_width(right, range(len(right)))
     assert found == pytest.approx(wald * math.sqrt(len(right) / (len(right) - 1)), abs=1e-12)
 

@@ -49,7 +49,7 @@ def names(s3_server, address):
 def test_requests_are_few(s3_store, front, elsewhere) -> None:
     features = some(range(40))
     write(s3_store, features)
-    assert front.requests == {"PUT json": 1, "PUT parquet": 40, "PUT manifest": 3}
+    assert front.requests == {"PUT json": 1, "GET json": 1, "PUT parquet": 40, "PUT manifest": 3}
     other = elsewhere()
     front.clear()
     assert read(other, features) == as_bytes(features)
@@ -93,7 +93,7 @@ def test_pieces_of_a_worker_that_is_killed_share_manifests(s3_store, front, else
     for piece in features.items():
         writer.put(*piece)
         writer.flush()
-    assert front.requests == {"PUT json": 1, "PUT parquet": 40, "PUT manifest": 2}
+    assert front.requests == {"PUT json": 1, "GET json": 1, "PUT parquet": 40, "PUT manifest": 2}
     other = elsewhere()
     front.clear()
     assert read(other, features) == as_bytes(features)

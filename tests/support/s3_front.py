@@ -11,8 +11,11 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
-Fault = Callable[[str, str], str]
-"""Returns what becomes of a request: ``slow``, ``cut``, ``drop``, ``hang``, ``denied``, or nothing for an answer."""
+Answer = tuple[int, dict[str, str], bytes]
+"""A status, headers and a body."""
+Fault = Callable[[str, str], str | Answer]
+"""Returns what becomes of a request: ``slow``, ``cut``, ``drop``, ``hang``, ``denied``, another answer than that of the
+server, or nothing for that of the server."""
 
 SLOW = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 DENIED = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
@@ -86,6 +89,9 @@ class _Handler(BaseHTTPRequestHandler):
         fault = self.owner.fault(self.command, self.path)
         body = self.rfile.read(length // 2 if fault == "cut" and self.command == "PUT" else length)
         self.owner.count(self.command, self.path, len(body))
+        if not isinstance(fault, str):
+            self._reply(*fault)
+            return
         if fault in ("slow", "denied"):
             self._reply(
                 503 if fault == "slow" else 403,
@@ -113,7 +119,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise AttributeError(name)
         return self._any
 
-    def _ask(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
+    def _ask(self, body: bytes) -> Answer:
         connection = http.client.HTTPConnection(self.owner.target, timeout=30)
         try:
             headers = {
@@ -132,7 +138,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _reply(self, status: int, headers: dict[str, str], answer: bytes) -> None:
         length = headers.get("Content-Length", "0") if self.command == "HEAD" else len(answer)
         self._start(status, headers, length)
-        self.wfile.write(answer)
+        if self.command != "HEAD":
+            self.wfile.write(answer)
         self.owner.sent += len(answer)
 
     def _start(self, status: int, headers: dict[str, str], length: int | str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import textwrap
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from sightword.errors import CorpusError
 from sightword.text import reading
 from sightword.text.reading import BOOK, LONGEST, PASSAGE, SAME, Sentences
 from sightword.text.settings import TextSettings
+from sightword.text.wrapping import wrapped
 
 
 def read(path, layout="lines"):
@@ -61,6 +64,9 @@ def test_books_begin_where_the_table_says(tmp_path):
         table.write_bytes(wrong.encode())
         with pytest.raises(CorpusError, match=r"books\.csv: is not valid CSV"):
             read(tmp_path)
+    table.write_text("first_line,first_line\n1,2\n")
+    with pytest.raises(CorpusError, match=r"books\.csv, line 1: has two columns first_line"):
+        read(tmp_path)
     table.write_text("title,first_line\nA,1\n")
     (tmp_path / "more.txt").write_text("four\nfive\n")
     with pytest.raises(CorpusError, match=r"names the file None; expected a column file: more\.txt, text\.txt"):
@@ -85,6 +91,11 @@ def test_the_books_have_their_stated_counts(real_data):
         (b"one\n\n" + "é".encode() * 50 * LONGEST, rf"text\.txt, line 3: has more than {LONGEST} characters"),
         (b"<p>one</p>\ntwo\n", r"text\.txt, line 1: has markup \(1 of the first 2 lines do\); expected plain text"),
         (b"one\nR&amp;B\n", r"text\.txt, line 2: has markup"),
+        (
+            b"A dog.\rIt runs.\r",
+            r"text\.txt, line 1: ends in CR, as on old Macs; expected lines that end in LF or CR LF",
+        ),
+        (b"A dog runs.\r" * LONGEST, r"text\.txt, line 1: ends in CR"),
     ],
 )
 def test_wrong_lines_are_named(tmp_path, raw, message):
@@ -100,6 +111,35 @@ def test_the_longest_line_and_a_little_markup_are_read(tmp_path):
     sentences = Sentences(TextSettings(path=str(tmp_path)))
     assert len(list(sentences)) == 203
     assert (sentences.marked, sentences.first_marked) == (1, f"{tmp_path}/text.txt, line 2")
+
+
+def test_a_carriage_return_further_down_is_white_space(tmp_path):
+    (tmp_path / "text.txt").write_bytes(b"one\r\r\ntwo\rthree\r\n")
+    assert [line for line, _ in read(tmp_path / "text.txt")] == ["one\r", "two\rthree"]
+
+
+WORDS = [f"{'abcdefghij'[: 1 + place * 7 % 10]}" for place in range(4000)]
+
+
+@pytest.mark.parametrize("layout", ["lines", "bookcorpus"])
+@pytest.mark.parametrize("width", [60, 72, 79])
+def test_lines_that_are_broken_at_a_width_are_counted(tmp_path, layout, width):
+    paragraphs = [textwrap.fill(" ".join(WORDS[start : start + 100]), width) for start in range(0, 4000, 100)]
+    (tmp_path / "text.txt").write_text("\n\n".join(paragraphs))
+    (tmp_path / "none.txt").write_text("A dog.\nIt runs.\n" * 200)
+    sentences = Sentences(TextSettings(format=layout, path=str(tmp_path)))
+    lines = sum(paragraph.count("\n") for paragraph in paragraphs)
+    list(sentences)
+    assert 0.9 * lines <= sentences.wrapped <= lines
+    assert sentences.first_wrapped == str(tmp_path / "text.txt")
+
+
+def test_one_sentence_a_line_is_not_broken_at_a_width(real_data):
+    for file in ("senteval/downstream/SNLI/s2.dev", "books/sentences.txt.gz"):
+        raw = (real_data / file).read_bytes()
+        text = (gzip.decompress(raw) if file.endswith(".gz") else raw).decode()
+        lengths = Counter(len(line) for line in text.split("\n"))
+        assert wrapped(lengths) == 0
 
 
 def test_markup_is_found_early(tmp_path, monkeypatch):

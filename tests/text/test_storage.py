@@ -9,6 +9,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from held_open import held_open
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -108,12 +109,18 @@ def test_tokens_that_do_not_fit_the_lengths_are_refused(tmp_path):
         write_text(tmp_path, WORDS, [np.array([2])], [2], np.array([0]), np.array([0]))
 
 
+def test_a_file_open_for_writing_elsewhere_is_not_called_damaged(copy: Path):
+    with held_open(copy / "text.h5", "r+"), pytest.raises(FileFormatError, match="is open for writing in another"):
+        Text.open(copy)
+    assert len(Text.open(copy).offsets) > 1
+
+
 def test_a_missing_or_changed_file_is_named(copy: Path):
     path = copy / "text.h5"
     raw = bytearray(path.read_bytes())
     raw[-1] ^= 1
     path.write_bytes(raw)
-    with pytest.raises(FileFormatError, match=r"text\.h5: is damaged, was changed"):
+    with pytest.raises(FileFormatError, match=r"text\.h5: is damaged or was changed"):
         Text.open(copy)
     path.write_bytes(raw[:100])
     with pytest.raises(FileFormatError, match="is damaged"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+import textwrap
 
 import numpy as np
 import pytest
@@ -189,3 +190,12 @@ def test_settings_have_the_published_values():
     for wrong in ({"held_out": 0.0}, {"max_tokens": 1}, {"unit": "character"}, {"stories": 3}, {"path": ""}):
         with pytest.raises(ValidationError):
             TextSettings(**wrong)
+
+
+def test_hard_wrapped_text_is_told_with_the_number_of_lines(workspace, caplog):
+    words = " ".join(f"{'abcdefghij'[: 1 + place * 7 % 10]}" for place in range(3000))
+    work(own(workspace, "\n\n".join([textwrap.fill(words, 72)] * 2), held_out=0.5, max_tokens=60))
+    counts = json.loads((workspace / "metrics/grounded/text.json").read_text())
+    lines = counts["sentences"]
+    assert 0.9 * lines < counts["lines_wrapped"] < lines
+    assert f"own.txt looks hard-wrapped: {counts['lines_wrapped']} of {lines} lines" in caplog.text

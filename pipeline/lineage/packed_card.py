@@ -1,0 +1,101 @@
+"""The model card of an encoder that is passed on: its name, its corpus with the terms, and test scores first."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sightword.encoder.sentence_encoder import SentenceEncoder
+
+_NETWORKS = """\
+The published weights of image networks were trained on ImageNet, whose terms are non-commercial research and
+education."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A published corpus."""
+
+    name: str
+    """Such as ``flickr8k``."""
+    title: str
+    """Such as ``Flickr8k``."""
+    terms: str
+
+    @property
+    def license_name(self) -> str:
+        """The name of the terms, for model hubs."""
+        research = "non-commercial research" in self.terms.lower()
+        return "non-commercial-research" if research else f"terms-of-{self.name}"
+
+
+def renamed(card: str, name: str, encoder: SentenceEncoder, *, packaged: bool) -> str:
+    """Return a model card whose section on use is that of a folder, or an encoder of the package, of this name."""
+    from sightword.selection.model_card import use
+
+    parts = _sections(card)
+    return "".join(f"{use(name, encoder, packaged=packaged)}\n" if one.startswith("## Use\n") else one for one in parts)
+
+
+def of_corpus(card: str, name: str, corpus: Corpus) -> str:
+    """Return a card of the stage select that names the encoder, its corpus, and the terms of its weights."""
+    from sightword.selection.model_card import OF_NO_NAME
+
+    fields, body = _head(card)
+    index = fields["model-index"][0]
+    index["name"] = name
+    for one in index["results"]:
+        dataset = one["dataset"]
+        one["dataset"] = {**dataset, "type": corpus.name, "name": f"{corpus.title}, {dataset['split']} split"}
+    fields = {key: value for key, value in fields.items() if key != "license_name"}
+    before = list(fields).index("license") + 1
+    items = list(fields.items())
+    fields = dict([*items[:before], ("license_name", corpus.license_name), *items[before:]])
+    terms = f"""\
+## Terms
+
+The weights were trained on {corpus.title}, whose terms go with them. {corpus.terms}
+{_NETWORKS}
+The Apache License 2.0 of Sightword's code does not cover the weights.
+
+"""
+    parts = [terms if one.startswith("## Licences\n") else one for one in _sections(body)]
+    return _joined(fields, "".join(parts).replace(OF_NO_NAME, f"- Corpus: {corpus.title}.\n"))
+
+
+def with_scores(card: str, scores: str, retrieval: Any, corpus: Corpus | None) -> str:
+    """Return a card of the stage select with sections of scores, and results on the test split, before those on dev."""
+    from sightword.selection.model_card import DIRECTIONS, TEST_ELSEWHERE, result
+
+    fields, body = _head(card)
+    kind, title = (corpus.name, corpus.title) if corpus else ("unnamed", "the training corpus")
+    tested = [
+        result(kind, f"{title}, {split} split, {protocol}", split, found)
+        for split, protocols in (retrieval or {}).items()
+        for protocol, found in (protocols.items() if isinstance(protocols, dict) else ())
+        if isinstance(found, dict) and found.keys() >= DIRECTIONS.keys()
+    ]
+    fields["model-index"][0]["results"][:0] = tested
+    parts = [f"{scores.strip()}\n\n{one}" if one.startswith("## Scores on ") else one for one in _sections(body)]
+    body = "".join(parts)
+    return _joined(fields, body.replace(TEST_ELSEWHERE, "above") if tested else body)
+
+
+def _head(card: str) -> tuple[dict[str, Any], str]:
+    """Return the fields of the YAML head, each a line of JSON, and the text below."""
+    head, _, body = card.removeprefix("---\n").partition("\n---\n")
+    lines = (line.partition(": ") for line in head.splitlines())
+    return {key: json.loads(value) for key, _, value in lines}, body
+
+
+def _joined(fields: dict[str, Any], body: str) -> str:
+    from sightword.selection.model_card import yaml_head
+
+    return f"{yaml_head(fields)}\n{body}"
+
+
+def _sections(text: str) -> list[str]:
+    return re.split(r"(?m)^(?=## )", text)

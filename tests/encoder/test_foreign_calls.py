@@ -1,0 +1,111 @@
+"""Calls that users of sentence-transformers make: provided, or refused with a sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from small_encoder import MODEL, TEXTS, made
+from small_ground import encoder as grounded
+
+from sightword.encoder.by_name import open_encoder
+from sightword.encoder.grounded import GroundedEncoder
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.errors import EncoderError
+
+ENCODERS = {"sentence": made, "grounded": grounded}
+OF_EACH_SIMILARITY = {
+    "cosine": lambda: made(members=1),
+    "dot": made,
+    "order": lambda: made(MODEL.model_copy(update={"similarity": "order"})),
+    "reversed_order": lambda: made(MODEL.model_copy(update={"similarity": "reversed_order"})),
+}
+
+
+@pytest.mark.parametrize("name", OF_EACH_SIMILARITY)
+def test_pairwise_similarities_are_the_diagonal(name) -> None:
+    encoder = OF_EACH_SIMILARITY[name]()
+    assert encoder.similarity_name == name
+    captions = encoder.encode(TEXTS[:4])
+    images = encoder.encode_images(np.random.default_rng(1).normal(size=(4, 7)))
+    expected = np.diag(encoder.similarity(captions, images))
+    found = encoder.similarity_pairwise(captions, images)
+    assert (found.dtype, found.shape) == (np.float32, (4,))
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    as_tensors = encoder.similarity_pairwise(torch.from_numpy(captions), torch.from_numpy(images))
+    assert np.array_equal(as_tensors.numpy(), found)
+    assert encoder.similarity_pairwise(captions[0], images[0]) == pytest.approx(expected[:1], abs=1e-6)
+    with pytest.raises(EncoderError, match="there are 4 captions and 3 images; expected as many of both"):
+        encoder.similarity_pairwise(captions, images[:3])
+    with pytest.raises(EncoderError, match=r"images have the shape \(4, 7\)"):
+        encoder.similarity_pairwise(captions, np.zeros((4, 7)))
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_the_dimension_has_the_names_that_others_use(kind) -> None:
+    encoder = ENCODERS[kind]()
+    width = encoder.encode(TEXTS).shape[1]
+    assert (encoder.dimension, encoder.get_sentence_embedding_dimension()) == (width, width)
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_the_device_of_the_weights_is_accepted_and_another_refused(kind) -> None:
+    encoder = ENCODERS[kind]()
+    for device in (None, "cpu", torch.device("cpu")):
+        assert np.array_equal(encoder.encode(TEXTS, device=device), encoder.encode(TEXTS))
+    for device in ("cuda", "mps", torch.device("cuda:1"), 0):
+        with pytest.raises(
+            EncoderError, match=f"device is {device}, and the weights are on cpu. Load the encoder with"
+        ):
+            encoder.encode(TEXTS, device=device)
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+@pytest.mark.parametrize("option", ["prompt", "prompt_name"])
+def test_a_prompt_is_refused_with_a_sentence(kind, option) -> None:
+    encoder = ENCODERS[kind]()
+    assert np.array_equal(encoder.encode(TEXTS, **{option: None}), encoder.encode(TEXTS))
+    with pytest.raises(EncoderError) as caught:
+        encoder.encode(TEXTS, **{option: "query"})
+    assert str(caught.value) == (
+        f"{option} is 'query', and the encoder was trained without prompts. "
+        f"Leave {option} out, or write the prompt before each sentence."
+    )
+
+
+def test_the_constructor_with_a_name_says_what_loads_it(tmp_path) -> None:
+    with pytest.raises(EncoderError) as caught:
+        SentenceEncoder("flickr8k")
+    assert str(caught.value) == (
+        "'flickr8k' is a name, and the constructor takes networks. "
+        "To load an encoder, call SentenceEncoder.from_pretrained('flickr8k')."
+    )
+    with pytest.raises(EncoderError, match=r"call SentenceEncoder\.from_pretrained\('.*models/encoder'\)"):
+        SentenceEncoder(tmp_path / "models/encoder")
+    with pytest.raises(EncoderError, match=r"call GroundedEncoder\.load\('models/grounded/cg-0'\)"):
+        GroundedEncoder("models/grounded/cg-0")
+
+
+@pytest.mark.parametrize(
+    "use", [SentenceEncoder.from_pretrained, SentenceEncoder.load, GroundedEncoder.load, open_encoder]
+)
+def test_a_name_of_a_model_hub_names_the_library_for_it(use, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("sentence-transformers/all-MiniLM-L6-v2", "BAAI/bge-small-en-v1.5"):
+        with pytest.raises(EncoderError) as caught:
+            use(name)
+        assert f"For a model of a hub, use sentence_transformers.SentenceTransformer('{name}')." in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["models/encoder", "models/grounded/cg-0", "/models/encoder", "a/b/c"])
+def test_a_missing_folder_is_no_name_of_a_model_hub(name, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(EncoderError, match=r"does not exist.*flickr8k stands for an encoder") as caught:
+        SentenceEncoder.from_pretrained(name)
+    assert "hub" not in str(caught.value)
+
+
+def test_load_of_a_packaged_name_says_from_pretrained(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(EncoderError, match=r"SentenceEncoder\.from_pretrained\('flickr8k'\) loads"):
+        SentenceEncoder.load("flickr8k")

@@ -1,0 +1,36 @@
+"""git holds the project only: no stores, caches, runs, and nothing about the machines where the project ran."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+TOP_LEVEL = """
+.ci .devcontainer .dvc .dvcignore .gitattributes .gitignore CHANGELOG.md CONTRIBUTING.md Dockerfile LICENSE Makefile
+README.md benchmarks constraints.txt data docs dvc.lock dvc.yaml entailment grounded hypernyms metrics params.yaml
+pipeline pyproject.toml recipes setup.py sightword stages tests
+"""
+FACTS_OF_A_RUN = re.compile(rb'^\s*"(host|platform|processor)"\s*:\s*"', re.MULTILINE)
+"""Keys of a record in runs/, which names the machine."""
+
+
+def tracked(repository: Path) -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=repository, capture_output=True, check=True, text=True)
+    return [Path(name) for name in listed.stdout.split("\0") if name]
+
+
+def test_top_level_tracked_entries_are_those_of_the_project(repository: Path) -> None:
+    assert {path.parts[0] for path in tracked(repository)} == set(TOP_LEVEL.split())
+
+
+def test_tracked_files_name_no_host(repository: Path) -> None:
+    data = [path for path in tracked(repository) if path.suffix in (".json", ".yaml", ".lock", ".parquet")]
+    assert [path for path in data if FACTS_OF_A_RUN.search((repository / path).read_bytes())] == []
+    assert FACTS_OF_A_RUN.search(b' "host": "vm",\n')
+
+
+def test_store_in_the_folder_is_ignored(repository: Path) -> None:
+    inside = ["store/features/any", "runs/any.json"]
+    found = subprocess.run(["git", "check-ignore", *inside], cwd=repository, capture_output=True, text=True)
+    assert found.stdout.split() == inside
