@@ -26,7 +26,7 @@ from sightword.model.encoders import Encoders
 from sightword.model.saved import load_encoders, write_tensors
 from sightword.model.shape import ComparisonName, Shape
 
-SCHEMA = 2
+SCHEMA = 3
 GROUNDED = "grounded"
 """The kind of the folders of :mod:`sightword.encoder.grounded`."""
 WRAPPER = "sightword.encoder.sentence_transformers.SightwordModule"

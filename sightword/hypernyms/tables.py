@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import logging
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,9 @@ from sightword.errors import CorpusError
 from sightword.files import Pathish
 from sightword.hypernyms.taxonomy import Ids, Taxonomy, build
 from sightword.mapping import mapping
-from sightword.messages import guess, quote, short
+from sightword.messages import guess, quote, short, warn_share
+
+log = logging.getLogger(__name__)
 
 _Labelled = tuple[tuple[str, str], bool, str]
 """Hyponym and hypernym, whether the pair is true, and the place for messages."""
@@ -133,8 +136,19 @@ def _vocabulary(file: Path, ids: dict[str, int]) -> dict[str, str]:
 
 
 def _pair_list(rows: Sequence[_Labelled], ids: dict[str, int], layout: str) -> PairList:
-    """Return the pairs of rows, repeated ones too; CorpusError if a pair is labelled true and false."""
-    mapping(rows, "the pair", "label", CorpusError, todo="Delete the wrong one.")
+    """Return the pairs of rows, repeated ones too, and warn of pairs with both labels.
+
+    Such pairs are kept: the false pairs of the released split of Vendrov et al. (2016) were drawn without a look at the
+    true ones.
+    """
+    labels: dict[tuple[str, str], set[bool]] = {}
+    for pair, label, _ in rows:
+        labels.setdefault(pair, set()).add(label)
+    both = [(pair, place) for pair, _, place in rows if len(labels[pair]) > 1]
+    first = f"{' -> '.join(map(short, both[0][0]))}, {both[0][1]}" if both else ""
+    warn_share(
+        log, "%d of %d rows have a pair that is labelled both true and false, first %s", len(both), len(rows), first
+    )
     low, high = (np.array([ids[pair[side]] for pair, _, _ in rows], np.int32) for side in (0, 1))
     return PairList(low, high, np.array([label for _, label, _ in rows], bool), layout)
 

@@ -49,9 +49,9 @@ def refusal(folder):
 
 
 def test_one_from_a_newer_version_says_so(folder):
-    change(folder, schema=3)
+    change(folder, schema=4)
     assert refusal(folder) == (
-        f"{folder}/encoder.json: has the format 3, from a newer Sightword; expected 2. Update Sightword."
+        f"{folder}/encoder.json: has the format 4, from a newer Sightword; expected 3. Update Sightword."
     )
 
 
@@ -59,15 +59,15 @@ def test_one_from_before_ngrams_says_so(folder):
     model = {key: value for key, value in MODEL.model_dump().items() if "ngram" not in key}
     change(folder, schema=1, model=model)
     assert refusal(folder) == (
-        f"{folder}/encoder.json: has the format 1, from an earlier Sightword; expected 2. "
+        f"{folder}/encoder.json: has the format 1, from an earlier Sightword; expected 3. "
         "Run `dvc repro` in its project, or take a newer copy."
     )
 
 
-@pytest.mark.parametrize("schema", [0, None, "2", True, 2.0, [2]])
+@pytest.mark.parametrize("schema", [0, None, "3", True, 3.0, [3]])
 def test_what_is_no_format_is_of_no_version(folder, schema):
     change(folder, schema=schema)
-    assert f"has the format {schema!r}; expected 2. Take the folder whole" in refusal(folder)
+    assert f"has the format {schema!r}; expected 3. Take the folder whole" in refusal(folder)
 
 
 @pytest.mark.parametrize("name", ["encoder.json", "vocabulary.json", "member-2.safetensors"])

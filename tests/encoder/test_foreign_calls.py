@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -73,15 +75,15 @@ def test_a_prompt_is_refused_with_a_sentence(kind, option) -> None:
     )
 
 
-def test_the_constructor_with_a_name_says_what_loads_it(tmp_path) -> None:
+def test_the_constructor_with_a_name_says_what_loads_it() -> None:
     with pytest.raises(EncoderError) as caught:
         SentenceEncoder("flickr8k")
     assert str(caught.value) == (
         "'flickr8k' is a name, and the constructor takes networks. "
         "To load an encoder, call SentenceEncoder.from_pretrained('flickr8k')."
     )
-    with pytest.raises(EncoderError, match=r"call SentenceEncoder\.from_pretrained\('.*models/encoder'\)"):
-        SentenceEncoder(tmp_path / "models/encoder")
+    with pytest.raises(EncoderError, match=r"call SentenceEncoder\.from_pretrained\('models/encoder'\)"):
+        SentenceEncoder(Path("models/encoder"))
     with pytest.raises(EncoderError, match=r"call GroundedEncoder\.load\('models/grounded/cg-0'\)"):
         GroundedEncoder("models/grounded/cg-0")
 

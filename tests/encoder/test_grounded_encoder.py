@@ -105,7 +105,7 @@ def test_missing_or_changed_files_are_refused(folder, name):
         ({"parts": []}, "parts or notes"),
         ({"parts": [{"scaled": True}]}, "lacks model"),
         ({"parts": [3]}, "damaged"),
-        ({"schema": 3}, "from a newer Sightword"),
+        ({"schema": 4}, "from a newer Sightword"),
         ({"kind": "other"}, "without grounded spaces"),
     ],
 )
