@@ -100,7 +100,7 @@ def system(name: str, energy: str, others: Mapping[str, str]) -> tuple[str, str]
     encoder = base if base in others else base.removesuffix(_UNTRAINED)
     shown = f"{encoder}, random weights" if encoder != base else encoder
     if by_classifier:
-        return f"{shown}, classifier", "on |u - v| and u * v of its vectors"
+        return f"{shown}, classifier", "on u, v and |u - v| of its vectors"
     if name == energy:
         return shown, "this run: trained on entailment"
     return shown, f"energy {others[encoder]}"
