@@ -36,7 +36,7 @@ def classify(
     threshold, are kept. On a CPU the training takes one thread, so that the number of threads changes no byte.
 
     Args:
-        train: pairs with the features ``directed`` and labels 0 or 1.
+        train: pairs with the features ``directed``, or ``vector`` for the hypothesis alone, and labels 0 or 1.
         dev: pairs that select the weights.
         asked: pairs to judge.
         settings: layers and training.

@@ -14,6 +14,9 @@ class NetworkSettings(Settings):
     skip-thoughts: two hidden layers with batch normalisation, PReLU and dropout.
     """
 
+    sides: Literal["both", "hypothesis"] = "both"
+    """``both``: the vectors of premise and hypothesis (published); ``hypothesis``, a control: that of the hypothesis
+    only, which shows what the classifier learns without the premise."""
     hidden: int = Field(default=1000, ge=1)
     """Units of each of the two hidden layers (published: 1,000)."""
     dropout: float = Field(default=0.5, ge=0.0, lt=1.0)
