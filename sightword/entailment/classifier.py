@@ -1,5 +1,5 @@
-"""The classifier on features of both sentences that Vendrov et al. (2016) compare with, as skip-thoughts' authors train
-it: |u - v| and u * v, two hidden layers, batch normalisation, dropout.
+"""The classifier that Vendrov et al. (2016), section 5.4, train on skip-thoughts: both vectors and their absolute
+difference, so that it sees which sentence is the premise; two hidden layers, batch normalisation, PReLU, dropout.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def classify(
     threshold, are kept. On a CPU the training takes one thread, so that the number of threads changes no byte.
 
     Args:
-        train: pairs with the features ``compared`` and labels 0 or 1.
+        train: pairs with the features ``directed``, or ``vector`` for the hypothesis alone, and labels 0 or 1.
         dev: pairs that select the weights.
         asked: pairs to judge.
         settings: layers and training.
@@ -74,9 +74,9 @@ def classify(
 
 
 def _network(width: int, settings: NetworkSettings) -> nn.Sequential:
-    layers: list[nn.Module] = []
+    layers: list[nn.Module] = [nn.Dropout(settings.dropout)]
     for inputs in (width, settings.hidden):
-        layers += [nn.Linear(inputs, settings.hidden), nn.BatchNorm1d(settings.hidden), nn.ReLU()]
+        layers += [nn.Linear(inputs, settings.hidden), nn.BatchNorm1d(settings.hidden), nn.PReLU(settings.hidden)]
         layers.append(nn.Dropout(settings.dropout))
     return nn.Sequential(*layers, nn.Linear(settings.hidden, 1))
 

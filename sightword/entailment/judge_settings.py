@@ -10,14 +10,17 @@ from sightword.settings import MAX_SEED, Settings
 
 
 class NetworkSettings(Settings):
-    """The classifier on features of both sentences, |u - v| and u * v, as Vendrov et al. (2016) train it for
-    skip-thoughts: two hidden layers with batch normalisation, ReLU and dropout.
+    """The classifier on both vectors and their absolute difference, as Vendrov et al. (2016), section 5.4, train it on
+    skip-thoughts: two hidden layers with batch normalisation, PReLU and dropout.
     """
 
+    sides: Literal["both", "hypothesis"] = "both"
+    """``both``: the vectors of premise and hypothesis (published); ``hypothesis``, a control: that of the hypothesis
+    only, which shows what the classifier learns without the premise."""
     hidden: int = Field(default=1000, ge=1)
-    """Units of each hidden layer (published: 1,000)."""
+    """Units of each of the two hidden layers (published: 1,000)."""
     dropout: float = Field(default=0.5, ge=0.0, lt=1.0)
-    """The share of hidden units set to zero in training; the paper has dropout, and no number."""
+    """The share of inputs and of hidden units set to zero in training (published: 0.5)."""
     epochs: int = Field(default=10, ge=0)
     """Passes over the training pairs; the weights of the best epoch on dev are kept. 0 leaves the classifier out."""
     batch: int = Field(default=128, ge=2)

@@ -162,7 +162,9 @@ class _Judges:
         if not settings.epochs:
             return []
         train, *judged = (
-            inputs_of(vectors, "compared", part.premises, part.hypotheses, part.entailed.astype(np.int64))
+            inputs_of(vectors, "directed", part.premises, part.hypotheses, part.entailed.astype(np.int64))
+            if settings.sides == "both"
+            else inputs_of(vectors, "vector", part.hypotheses, None, part.entailed.astype(np.int64))
             for part in (self.splits["train"], *self._judged)
         )
         found = classify(train, judged[0], judged, settings, seed=self.settings.seed, device=self.device)

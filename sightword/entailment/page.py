@@ -66,7 +66,7 @@ def render(
         "sightword.entailment",
         title=settings.title,
         story=_story(counts, training),
-        notes=_notes(metrics, counts, gaps, scores, energy),
+        notes=_notes(metrics, counts, gaps, scores, energy, settings),
         headlines=_headlines(scores, energy),
         split=settings.split,
         energy=energy,
@@ -102,7 +102,7 @@ def system(name: str, energy: str, others: Mapping[str, str]) -> tuple[str, str]
     encoder = base if base in others else base.removesuffix(_UNTRAINED)
     shown = f"{encoder}, random weights" if encoder != base else encoder
     if by_classifier:
-        return f"{shown}, classifier", "on |u - v| and u * v of its vectors"
+        return f"{shown}, classifier", "on its vectors"
     if name == energy:
         return shown, "this run: trained on entailment"
     return shown, f"energy {others[encoder]}"
@@ -117,9 +117,16 @@ def _story(counts: Mapping[str, Any], training: Mapping[str, Any]) -> str:
 
 
 def _notes(
-    metrics: Mapping[str, Any], counts: Mapping[str, Any], gaps: Sequence[str], scores: Scores, energy: str
+    metrics: Mapping[str, Any],
+    counts: Mapping[str, Any],
+    gaps: Sequence[str],
+    scores: Scores,
+    energy: str,
+    settings: EntailmentSettings,
 ) -> list[tuple[str, str]]:
     found = []
+    if settings.classifier.sides == "hypothesis":
+        found.append(("A control", "The classifiers on an encoder's vectors see the hypothesis only."))
     if gaps:
         text = f"The published numbers belong to other pairs: {'; '.join(gaps)}."
         if counts["train"]["pairs"] < SMALL:
@@ -180,15 +187,17 @@ def _encoder(
         if one in scores
     ]
     verdicts = []
+    compared = [(own[0], other) for other in (own[1], "new_words")]
+    compared += [(own[2], other) for other in (own[3], "new_words", "hypothesis_only")]
     for head, tests in (
         ("On all pairs", metrics["significance"]),
         ("On premises that are not training captions", unseen.get("significance", {})),
     ):
-        for other in (f"{name}{_UNTRAINED}", "new_words"):
-            difference, p = _between(name, other, tests)
+        for one, other in compared:
+            difference, p = _between(one, other, tests)
             if p is not None:
-                shown = system(other, energy, others)[0]
-                verdicts.append(f"{head}: {name} against {shown}, {signed(difference, 1)} points, {_meaning(p)}.")
+                first, second = (system(key, energy, others)[0] for key in (one, other))
+                verdicts.append(f"{head}: {first} against {second}, {signed(difference, 1)} points, {_meaning(p)}.")
     return {"name": name, "rows": rows, "unseen": unseen, "verdicts": verdicts}
 
 

@@ -12,7 +12,7 @@ from sightword.hypernyms.published import ROWS
 from sightword.report import html_page
 from sightword.report.drawing import Drawing
 from sightword.report.number_formats import NONE, flat, is_number, percent
-from sightword.statistics import with_interval
+from sightword.statistics import proportion_interval, with_interval
 
 FILES = ("page.html", "page.css")
 """The files beside this module from which :func:`sightword.report.html_page.render` makes the page."""
@@ -99,12 +99,22 @@ def _notes(counts: Mapping[str, Any], part: Mapping[str, Any]) -> list[tuple[str
             f"{part['mislabelled']:.1f} % of the false pairs are in the closure, so they are true. No classifier that "
             f"is right about the taxonomy has an accuracy above {part['ceiling']:.1f} %."
         )
+        if "draws" in counts:
+            drawn = counts["draws"]
+            text += (
+                f" Over {drawn['number']} splits drawn this way: {_spread(drawn['mislabelled'])} of the false pairs, "
+                f"ceiling {_spread(drawn['ceiling'])}."
+            )
         found.append(("Wrong labels", text))
     if part["in_training"]:
         found.append(("Leak", f"{part['in_training']:.1f} % of the true pairs are training pairs as well."))
     if not counts["protocol"]:
         found.append(("No published split", "No published number belongs beside these scores."))
     return found
+
+
+def _spread(of: Mapping[str, float]) -> str:
+    return f"{of['mean']:.1f} ± {of['deviation']:.1f} % ({of['lowest']:.1f} to {of['highest']:.1f})"
 
 
 def _headlines(scores: Mapping[str, Any], energy: str, part: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -117,7 +127,8 @@ def _headlines(scores: Mapping[str, Any], energy: str, part: Mapping[str, Any]) 
         )
     ]
     if "direct" in own:
-        found.append((f"{own['direct']:.1f} %", "of direct edges accepted", "the closure accepts none of them"))
+        direct = f"{with_interval(own['direct'], proportion_interval(own['direct'], own['direct_pairs']))} %"
+        found.append((direct, "of direct edges accepted", "the closure accepts none of them"))
     found.append((f"{own['f1']:.1f}", "F1 of true pairs", f"closure {scores['closure']['f1']:.1f}"))
     return found
 

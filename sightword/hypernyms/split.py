@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sightword.errors import CorpusError
 from sightword.hypernyms.corruption import Bools, PairSet, corrupt, corruptible
+from sightword.hypernyms.draws import of_test, spread
 from sightword.hypernyms.pairs import SPLITS, Pairs
 from sightword.hypernyms.tables import GANEA, LI, PairList, read_pairs
 from sightword.hypernyms.taxonomy import Ids, Taxonomy, closure
@@ -40,7 +41,12 @@ def split(taxonomy: Taxonomy, settings: TaxonomySettings) -> tuple[dict[str, Pai
     else:
         parts, layout = _given(rows, true, taxonomy, settings)
     found = {name: _pairs(part, edges) for name, part in parts.items()}
-    return found, _counts(taxonomy, rows, true, found, settings, layout)
+    counts = _counts(taxonomy, rows, true, found, settings, layout)
+    if settings.draws and layout == "drawn":
+        others = (settings.model_copy(update={"split_seed": settings.split_seed + k}) for k in range(settings.draws))
+        drawn = ({n: _pairs(p, edges) for n, p in _drawn(rows, possible, true, one).items()} for one in others)
+        counts["draws"] = spread([of_test(parts, true) for parts in drawn])
+    return found, counts
 
 
 def _drawn(rows: tuple[Ids, Ids], possible: Bools, true: PairSet, settings: TaxonomySettings) -> dict[str, PairList]:

@@ -33,6 +33,9 @@ class TaxonomySettings(Settings):
     keeps it, as the released code does. For given lists the value states how they were made."""
     split_seed: int = Field(1, ge=0, le=MAX_SEED)
     """Seed of the split and of the false pairs of dev and test."""
+    draws: int = Field(0, ge=0)
+    """Splits drawn the same way, with the seeds from ``split_seed`` on, whose wrong labels are counted: mean and
+    spread, which one split cannot show. 0 leaves them out, and given lists have none."""
     lists: str = "data/raw/hypernyms"
     """The folder of given lists of pairs."""
     dev_pairs: str | None = None

@@ -28,8 +28,9 @@ from sightword.semantics.text_files import (
     sentence,
 )
 
-Features = Literal["vector", "compared", "all"]
-"""The features of a classifier: the vector; ``|u - v|, u * v`` of a pair; ``u, v, u * v, |u - v|`` of a pair."""
+Features = Literal["vector", "compared", "directed", "all"]
+"""The features of a classifier: the vector; of a pair ``|u - v|, u * v``; ``u, v, |u - v|``; ``u, v, u * v, |u - v|``.
+``compared`` are equal when the sentences change places, so they cannot tell which one entails the other."""
 
 Protocol = Literal["nested", "folds", "split"]
 """The evaluation protocol: ``nested``, folds within folds of all examples; ``folds``, a test set, with the

@@ -20,7 +20,7 @@ from sightword.semantics.encoding import Embeddings
 
 Rows = NDArray[np.int64]
 
-_PARTS: dict[Features, int] = {"vector": 1, "compared": 2, "all": 4}
+_PARTS: dict[Features, int] = {"vector": 1, "compared": 2, "directed": 3, "all": 4}
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,10 @@ class Inputs:
         if self.second is None:
             return u
         v = self.vectors.index_select(0, torch.from_numpy(self.second[index]))
-        compared = [(u - v).abs_(), u * v]
-        return torch.cat(compared if self.features == "compared" else [u, v, *reversed(compared)], dim=1)
+        apart = (u - v).abs_()
+        if self.features == "compared":
+            return torch.cat([apart, u * v], dim=1)
+        return torch.cat([u, v, apart] if self.features == "directed" else [u, v, u * v, apart], dim=1)
 
     def matrix(self) -> NDArray[np.floating[Any]]:
         """Return all features (N, width) in the vectors' dtype.

@@ -156,6 +156,17 @@ def test_no_threshold_depends_on_test(done):
     assert all(one["threshold"] == before["test"][name]["threshold"] for name, one in found["test"].items())
 
 
+@pytest.mark.parametrize(("sides", "equal"), [("both", False), ("hypothesis", True)])
+def test_the_classifier_on_the_hypothesis_never_sees_the_premise(done, sides, equal):
+    splits = {name: read_split(done / "data/entailment/pairs", name) for name in SIZES}
+    other = {name: replace(part, premises=part.premises[::-1]) for name, part in splits.items()}
+    settings = EntailmentSettings(**{**SETTINGS, "classifier": NetworkSettings(hidden=8, epochs=1, sides=sides)})
+    found = [measure(one, encoder_of(0), DECISION, [], settings, device=CPU).metrics for one in (splits, other)]
+    assert (found[0]["dev"]["order_classifier"] == found[1]["dev"]["order_classifier"]) == equal
+    text = render(found[0], counts_of(splits), TRAINING, [], [], settings)
+    assert ("see the hypothesis only" in text) == equal
+
+
 def test_a_premise_of_training_is_known_by_its_words(done):
     train = SentencePairs.of([("A dog runs .", "b", "neutral", "s")] * 2)
     test = [("a dog  runs.", "c", "entailment", "s"), ("A cat.", "c", "neutral", "s")]
@@ -190,6 +201,8 @@ def test_the_page_needs_nothing_else(done):
                  "not a training caption", "Mistakes", "Not the published protocol", "not comparable",
                  "training has 240 pairs (part"):  # fmt: skip
         assert part in text, part
+    for other in ("seeing, random weights, classifier", "new words", "hypothesis only"):
+        assert f"seeing, classifier against {other}" in text
     assert text.count("<svg") == 5
     assert not re.findall(r'(?:src|href)="(?!#)', text)
 

@@ -138,7 +138,13 @@ def test_published_rows_stand_beside_their_own_protocol_only(done):
     hidden = HypernymsSettings(published=False)
     assert "published</small>" not in render(metrics, {**counts, "protocol": "released"}, embedding, [], [], hidden)
     wrong = {**counts, "protocol": "released", "test": {**counts["test"], "mislabelled": 13.0, "ceiling": 93.5}}
-    assert "an accuracy above 93.5 %" in render(metrics, wrong, embedding, [], [], HypernymsSettings())
+    text = render(metrics, wrong, embedding, [], [], HypernymsSettings())
+    assert "an accuracy above 93.5 %" in text
+    assert "splits drawn this way" not in text
+    share, ceiling = ({"mean": mean, "deviation": 0.6, "lowest": 12.34, "highest": 94.0} for mean in (13.8, 93.1))
+    wrong["draws"] = {"number": 40, "mislabelled": share, "ceiling": ceiling}
+    text = render(metrics, wrong, embedding, [], [], HypernymsSettings())
+    assert "Over 40 splits drawn this way: 13.8 ± 0.6 % (12.3 to 94.0) of the false pairs, ceiling 93.1 ± 0.6 %" in text
 
 
 def test_the_plane_is_in_order(done):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import shutil
 
 import numpy as np
@@ -15,6 +16,7 @@ from ruamel.yaml import YAML
 from sightword.errors import CorpusError
 from sightword.hypernyms import scenes
 from sightword.hypernyms.corruption import PairSet, corrupt, corruptible
+from sightword.hypernyms.draws import of_test, spread
 from sightword.hypernyms.split import split
 from sightword.hypernyms.storage import read_prepared, write_prepared
 from sightword.hypernyms.tables import read_edges, read_pairs
@@ -165,6 +167,51 @@ def test_the_released_protocol_is_counted(sample):
     assert counts["test"]["ceiling"] == pytest.approx(100 - 100 * wrong / 2000)
     assert wrong > 50
     assert again > 500
+
+
+def test_draws_of_the_split_have_the_spread_of_the_splits_by_themselves(sample):
+    settings = TaxonomySettings(
+        format="sample", path="x", dev=200, test=200, closure="paths", negatives="as_drawn", split_seed=3, draws=4
+    )
+    _, counts = split(sample, settings)
+    true = set(zip(*(side.tolist() for side in closure(sample)), strict=True))
+    edges = set(zip(sample.hyponyms.tolist(), sample.hypernyms.tolist(), strict=True))
+    shares = {name: [] for name in ("mislabelled", "mislabelled_hyponym", "ceiling", "in_training", "direct")}
+    for seed in range(3, 7):
+        parts, alone = split(sample, settings.model_copy(update={"split_seed": seed, "draws": 0}))
+        assert "draws" not in alone
+        assert {key: counts[key] for key in alone} == alone or seed != 3
+        test = list(zip(parts["test"].hyponyms.tolist(), parts["test"].hypernyms.tolist(), strict=True))
+        changed = [other for one, other in zip(test[:200], test[200:], strict=True) if one[1] == other[1]]
+        shares["mislabelled"].append(alone["test"]["mislabelled"])
+        shares["mislabelled_hyponym"].append(100 * sum(pair in true for pair in changed) / len(changed))
+        shares["ceiling"].append(alone["test"]["ceiling"])
+        shares["in_training"].append(alone["test"]["in_training"])
+        shares["direct"].append(100 * sum(pair in edges for pair in test[:200]) / 200)
+    assert counts["draws"]["number"] == 4
+    for name, values in shares.items():
+        expected = {"mean": np.mean(values), "lowest": min(values), "highest": max(values)}
+        expected["deviation"] = math.sqrt(sum((value - np.mean(values)) ** 2 for value in values) / 3)
+        assert counts["draws"][name] == pytest.approx(expected, abs=1e-3), name
+        assert expected["deviation"] > 0
+    known = set()  # the closure of training and dev of the last split, edge by edge
+    for part in ("train", "dev"):
+        own = parts[part].labels
+        known |= set(zip(parts[part].hyponyms[own].tolist(), parts[part].hypernyms[own].tolist(), strict=True))
+    above = {}
+    for low, high in known:
+        above.setdefault(low, set()).add(high)
+    for low in above:
+        waiting = [*above[low]]
+        while waiting:
+            new = above.get(waiting.pop(), set()) - above[low]
+            above[low] |= new
+            waiting += new
+    right = [
+        (high in above.get(low, ())) == label for (low, high), label in zip(test, parts["test"].labels, strict=True)
+    ]
+    last = spread([of_test(parts, PairSet(*closure(sample), len(sample.names)))])["closure"]
+    assert last == {"mean": 100 * np.mean(right), "deviation": 0, "lowest": last["mean"], "highest": last["mean"]}
 
 
 @pytest.mark.parametrize(
@@ -366,6 +413,18 @@ def test_wordnet_has_its_counts_and_names(wordnet, real_data):
     assert (counts["roots"], counts["leaves"], counts["with_several_parents"]) == (1, 64958, 2213)
     assert (counts["train"], counts["protocol"], counts["test"]["ceiling"]) == (735241, "clean", 100.0)
     assert (pairs["test"].replaced > 0).sum() == 4000
+
+
+@pytest.mark.full
+def test_the_released_split_of_wordnet_is_one_draw_of_many(wordnet, real_data, repository):
+    recipe = YAML(typ="safe", pure=True).load((repository / "recipes/vendrov-released.yaml").read_text())["taxonomy"]
+    drawn = split(wordnet, TaxonomySettings(**recipe))[1]["draws"]
+    assert drawn["number"] == 40
+    page = (repository / "docs/hypernyms.md").read_text()
+    for name in ("in_training", "mislabelled", "mislabelled_hyponym", "ceiling", "closure"):
+        one = drawn[name]
+        row = f"| {one['mean']:.1f} ± {one['deviation']:.1f} | {one['lowest']:.1f} to {one['highest']:.1f} |"
+        assert row in page, (name, row)
 
 
 @pytest.mark.full

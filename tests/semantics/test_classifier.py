@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -93,7 +94,7 @@ def test_fits_that_did_not_converge_are_counted_and_other_warnings_pass(monkeypa
         regression.final(train, 1.0)
 
 
-@pytest.mark.parametrize("kind", ["vector", "compared", "all"])
+@pytest.mark.parametrize("kind", ["vector", "compared", "directed", "all"])
 def test_a_batch_and_the_whole_are_the_published_features(kind):
     part = examples(20, 1, kind=kind, dtype=np.float64)
     index = np.array([3, 19, 3])
@@ -102,6 +103,13 @@ def test_a_batch_and_the_whole_are_the_published_features(kind):
     assert part.batch(slice(0, 5)).shape == (5, part.width)
     np.testing.assert_array_equal(part.at(index).matrix(), features(part)[index])
     assert part.at(index).labels.tolist() == part.labels[index].tolist()
+
+
+@pytest.mark.parametrize(("kind", "same"), [("compared", True), ("directed", False), ("all", False)])
+def test_swapped_sides_change_the_features_that_tell_a_direction(kind, same):
+    part = examples(20, 1, kind=kind, dtype=np.float64)
+    swapped = replace(part, first=part.second, second=part.first)
+    assert (swapped.matrix() == part.matrix()).all(1).tolist() == [same] * 20
 
 
 @pytest.mark.parametrize("regression", [AdamRegression(3), SklearnRegression()])

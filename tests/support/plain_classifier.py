@@ -29,6 +29,8 @@ def features(part):
     v = part.vectors.numpy()[part.second]
     if part.features == "compared":
         return np.c_[np.abs(u - v), u * v]
+    if part.features == "directed":
+        return np.c_[u, v, np.abs(u - v)]
     return np.hstack((u, v, u * v, np.abs(u - v)))
 
 
