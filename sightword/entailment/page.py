@@ -12,7 +12,7 @@ from sightword.entailment.measuring import IN_PARTS
 from sightword.entailment.published import ROWS, SOURCE, differences
 from sightword.report import html_page
 from sightword.report.drawing import Drawing
-from sightword.report.number_formats import FEW, NONE, counted, flat, percent, signed
+from sightword.report.number_formats import FEW, NONE, counted, flat, percent, signed, tile
 from sightword.statistics import with_interval
 
 FILES = ("page.html", "page.css")
@@ -145,8 +145,10 @@ def _notes(
 def _headlines(scores: Scores, energy: str) -> list[tuple[str, str, str]]:
     own, alone = scores[energy], scores["hypothesis_only"]["accuracy"]
     most, fresh = scores["majority"]["accuracy"], scores["new_words"]["accuracy"]
+    shown, remark = tile(own["accuracy"], own["accuracy_ci95"])
+    beside = ", ".join(filter(None, (remark, f"majority {most:.1f} %", f"new words {fresh:.1f} %")))
     return [
-        (_accuracy(own) + " %", "of pairs classified correctly", f"majority {most:.1f} %, new words {fresh:.1f} %"),
+        (shown, "of pairs classified correctly", beside),
         (f"{own['class']['entailment']['accuracy']:.1f} %", "of entailed pairs accepted", f"F1 {own['f1']:.1f}"),
         (f"{alone:.1f} %", "without the premise", "hypothesis only"),
     ]

@@ -11,7 +11,7 @@ from sightword.hypernyms.judge_settings import HypernymsSettings
 from sightword.hypernyms.published import ROWS
 from sightword.report import html_page
 from sightword.report.drawing import Drawing
-from sightword.report.number_formats import NONE, flat, is_number, percent
+from sightword.report.number_formats import NONE, flat, is_number, percent, tile
 from sightword.statistics import proportion_interval, with_interval
 
 FILES = ("page.html", "page.css")
@@ -119,16 +119,13 @@ def _spread(of: Mapping[str, float]) -> str:
 
 def _headlines(scores: Mapping[str, Any], energy: str, part: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     own = scores[energy]
-    found = [
-        (
-            f"{with_interval(own['accuracy'], own['accuracy_ci95'])} %",
-            "of pairs classified correctly",
-            f"closure {scores['closure']['accuracy']:.1f} %, ceiling {part['ceiling']:.1f} %",
-        )
-    ]
+    shown, remark = tile(own["accuracy"], own["accuracy_ci95"])
+    closure, ceiling = f"closure {scores['closure']['accuracy']:.1f} %", f"ceiling {part['ceiling']:.1f} %"
+    found = [(shown, "of pairs classified correctly", ", ".join(filter(None, (remark, closure, ceiling))))]
     if "direct" in own:
-        direct = f"{with_interval(own['direct'], proportion_interval(own['direct'], own['direct_pairs']))} %"
-        found.append((direct, "of direct edges accepted", "the closure accepts none of them"))
+        shown, remark = tile(own["direct"], proportion_interval(own["direct"], own["direct_pairs"]))
+        none = "the closure accepts none of them"
+        found.append((shown, "of direct edges accepted", f"{remark}; {none}" if remark else none))
     found.append((f"{own['f1']:.1f}", "F1 of true pairs", f"closure {scores['closure']['f1']:.1f}"))
     return found
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 from sightword import messages
+from sightword.statistics import Interval, interval_text, with_interval
 
 NONE = "–"
 FEW = 30
@@ -21,6 +22,13 @@ def is_number(value: object) -> TypeGuard[float]:
 def percent(value: object) -> str:
     """Format a recall with one decimal, as papers do."""
     return f"{value:.1f}" if is_number(value) else NONE
+
+
+def tile(value: float, interval: Interval | None) -> tuple[str, str]:
+    """Format a proportion for a large tile: ``71.7 ± 1.2 %``, or ``100.0 %`` with its interval as a remark."""
+    if isinstance(interval, list | tuple):
+        return f"{percent(value)} %", f"95 % interval {interval_text(interval)}"
+    return f"{with_interval(value, interval)} %", ""
 
 
 def correlation(value: object, none: str = NONE) -> str:

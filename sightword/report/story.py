@@ -10,7 +10,6 @@ from sightword.report import notes, number_formats, retrieval_table, semantics_t
 from sightword.report.inputs import Run
 from sightword.report.number_formats import counted, is_number
 from sightword.report.summary import headline_split
-from sightword.statistics import with_interval
 
 FOUND = {
     "caption_to_image": ("caption to picture, R@10", "the right one in the first ten"),
@@ -32,7 +31,8 @@ def headlines(run: Run, captions_each: Mapping[str, list[int]]) -> list[tuple[st
                 candidates = len(each) if direction == "caption_to_image" else sum(each)
                 by_chance = retrieval_table.chance(direction, each, 10)
                 context = f"{meaning} of {candidates:,}; split {split}; chance: {by_chance:.1f} %"
-            found.append((f"{with_interval(value, interval)} %", what, context))
+            shown, remark = number_formats.tile(value, interval)
+            found.append((shown, what, f"{remark}; {context}" if remark else context))
     mean = semantics_table.headline(run.semantics)
     if mean is not None:
         what = f"mean Pearson r over {mean[0]}"

@@ -184,7 +184,7 @@ def plain_normalised(values, state, training):
 
 
 def plain_logits(pairs, rows, weights, states, dropout, training):
-    """The network of the paper's section 5.4 of Vendrov et al. (2016), line by line."""
+    """The network of section 5.4 of Vendrov et al. (2016), line by line."""
     u, v = (pairs.vectors[torch.from_numpy(side[rows])] for side in (pairs.first, pairs.second))
     values = torch.nn.functional.dropout(torch.cat([u, v, (u - v).abs()], 1), dropout, training)
     for (weight, bias), slope, state in zip(weights[:2], weights[3], states, strict=True):

@@ -127,7 +127,7 @@ def test_recall_of_all_has_wilsons_interval(run_folder: RunFiles, tmp_path: Path
     metrics["test"]["full"]["caption_to_image"] |= {"r10": 100.0, "r10_ci95": [95.416, 100.0]}
     path.write_text(json.dumps(metrics))
     text = made(run_folder, tmp_path)
-    assert "100.0 (95.4 to 100.0) %" in text
+    assert "95 % interval 95.4 to 100.0; the right one" in text
     assert "95.4 to 100.0</" in text
     assert "100.0 ±" not in text
 
