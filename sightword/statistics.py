@@ -56,14 +56,22 @@ def proportion_interval(percent: float, cases: float) -> Interval:
 def clustered_interval(right: ArrayLike, clusters: ArrayLike) -> Interval:
     """Return the 95 % interval in percent of a share, whose (N,) cases come in clusters of cases that are alike.
 
-    The interval is that of :func:`proportion_interval` for the effective number of cases, with which Wald's variance is
-    the variance over clusters (:func:`clustered_half_width`); the number of clusters where all cases are equal or there
-    is one cluster. ValueError without cases.
+    The interval is that of :func:`proportion_interval` for the :func:`effective_cases`. ValueError without cases.
     """
-    share, half = float(_series(right).mean()) if len(_series(right)) else 0.0, clustered_half_width(right, clusters)
-    spread = share * (1.0 - share)
-    cases = spread * (Z95 / half) ** 2 if half and spread else len(np.unique(np.asarray(clusters)))
-    return proportion_interval(100.0 * share, max(1.0, cases))
+    cases = effective_cases(right, clusters)
+    return proportion_interval(100.0 * float(_series(right).mean()), cases)
+
+
+def effective_cases(right: ArrayLike, clusters: ArrayLike) -> float:
+    """Return the number of independent cases with which a share has the variance of (N,) cases in clusters.
+
+    The variance over clusters is that of :func:`clustered_half_width`. Where it is 0, since all cases are equal or
+    there is one cluster, the number is that of the clusters. ValueError without cases.
+    """
+    half = clustered_half_width(right, clusters)
+    share = float(_series(right).mean())
+    cases = share * (1.0 - share) * (Z95 / half) ** 2 if half else 0.0
+    return max(1.0, cases or len(np.unique(np.asarray(clusters))))
 
 
 def interval_text(interval: Interval | None, digits: int = 1) -> str:

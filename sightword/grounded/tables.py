@@ -15,7 +15,13 @@ from sightword.grounded.comparing import Difference
 from sightword.grounded.published import SOURCE, TRANSFER, PublishedRow, published_structure, published_transfer
 from sightword.grounded.results import RELATED, Run
 from sightword.grounded.summary import over_seeds
-from sightword.statistics import clustered_half_width, clustered_interval, interval_ends, rank_interval
+from sightword.statistics import (
+    clustered_half_width,
+    effective_cases,
+    interval_ends,
+    proportion_interval,
+    rank_interval,
+)
 
 STRUCTURE = (*MEASURES, *RELATED)
 """The columns of Table 1."""
@@ -119,14 +125,14 @@ def _cells(
 
 
 def _interval(runs: Sequence[Run], key: str, space: str | None, value: float) -> Sequence[float] | None:
-    """Return the 95 % interval in the unit of the value (of accuracies, the first seed's); None if unknown."""
+    """Return the 95 % interval in the unit of the value, of accuracies by the first seed's cases; or None."""
     if key in MEASURES:
         drawn = [run.resamples(key, space) for run in runs]
         return ends(sum(drawn[1:], drawn[0]) / len(drawn)) if len(drawn[0]) else None
     if key in RELATED:
         return rank_interval(value, len(runs[0].pairs(key)))
     if key in TRANSFER:
-        return interval_ends(value, clustered_interval(runs[0].right(key), runs[0].first(key)))
+        return interval_ends(value, proportion_interval(value, effective_cases(runs[0].right(key), runs[0].first(key))))
     if key == "transfer_mean":
         halves = [100.0 * clustered_half_width(runs[0].right(task), runs[0].first(task)) for task in _tasks(runs)]
         half = sum(error**2 for error in halves) ** 0.5 / len(halves)

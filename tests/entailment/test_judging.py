@@ -21,7 +21,6 @@ from sightword.errors import SemanticsError
 from sightword.semantics.inputs import Inputs
 from sightword.semantics.results import Seen
 from sightword.semantics.text_files import read_lines
-from sightword.statistics import proportion_interval
 
 E, N, C, U = "entailment", "neutral", "contradiction", "undecided"
 
@@ -45,14 +44,14 @@ def test_a_confusion_by_hand():
     # Accepted: rows 1, 4 and 5. Right: rows 1 and 3.
     assert (found["accuracy"], found["pairs"], found["threshold"]) == (40.0, 5, 0.4)
     # Three premises: rows 1 and 3, row 2, rows 4 and 5. Their sums of (right - 0.4) are 1.2, -0.4 and -0.8.
-    variance = 3 / 2 * (1.2**2 + 0.4**2 + 0.8**2) / 5**2
-    assert found["accuracy_ci95"] == pytest.approx(proportion_interval(40.0, 0.4 * 0.6 / variance), abs=1e-5)
+    # Their variance, 3 / 2 (1.44 + 0.16 + 0.64) / 5^2, is that of 0.4 * 0.6 / 0.1344 = 1.7857 cases.
+    assert found["accuracy_ci95"] == pytest.approx([5.7778, 87.8756], abs=1e-4)
     assert found["f1"] == pytest.approx(200 * 1 / (3 + 2), abs=1e-5)
     assert found["auc"] == pytest.approx(3 / 6)  # of six (entailed, other) pairs three are in order
     assert found["average_precision"] == pytest.approx((1 / 1 + 2 / 5) / 2, abs=1e-6)
     right = {name: (one["accuracy"], one["pairs"]) for name, one in found["class"].items()}
     assert right == {E: (50.0, 2), N: (0.0, 1), C: (100.0, 1), U: (0.0, 1)}
-    assert found["class"][E]["accuracy_ci95"] == pytest.approx(proportion_interval(50.0, 1), abs=1e-5)
+    assert found["class"][E]["accuracy_ci95"] == pytest.approx([5.4619, 94.5381], abs=1e-4)
     assert {name: one["pairs"] for name, one in found["premise_words"].items()} == {"0-8": 4, "9-13": 1}
     assert found["premise_words"]["9-13"]["accuracy"] == 0.0
     assert {name: one["pairs"] for name, one in found["hypothesis_words"].items()} == {"0-5": 5}
