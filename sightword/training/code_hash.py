@@ -11,7 +11,7 @@ _PLACE = Path(sightword.__path__[0])
 _CODE = (
     *("captions/__init__.py", "captions/normalise.py", "captions/table.py", "captions/units.py"),
     *("captions/vocabulary.py", "devices.py", "features/__init__.py", "features/hdf5.py", "features/table.py"),
-    *("files.py", "machine.py", "model", "pairs.py", "settings.py", "training"),
+    *("files.py", "machine.py", "mapping.py", "model", "pairs.py", "settings.py", "training"),
 )
 """The rooms and files that training runs; a test follows the imports."""
 

@@ -189,14 +189,14 @@ def test_an_item_of_a_matrix_that_was_saved_is_told_alone(known):
 @pytest.mark.parametrize(("save", "verdict"), [(save_parameter, "never seen to run"), (save_output, "CONTRADICTED")])
 def test_a_card_is_not_written_from_an_entry_that_never_ran(known, save, verdict):
     facts = facts_folders(known.folder)
-    assert "no facts" not in sections(known.folder, "models/encoder", facts)
+    assert "no facts" not in sections(known.folder, "models/encoder", facts)[2]
     save(known)
     with pytest.raises(EncoderError, match=f"does not say how the stage second ran: {verdict}"):
         sections(known.folder, "models/encoder", facts)
 
 
 def test_a_card_names_the_stages_whose_runs_are_not_known(project):
-    text = sections(project.folder, "models/encoder")
+    _, _, text = sections(project.folder, "models/encoder")
     assert "as dvc.lock says (no facts of the runs of first, second were here)" in text
 
 

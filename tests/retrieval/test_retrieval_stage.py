@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sightword.captions.table import CaptionTable, read_captions, write_captions
-from sightword.encoder import sentence_encoder
+from sightword.encoder import arguments, sentence_encoder
 from sightword.errors import CaptionsError, ScoringError
 from sightword.features.table import Origin, write_features
 from sightword.files import write_table
@@ -40,7 +40,7 @@ class StandIn:
         return cls()
 
     def encode(self, sentences, *, batch_size, show_progress_bar, max_length):
-        assert max_length == sentence_encoder.LONGEST  # no caption of a corpus is too long
+        assert max_length == arguments.LONGEST  # no caption of a corpus is too long
         return embedded(sentences)
 
     def encode_images(self, features):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sightword.captions.table import CaptionTable, write_captions
-from sightword.encoder import sentence_encoder
+from sightword.encoder import arguments, sentence_encoder
 from sightword.errors import SemanticsError
 from sightword.semantics.evaluation import evaluate
 from sightword.semantics.pair_table import read_pairs
@@ -25,7 +25,7 @@ def workplace(data, bag_encoder, monkeypatch):
             return cls()
 
         def encode(self, sentences, *, batch_size, max_length, precision):
-            assert max_length == sentence_encoder.LONGEST  # no sentence of a data set is too long
+            assert max_length == arguments.LONGEST  # no sentence of a data set is too long
             assert precision == "bf16"
             return bag_encoder(sentences)
 
