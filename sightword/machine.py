@@ -134,19 +134,25 @@ def quota(root: Path = Path("/")) -> float:
         root: the root of the file system.
     """
     try:
-        groups = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-        mounts = (root / "proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+        # Of names, only LF is sure to be escaped: other line ends and bytes that are not UTF-8 may stand in them.
+        groups = os.fsdecode((root / "proc/self/cgroup").read_bytes()).split("\n")
+        mounts = os.fsdecode((root / "proc/self/mountinfo").read_bytes()).split("\n")
     except OSError:  # no Linux
         return math.inf
     own: dict[str, PurePosixPath] = {}  # by the kind of file system
     for line in groups:
+        if line.count(":") < 2:
+            continue
         _, controllers, path = line.split(":", 2)
         if not controllers or "cpu" in controllers.split(","):
             own["cgroup" if controllers else "cgroup2"] = PurePosixPath(path)
     least = math.inf
     for line in mounts:
-        _, _, _, top, point, *rest = line.split()
-        kind, _, options = rest[rest.index("-") + 1 :][:3]
+        fields = line.split(" ")  # at single blanks, since the source of a mount may be empty
+        after = fields[fields.index("-", 6) + 1 :] if "-" in fields[6:] else []
+        if len(after) < 3:
+            continue
+        top, point, kind, options = fields[3], fields[4], after[0], after[2]
         if kind not in own or (kind == "cgroup" and "cpu" not in options.split(",")):
             continue
         group = own[kind]
@@ -158,11 +164,12 @@ def quota(root: Path = Path("/")) -> float:
 
 
 def _limit(group: Path) -> float:
-    """Return the limit of one control group, in CPUs."""
-    with contextlib.suppress(OSError):
+    """Return the limit of one control group, in CPUs; infinity where none can be read."""
+    unreadable = (OSError, ValueError, ZeroDivisionError)
+    with contextlib.suppress(*unreadable):
         allowed, period = (group / "cpu.max").read_text(encoding="utf-8").split()
         return math.inf if allowed == "max" else int(allowed) / int(period)
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(*unreadable):
         files = [group / f"cpu.cfs_{name}_us" for name in ("quota", "period")]
         time, every = (int(file.read_text(encoding="utf-8")) for file in files)
         return time / every if time > 0 else math.inf

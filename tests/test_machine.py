@@ -56,7 +56,7 @@ def control_groups(root: Path, groups: str, mounts: list[str], files: dict[str, 
     written = {"proc/self/cgroup": groups, "proc/self/mountinfo": "".join(f"{line}\n" for line in mounts), **files}
     for name, text in written.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
+        (root / name).write_bytes(os.fsencode(text))
     return root
 
 
@@ -114,6 +114,40 @@ CPU = "sys/fs/cgroup/cpu,cpuacct"
 )
 def test_the_quota_is_the_least_of_the_group_and_those_above(tmp_path, groups, mounts, files, expected) -> None:
     assert machine.quota(control_groups(tmp_path, groups, mounts, files)) == expected
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "40 25 0:40 / /mnt/empty rw - tmpfs  rw",
+        "41 25 0:41 / /mnt/caf\udce9 rw shared:9 - ext4 /dev/sda1 rw",
+        "42 25 0:42 / /mnt/a\u2028b rw shared:9 - ext4 /dev/sda1 rw",
+        "43 25 0:43 / /mnt/a\rb rw shared:9 - ext4 /dev/sda1 rw",
+        "44 25 0:44 / - rw - tmpfs none rw",
+        "45 25 0:45 / /mnt rw",
+        "46 25 0:46 / /mnt rw - tmpfs",
+        "no mount",
+        "",
+    ],
+)
+def test_quota_is_found_beside_any_other_mount(tmp_path, odd) -> None:
+    files = {"sys/fs/cgroup/cpu.max": "150000 100000\n"}
+    groups = "no group\n\n0::/caf\udce9\n"
+    assert machine.quota(control_groups(tmp_path, groups, [odd, V2.format(top="/"), odd], files)) == 1.5
+
+
+@pytest.mark.parametrize("name", ["caf\udce9", "a\u2028b"])
+def test_quota_is_found_in_a_group_and_at_a_mount_point_of_any_name(tmp_path, name) -> None:
+    mount = V2.format(top="/").replace("/sys/fs/cgroup", f"/{name}")
+    files = {f"{name}/jobs/{name}/cpu.max": "250000 100000\n"}
+    assert machine.quota(control_groups(tmp_path, f"0::/jobs/{name}\n", [mount], files)) == 2.5
+
+
+@pytest.mark.parametrize("text", ["", "max", "a b", "100000 0", "1 2 3", "\udce9 1"])
+def test_limit_that_is_no_number_is_none(tmp_path, text) -> None:
+    assert machine.quota(control_groups(tmp_path, "0::/\n", [V2.format(top="/")], {"sys/fs/cgroup/cpu.max": text})) == (
+        math.inf
+    )
 
 
 def test_without_control_groups_there_is_no_quota(tmp_path) -> None:
