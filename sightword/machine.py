@@ -25,6 +25,8 @@ CREDENTIALS = {
 """The variables with the credentials of a store, by the protocol of its address."""
 ROLE = "sightword"
 """The name of the processes of a stage in torch's elastic launch, where the stage itself launches them."""
+NO_HOME = "this user has no home folder"
+"""Why :func:`substitute_home` is a user's home."""
 
 
 @dataclass(frozen=True)
@@ -229,7 +231,7 @@ def _folder(variable: str, below: str = "") -> Path:
     try:
         if named:
             return expanded(named).absolute()
-        return Path(os.environ.get("XDG_CACHE_HOME") or home() / ".cache") / "sightword" / below
+        return caches() / "sightword" / below
     except RuntimeError:
         raise SetupError(f"{variable}={named}: there is no such user", todo=f"Set {variable} to a folder.") from None
 
@@ -237,7 +239,8 @@ def _folder(variable: str, below: str = "") -> Path:
 def home() -> Path:
     """Return the user's home folder, or :func:`substitute_home` for a user without one.
 
-    A container may run under a number that passwd does not list, with no ``HOME`` or with ``/`` in it.
+    A container may run under a number that passwd does not list, with no ``HOME``, with ``/`` or another user's home
+    in it. A home folder that cannot be written is still one: it has the settings of git, DVC and other programs.
 
     Raises:
         SetupError: there is no home folder, and its substitute belongs to somebody else.
@@ -246,14 +249,36 @@ def home() -> Path:
         found = Path.home() if os.environ.get("HOME", "/") else None
     except RuntimeError:
         found = None
-    if found and found.is_absolute() and (os.access(found, os.W_OK) or (found / ".cache").is_dir()):
+    there = found and found.is_absolute() and os.access(found, os.X_OK) and found.is_dir()
+    if found and there and (found.name or _takes_caches(found)):  # the root has no name
         return found
+    return _made_substitute(NO_HOME, "HOME")
+
+
+def caches() -> Path:
+    """Return the folder of the user's caches: in :func:`substitute_home`, if the home folder cannot be written.
+
+    Raises:
+        SetupError: the substitute is needed, and belongs to somebody else.
+    """
+    if named := os.environ.get("XDG_CACHE_HOME"):
+        return Path(named)
+    found = home()
+    if not _takes_caches(found):
+        found = _made_substitute(f"{found} cannot be written", "XDG_CACHE_HOME")
+    return found / ".cache"
+
+
+def _takes_caches(folder: Path) -> bool:
+    return os.access(folder, os.W_OK) or os.access(folder / ".cache", os.X_OK)
+
+
+def _made_substitute(why: str, variable: str) -> Path:
     folder = substitute_home()
     folder.mkdir(mode=0o700, exist_ok=True)
     state = folder.lstat()
     if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid() or state.st_mode & 0o022:
-        what = f"this user has no home folder, and {folder} belongs to others too"
-        raise SetupError(what, todo="Set HOME to a folder of your own.")
+        raise SetupError(f"{why}, and {folder} belongs to others too", todo=f"Set {variable} to a folder of your own.")
     return folder
 
 
@@ -262,23 +287,35 @@ def substitute_home() -> Path:
     return Path(tempfile.gettempdir()) / f"sightword-home-{os.geteuid()}"
 
 
-def give_home() -> bool:
-    """Set ``HOME`` and ``LOGNAME`` where the user has neither, since DVC and others end without; return whether HOME.
+def why_substituted() -> str:
+    """Return why :func:`substitute_home` has the user's home or caches; an empty text if it has neither."""
+    if home() == substitute_home():
+        return NO_HOME
+    return f"{home()} cannot be written" if caches().parent == substitute_home() else ""
 
-    Programs that this process starts inherit both.
+
+def give_home() -> str:
+    """Set ``HOME`` and ``LOGNAME`` where the user has neither, since DVC and others end without.
+
+    Where the home folder cannot be written, set ``XDG_CACHE_HOME`` instead: caches move, settings stay. Programs that
+    this process starts inherit all.
+
+    Returns:
+        As :func:`why_substituted`.
 
     Raises:
         SetupError: as :func:`home`.
     """
-    folder = home()
     try:
         getpass.getuser()
     except (KeyError, OSError):
         os.environ["LOGNAME"] = f"user-{os.geteuid()}"
-    if folder != substitute_home():
-        return False
-    os.environ["HOME"] = str(folder)
-    return True
+    why = why_substituted()
+    if why == NO_HOME:
+        os.environ["HOME"] = str(substitute_home())
+    elif why:
+        os.environ["XDG_CACHE_HOME"] = str(caches())
+    return why
 
 
 def expanded(path: str | os.PathLike[str]) -> Path:
