@@ -25,6 +25,8 @@ CREDENTIALS = {
 """The variables with the credentials of a store, by the protocol of its address."""
 ROLE = "sightword"
 """The name of the processes of a stage in torch's elastic launch, where the stage itself launches them."""
+NO_HOME = "this user has no home folder"
+"""Why :func:`substitute_home` is a user's home."""
 
 
 @dataclass(frozen=True)
@@ -134,19 +136,25 @@ def quota(root: Path = Path("/")) -> float:
         root: the root of the file system.
     """
     try:
-        groups = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-        mounts = (root / "proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+        # Of names, only LF is sure to be escaped: other line ends and bytes that are not UTF-8 may stand in them.
+        groups = os.fsdecode((root / "proc/self/cgroup").read_bytes()).split("\n")
+        mounts = os.fsdecode((root / "proc/self/mountinfo").read_bytes()).split("\n")
     except OSError:  # no Linux
         return math.inf
     own: dict[str, PurePosixPath] = {}  # by the kind of file system
     for line in groups:
+        if line.count(":") < 2:
+            continue
         _, controllers, path = line.split(":", 2)
         if not controllers or "cpu" in controllers.split(","):
             own["cgroup" if controllers else "cgroup2"] = PurePosixPath(path)
     least = math.inf
     for line in mounts:
-        _, _, _, top, point, *rest = line.split()
-        kind, _, options = rest[rest.index("-") + 1 :][:3]
+        fields = line.split(" ")  # at single blanks, since the source of a mount may be empty
+        after = fields[fields.index("-", 6) + 1 :] if "-" in fields[6:] else []
+        if len(after) < 3:
+            continue
+        top, point, kind, options = fields[3], fields[4], after[0], after[2]
         if kind not in own or (kind == "cgroup" and "cpu" not in options.split(",")):
             continue
         group = own[kind]
@@ -158,11 +166,12 @@ def quota(root: Path = Path("/")) -> float:
 
 
 def _limit(group: Path) -> float:
-    """Return the limit of one control group, in CPUs."""
-    with contextlib.suppress(OSError):
+    """Return the limit of one control group, in CPUs; infinity where none can be read."""
+    unreadable = (OSError, ValueError, ZeroDivisionError)
+    with contextlib.suppress(*unreadable):
         allowed, period = (group / "cpu.max").read_text(encoding="utf-8").split()
         return math.inf if allowed == "max" else int(allowed) / int(period)
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(*unreadable):
         files = [group / f"cpu.cfs_{name}_us" for name in ("quota", "period")]
         time, every = (int(file.read_text(encoding="utf-8")) for file in files)
         return time / every if time > 0 else math.inf
@@ -222,7 +231,7 @@ def _folder(variable: str, below: str = "") -> Path:
     try:
         if named:
             return expanded(named).absolute()
-        return Path(os.environ.get("XDG_CACHE_HOME") or home() / ".cache") / "sightword" / below
+        return caches() / "sightword" / below
     except RuntimeError:
         raise SetupError(f"{variable}={named}: there is no such user", todo=f"Set {variable} to a folder.") from None
 
@@ -230,7 +239,8 @@ def _folder(variable: str, below: str = "") -> Path:
 def home() -> Path:
     """Return the user's home folder, or :func:`substitute_home` for a user without one.
 
-    A container may run under a number that passwd does not list, with no ``HOME`` or with ``/`` in it.
+    A container may run under a number that passwd does not list, with no ``HOME``, with ``/`` or another user's home
+    in it. A home folder that cannot be written is still one: it has the settings of git, DVC and other programs.
 
     Raises:
         SetupError: there is no home folder, and its substitute belongs to somebody else.
@@ -239,14 +249,36 @@ def home() -> Path:
         found = Path.home() if os.environ.get("HOME", "/") else None
     except RuntimeError:
         found = None
-    if found and found.is_absolute() and (os.access(found, os.W_OK) or (found / ".cache").is_dir()):
+    there = found and found.is_absolute() and os.access(found, os.X_OK) and found.is_dir()
+    if found and there and (found.name or _takes_caches(found)):  # the root has no name
         return found
+    return _made_substitute(NO_HOME, "HOME")
+
+
+def caches() -> Path:
+    """Return the folder of the user's caches: in :func:`substitute_home`, if the home folder cannot be written.
+
+    Raises:
+        SetupError: the substitute is needed, and belongs to somebody else.
+    """
+    if named := os.environ.get("XDG_CACHE_HOME"):
+        return Path(named)
+    found = home()
+    if not _takes_caches(found):
+        found = _made_substitute(f"{found} cannot be written", "XDG_CACHE_HOME")
+    return found / ".cache"
+
+
+def _takes_caches(folder: Path) -> bool:
+    return os.access(folder, os.W_OK) or os.access(folder / ".cache", os.X_OK)
+
+
+def _made_substitute(why: str, variable: str) -> Path:
     folder = substitute_home()
     folder.mkdir(mode=0o700, exist_ok=True)
     state = folder.lstat()
     if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid() or state.st_mode & 0o022:
-        what = f"this user has no home folder, and {folder} belongs to others too"
-        raise SetupError(what, todo="Set HOME to a folder of your own.")
+        raise SetupError(f"{why}, and {folder} belongs to others too", todo=f"Set {variable} to a folder of your own.")
     return folder
 
 
@@ -255,23 +287,35 @@ def substitute_home() -> Path:
     return Path(tempfile.gettempdir()) / f"sightword-home-{os.geteuid()}"
 
 
-def give_home() -> bool:
-    """Set ``HOME`` and ``LOGNAME`` where the user has neither, since DVC and others end without; return whether HOME.
+def why_substituted() -> str:
+    """Return why :func:`substitute_home` has the user's home or caches; an empty text if it has neither."""
+    if home() == substitute_home():
+        return NO_HOME
+    return f"{home()} cannot be written" if caches().parent == substitute_home() else ""
 
-    Programs that this process starts inherit both.
+
+def give_home() -> str:
+    """Set ``HOME`` and ``LOGNAME`` where the user has neither, since DVC and others end without.
+
+    Where the home folder cannot be written, set ``XDG_CACHE_HOME`` instead: caches move, settings stay. Programs that
+    this process starts inherit all.
+
+    Returns:
+        As :func:`why_substituted`.
 
     Raises:
         SetupError: as :func:`home`.
     """
-    folder = home()
     try:
         getpass.getuser()
     except (KeyError, OSError):
         os.environ["LOGNAME"] = f"user-{os.geteuid()}"
-    if folder != substitute_home():
-        return False
-    os.environ["HOME"] = str(folder)
-    return True
+    why = why_substituted()
+    if why == NO_HOME:
+        os.environ["HOME"] = str(substitute_home())
+    elif why:
+        os.environ["XDG_CACHE_HOME"] = str(caches())
+    return why
 
 
 def expanded(path: str | os.PathLike[str]) -> Path:

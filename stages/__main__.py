@@ -64,8 +64,8 @@ def main() -> None:
     if place.ranks > 1:
         _become_rank(place)
     try:
-        if machine.give_home():
-            log.warning("this user has no home folder: caches are in %s; set HOME or SIGHTWORD_STORE", machine.home())
+        if why := machine.give_home():
+            log.warning("%s: caches are in %s; set XDG_CACHE_HOME or SIGHTWORD_STORE", why, machine.caches())
         here = machine.current()  # a wrong setting is reported before any work
         if place.ranks > 1 and not hasattr(stage, "RANKS"):
             raise SetupError(f"{place.ranks} processes cannot share this stage", todo="Only `train` runs in torchrun.")

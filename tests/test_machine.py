@@ -56,7 +56,7 @@ def control_groups(root: Path, groups: str, mounts: list[str], files: dict[str, 
     written = {"proc/self/cgroup": groups, "proc/self/mountinfo": "".join(f"{line}\n" for line in mounts), **files}
     for name, text in written.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
+        (root / name).write_bytes(os.fsencode(text))
     return root
 
 
@@ -116,6 +116,40 @@ def test_the_quota_is_the_least_of_the_group_and_those_above(tmp_path, groups, m
     assert machine.quota(control_groups(tmp_path, groups, mounts, files)) == expected
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "40 25 0:40 / /mnt/empty rw - tmpfs  rw",
+        "41 25 0:41 / /mnt/caf\udce9 rw shared:9 - ext4 /dev/sda1 rw",
+        "42 25 0:42 / /mnt/a\u2028b rw shared:9 - ext4 /dev/sda1 rw",
+        "43 25 0:43 / /mnt/a\rb rw shared:9 - ext4 /dev/sda1 rw",
+        "44 25 0:44 / - rw - tmpfs none rw",
+        "45 25 0:45 / /mnt rw",
+        "46 25 0:46 / /mnt rw - tmpfs",
+        "no mount",
+        "",
+    ],
+)
+def test_quota_is_found_beside_any_other_mount(tmp_path, odd) -> None:
+    files = {"sys/fs/cgroup/cpu.max": "150000 100000\n"}
+    groups = "no group\n\n0::/caf\udce9\n"
+    assert machine.quota(control_groups(tmp_path, groups, [odd, V2.format(top="/"), odd], files)) == 1.5
+
+
+@pytest.mark.parametrize("name", ["caf\udce9", "a\u2028b"])
+def test_quota_is_found_in_a_group_and_at_a_mount_point_of_any_name(tmp_path, name) -> None:
+    mount = V2.format(top="/").replace("/sys/fs/cgroup", f"/{name}")
+    files = {f"{name}/jobs/{name}/cpu.max": "250000 100000\n"}
+    assert machine.quota(control_groups(tmp_path, f"0::/jobs/{name}\n", [mount], files)) == 2.5
+
+
+@pytest.mark.parametrize("text", ["", "max", "a b", "100000 0", "1 2 3", "\udce9 1"])
+def test_limit_that_is_no_number_is_none(tmp_path, text) -> None:
+    assert machine.quota(control_groups(tmp_path, "0::/\n", [V2.format(top="/")], {"sys/fs/cgroup/cpu.max": text})) == (
+        math.inf
+    )
+
+
 def test_without_control_groups_there_is_no_quota(tmp_path) -> None:
     assert machine.quota(tmp_path) == math.inf
 
@@ -157,15 +191,60 @@ def test_user_without_a_home_has_a_folder_of_their_own(homeless, monkeypatch, ho
     assert str(place_of("~/store")).endswith(f"{own}/store")
 
 
-def test_home_that_cannot_be_written_is_none_without_a_cache_in_it(homeless, monkeypatch, tmp_path) -> None:
-    there = tmp_path / "there"
-    there.mkdir()
-    monkeypatch.setenv("HOME", str(there))
-    assert machine.home() == there
+@pytest.fixture
+def there(homeless, monkeypatch) -> Path:
+    """A home folder that cannot be written, not even by root."""
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK and access(path, mode))
+    folder = homeless / "there"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    return folder
+
+
+def test_home_that_cannot_be_written_stays_home_and_caches_move(there) -> None:
+    caches = machine.substitute_home() / ".cache"
+    for _ in ("here", "in a program that this process starts"):
+        assert machine.give_home() == f"{there} cannot be written"
+        assert Path(os.environ["HOME"]) == machine.home() == machine.expanded("~") == there
+        assert Path(os.environ["XDG_CACHE_HOME"]) == machine.caches() == caches
+        assert machine.current().store == str(caches / "sightword")
+    assert not [*there.iterdir()]
+
+
+def test_home_that_cannot_be_written_with_a_cache_folder_has_the_caches(there) -> None:
+    (there / ".cache").mkdir()
+    assert machine.give_home() == ""
+    assert "XDG_CACHE_HOME" not in os.environ
+    assert machine.current().store == str(there / ".cache/sightword")
+
+
+def test_caches_that_the_user_names_stay_with_a_home_that_cannot_be_written(there, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/some/caches")
+    assert machine.give_home() == ""
+    assert machine.current().store == "/some/caches/sightword"
+    assert not machine.substitute_home().exists()
+
+
+def test_substitute_for_caches_that_others_can_write_is_refused(there) -> None:
+    machine.substitute_home().mkdir()
+    machine.substitute_home().chmod(0o777)
+    with pytest.raises(
+        SetupError, match=r"there cannot be written, and .* others too\. Set XDG_CACHE_HOME to a folder"
+    ):
+        machine.give_home()
+
+
+def test_root_folder_is_a_home_only_with_caches(there, monkeypatch) -> None:
+    monkeypatch.setenv("HOME", "/")
+    monkeypatch.setattr(os, "access", lambda path, mode: mode == os.X_OK and Path(path).name != ".cache")
+    assert machine.give_home() == "this user has no home folder"
+    assert Path(os.environ["HOME"]) == machine.substitute_home()
+
+
+def test_home_that_this_user_may_not_enter_is_none(there, monkeypatch) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert machine.home() == machine.substitute_home()
-    (there / ".cache").mkdir()
-    assert machine.home() == there
 
 
 def test_substitute_that_others_can_write_is_refused(homeless) -> None:
@@ -180,7 +259,7 @@ def test_substitute_that_others_can_write_is_refused(homeless) -> None:
 
 
 def test_home_and_name_are_given_to_programs_that_need_them(homeless, monkeypatch) -> None:
-    assert machine.give_home()
+    assert machine.give_home() == "this user has no home folder"
     assert Path.home() == machine.substitute_home()
     assert getpass.getuser() == f"user-{os.geteuid()}"
     monkeypatch.setenv("HOME", str(homeless))

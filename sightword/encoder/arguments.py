@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from sightword.captions.vocabulary import UNKNOWN, Vocabulary
 from sightword.errors import EncoderError
 from sightword.files import Pathish
 from sightword.messages import quote, short, warn_share
-from sightword.model.embedding import Floats
+from sightword.model.embedding import Floats, Precision
 from sightword.model.shape import Shape
 
 if TYPE_CHECKING:
@@ -27,8 +27,24 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MAX_LENGTH = 5_000
+"""Default ``max_length``, which takes seconds. Captions have fewer than 500 tokens."""
 LONGEST = 200_000
 """Largest ``max_length``. With 2,048 numbers a state, 100,000 tokens take 3 GB and two minutes."""
+
+
+class EncodeOptions(TypedDict, total=False):
+    """The options of ``encode`` that its two return types have in common."""
+
+    batch_size: int
+    show_progress_bar: bool | None
+    normalize_embeddings: bool
+    max_length: int
+    precision: Precision
+    convert_to_numpy: bool
+    device: torch.device | str | None
+    prompt: str | None
+    prompt_name: str | None
 
 
 def token_rows(texts: Sequence[str], vocabulary: Vocabulary, most: int) -> list[npt.NDArray[np.int64]]:
@@ -135,6 +151,15 @@ def as_numbers(values: object, name: str) -> Floats:
         raise EncoderError(f"{name} are {array.dtype}, not numbers")
     with np.errstate(over="ignore"):
         return array.astype(np.float32, copy=False)
+
+
+def as_features(features: object, width: int) -> Floats:
+    """Return features of pictures (N, width), or of one (width,), as float32 in this shape."""
+    values = as_numbers(features, "features")
+    if values.ndim not in (1, 2) or values.shape[-1] != width:
+        todo = "Take features of the network that the encoder was trained with."
+        raise EncoderError(f"features have the shape {values.shape}", expected=f"(pictures, {width})", todo=todo)
+    return values
 
 
 def as_vectors(vectors: object, name: str, width: int) -> torch.Tensor:

@@ -7,12 +7,10 @@ in ``reversed_order`` it is the other way round. Embeddings that are compared by
 
 from __future__ import annotations
 
-import numpy as np
-
 from sightword.errors import EncoderError
 from sightword.model.embedding import Floats
 from sightword.model.shape import ComparisonName
-from sightword.model.similarity import SHORTEST
+from sightword.model.similarity import unit_rows
 
 ORDERS = ("order", "reversed_order")
 """The similarities with an abstraction."""
@@ -26,8 +24,7 @@ def compose(vectors: Floats, similarity: ComparisonName) -> Floats:
     """
     if similarity in ORDERS:
         return _extreme(vectors, largest=similarity == "order")
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    found: Floats = (vectors / np.maximum(lengths, SHORTEST)).sum(axis=-2)
+    found: Floats = unit_rows(vectors).sum(axis=-2)
     return found
 
 

@@ -19,16 +19,15 @@ from torch import nn
 from sightword.captions.units import NOUN
 from sightword.captions.vocabulary import UNKNOWN, Vocabulary
 from sightword.devices import choose
-from sightword.encoder.arguments import as_place, as_texts, check_options, refuse_name, token_rows
+from sightword.encoder.arguments import MAX_LENGTH, as_place, as_texts, check_options, refuse_name, token_rows
 from sightword.encoder.folder import GROUNDED, SCHEMA, WHOLE, check_sums, check_values, read_description, write_sums
-from sightword.encoder.sentence_encoder import MAX_LENGTH
 from sightword.errors import CaptionsError, EncoderError
 from sightword.files import Pathish, write_json
 from sightword.model.embedding import Floats, embed_rows
 from sightword.model.encoders import CaptionEncoder
 from sightword.model.saved import load_module, write_tensors
 from sightword.model.shape import Shape
-from sightword.model.similarity import SHORTEST
+from sightword.model.similarity import unit_rows
 from sightword.model.threads import spread
 
 SPACES = ("sentence", "grounded", "visual")
@@ -291,7 +290,7 @@ class GroundedEncoder:
         for space, module in chosen.items():
             values = mapped(module, together, self.device)
             if unit:
-                values = values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), SHORTEST)
+                values = unit_rows(values)
             found[space] = values[places[0]] if isinstance(sentences, str) else values[places]
         return found
 

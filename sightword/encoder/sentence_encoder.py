@@ -5,12 +5,11 @@ Needs PyTorch, NumPy and safetensors only.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack, get_args, overload
+from typing import Any, Literal, Self, TypeVar, Unpack, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +19,9 @@ from sightword.captions.units import NOUN
 from sightword.captions.vocabulary import UNKNOWN, Vocabulary
 from sightword.devices import choose
 from sightword.encoder.arguments import (
-    as_numbers,
+    MAX_LENGTH,
+    EncodeOptions,
+    as_features,
     as_place,
     as_texts,
     as_vectors,
@@ -36,28 +37,9 @@ from sightword.files import Pathish
 from sightword.model.embedding import Floats, Precision, embed_captions, embed_images
 from sightword.model.encoders import Encoders
 from sightword.model.shape import ComparisonName, Shape
-from sightword.model.similarity import SHORTEST, paired_scores, scores, unit
-
-log = logging.getLogger(__name__)
-
-MAX_LENGTH = 5_000
-"""Default ``max_length``, which takes seconds. Captions have fewer than 500 tokens."""
+from sightword.model.similarity import paired_scores, scores, unit, unit_rows
 
 Vectors = TypeVar("Vectors", Floats, torch.Tensor)
-
-
-class _Options(TypedDict, total=False):
-    """The other options of :meth:`SentenceEncoder.encode`, for its two return types."""
-
-    batch_size: int
-    show_progress_bar: bool | None
-    normalize_embeddings: bool
-    max_length: int
-    precision: Precision
-    convert_to_numpy: bool
-    device: torch.device | str | None
-    prompt: str | None
-    prompt_name: str | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -145,12 +127,16 @@ class SentenceEncoder:
 
     @overload
     def encode(
-        self, sentences: str | Iterable[str], *, convert_to_tensor: Literal[False] = ..., **options: Unpack[_Options]
+        self,
+        sentences: str | Iterable[str],
+        *,
+        convert_to_tensor: Literal[False] = ...,
+        **options: Unpack[EncodeOptions],
     ) -> Floats: ...
 
     @overload
     def encode(
-        self, sentences: str | Iterable[str], *, convert_to_tensor: Literal[True], **options: Unpack[_Options]
+        self, sentences: str | Iterable[str], *, convert_to_tensor: Literal[True], **options: Unpack[EncodeOptions]
     ) -> torch.Tensor: ...
 
     def encode(
@@ -222,13 +208,7 @@ class SentenceEncoder:
         Raises:
             EncoderError: the features have another shape, are not numbers, or not finite.
         """
-        values = as_numbers(features, "features")
-        if values.ndim not in (1, 2) or values.shape[-1] != self.features_width:
-            raise EncoderError(
-                f"features have the shape {values.shape}",
-                expected=f"(pictures, {self.features_width})",
-                todo="Take features of the network that the encoder was trained with.",
-            )
+        values = as_features(features, self.features_width)
         found = self._embed(partial(embed_images, features=np.atleast_2d(values)))
         vectors = _result(found, normalise=normalize_embeddings, one=values.ndim == 1)
         bad = np.flatnonzero(~np.isfinite(np.atleast_2d(vectors)).all(axis=1))
@@ -348,9 +328,9 @@ class SentenceEncoder:
         """Return the embeddings, of which ``embed`` computes each member's."""
         total: Floats = np.add.reduce([embed(member) for member in self.members], axis=0, dtype=np.float32)
         if self.renormalise:
-            total = _scaled(total)
+            total = unit_rows(total)
         if self.beside:
-            sides = [_scaled(side) for side in (total, *(other._embed(embed) for other in self.beside))]
+            sides = [unit_rows(side) for side in (total, *(other._embed(embed) for other in self.beside))]
             total = np.concatenate(sides, axis=1) / np.float32(math.sqrt(len(sides)))
         return total
 
@@ -363,14 +343,7 @@ class SentenceEncoder:
         return upper, lower
 
 
-def _scaled(vectors: Floats) -> Floats:
-    """Return the rows of (N, D) with length 1; a row of zeros stays zero."""
-    lengths: Floats = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), SHORTEST)
-    found: Floats = vectors / lengths
-    return found
-
-
 def _result(vectors: Floats, *, normalise: bool, one: bool) -> Floats:
     """Return the rows, with length 1 if wanted, and without the first dimension for one text or picture."""
-    vectors = _scaled(vectors) if normalise else vectors
+    vectors = unit_rows(vectors) if normalise else vectors
     return vectors[0] if one else vectors

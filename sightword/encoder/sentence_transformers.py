@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from sightword.encoder.arguments import LONGEST
-from sightword.encoder.sentence_encoder import MAX_LENGTH, SentenceEncoder
+from sightword.encoder.arguments import LONGEST, MAX_LENGTH
+from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.model.embedding import true_float32
 from sightword.model.encoders import Encoders, pad

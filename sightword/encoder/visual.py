@@ -10,16 +10,17 @@ import numpy as np
 import torch
 
 from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.arguments import MAX_LENGTH
 from sightword.encoder.by_name import folder_and_space, no_such_space
 from sightword.encoder.folder import is_grounded
 from sightword.encoder.grounded import GroundedEncoder
 from sightword.encoder.pretrained import find_encoder
-from sightword.encoder.sentence_encoder import MAX_LENGTH, SentenceEncoder
+from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.files import Pathish
 from sightword.model.embedding import Floats
 from sightword.model.shape import ComparisonName
-from sightword.model.similarity import SHORTEST
+from sightword.model.similarity import unit_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +57,7 @@ class VisualEncoder:
 
     def encode_images(self, features: Floats) -> Floats:
         """Return the vectors of pictures (N, features_width), float32 (N, width)."""
-        values = np.asarray(features, np.float32)
-        found: Floats = values / np.maximum(np.linalg.norm(values, axis=-1, keepdims=True), SHORTEST)
-        return found
+        return unit_rows(np.asarray(features, np.float32))
 
 
 def open_beside_pictures(name: Pathish, *, device: torch.device | str = "cpu") -> SentenceEncoder | VisualEncoder:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch.autograd.function import once_differentiable
 
@@ -31,6 +33,13 @@ def unit(vectors: torch.Tensor, similarity: SimilarityName, *, scaled: bool = Tr
         length = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
         vectors = vectors.masked_fill(length < SHORTEST, 0.0) / length.clamp_min(SHORTEST)
     return vectors if similarity == "cosine" else vectors.abs()
+
+
+def unit_rows(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return the rows (.., D) of an array with length 1; a row of zeros stays zero."""
+    lengths = np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), SHORTEST)
+    found: npt.NDArray[np.float32] = vectors / lengths
+    return found
 
 
 def scores(captions: torch.Tensor, images: torch.Tensor, similarity: ComparisonName) -> torch.Tensor:

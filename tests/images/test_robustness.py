@@ -134,6 +134,7 @@ def bombs() -> dict[str, bytes]:
 NOISE = Image.fromarray(np.random.default_rng(0).integers(0, 255, (64, 64, 3), np.uint8))
 FRAMES = [halves(RED, BLUE), halves(BLUE, RED)]
 CLEAR_RED, CLEAR_BLUE = (255, 0, 0, 0), (0, 0, 255, 128)
+BEGINS_CLEAR = [halves(CLEAR_RED, CLEAR_RED, "RGBA"), halves((*RED, 255), (*BLUE, 255), "RGBA")]
 HALF_BLUE = (127, 127, 255)
 BGRA_RED, BGRA_BLUE = (0, 0, 255, 0), (255, 0, 0, 0)
 TWELVE = np.repeat(np.array([[1606, 4095]], np.uint16), 20, axis=1).repeat(20, axis=0)
@@ -170,6 +171,10 @@ ROWS = [
     Row("animation", "moving.gif", file(FRAMES[0], "GIF", save_all=True, append_images=FRAMES[1:]), WIDE, RED, BLUE),
     Row("animation", "moving.webp", file(FRAMES[0], "WEBP", save_all=True, append_images=FRAMES[1:], lossless=True),
         WIDE, RED, BLUE),
+    Row("animation", "begins-clear.gif", file(BEGINS_CLEAR[0], "GIF", save_all=True, append_images=BEGINS_CLEAR[1:]),
+        reason="invisible", detail="all of it is transparent"),
+    Row("animation", "begins-clear.webp", file(BEGINS_CLEAR[0], "WEBP", save_all=True, append_images=BEGINS_CLEAR[1:],
+        lossless=True), reason="invisible", detail="all of it is transparent"),
     Row("animation", "phone.jpg", file(FRAMES[0], "MPO", save_all=True, append_images=FRAMES[1:], quality=95),
         WIDE, RED, BLUE, off=2),
     Row("EXIF orientation", "turned.jpg", file(halves(RED, BLUE), "JPEG", quality=95, exif=TURNED),
