@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gzip
 import hashlib
 import json
 import os
@@ -12,6 +13,7 @@ import secrets
 import shutil
 import stat
 import sys
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -197,6 +199,19 @@ def read_text(path: Pathish, *, todo: str | None = None) -> str:
     except UnicodeDecodeError as error:
         what = f"is not UTF-8 text (byte {error.start})"
         raise FileFormatError(what, where=path, todo=todo or "Save it as UTF-8.") from None
+
+
+def read_packed(path: Pathish, error: type[SightwordError]) -> bytes:
+    """Return the bytes of a file, decompressed if the name ends in ``.gz``; an error of the class ``error`` if the file
+    cannot be read or is damaged.
+    """
+    try:
+        require_regular(path)
+        with gzip.open(path) if os.fspath(path).endswith(".gz") else open(path, "rb") as file:
+            return file.read()
+    except (OSError, EOFError, zlib.error) as reason:
+        what = f"cannot be read ({getattr(reason, 'strerror', None) or first_line(reason)})"
+        raise error(what, where=path) from None
 
 
 def check_line_ends(first: bytes, path: Pathish, error: type[SightwordError]) -> None:

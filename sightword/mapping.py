@@ -17,8 +17,8 @@ def mapping(
 ) -> dict[Key, Value]:
     """Return the value of each key, in the order of first occurrence.
 
-    A record that repeats key and value says nothing new, and is passed over. Of two values no reader knows the right
-    one, so that they are an error.
+    A record that repeats key and value says nothing new, and is passed over. Two values are an error, since
+    no reader knows which of them is right.
 
     Args:
         records: key, value, and the place for messages.

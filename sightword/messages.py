@@ -14,6 +14,9 @@ from typing import Any
 QUOTED = 80
 """The most characters of a quoted value."""
 
+SENTENCE = 400
+"""The most characters of a sentence in a list."""
+
 LONGEST_LINE = 1000
 """The most characters of a line of an error's part; no part that is written here is as long."""
 
@@ -109,9 +112,11 @@ def last_line(complaints: str) -> str:
 def and_more(items: Iterable[object], shown: int = 3, *, between: str = ", ") -> str:
     """Return the first ``shown`` items, and how many more there are: ``a, b, c and 4 more``.
 
-    Items between commas are names, and are cut as by :func:`short`.
+    Each item is cut as by :func:`short`: names, which stand between commas or arrows, to :data:`QUOTED` characters,
+    sentences to :data:`SENTENCE`.
     """
-    texts = list(map(short if between == ", " else str, items))
+    most = QUOTED if between in (", ", " -> ") else SENTENCE
+    texts = [short(item, most) for item in items]
     rest = len(texts) - shown
     last = " " if between == ", " else between
     return between.join(texts[:shown]) + (f"{last}and {rest} more" if rest > 0 else "")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import cached_property, reduce
 
 from sightword.messages import quote
 
 _CANDIDATES = 100
-"""Names of one form that are compared."""
+"""Names of one form that are compared; a name without its folders may be that of a file in each of many."""
+
+COARSE = ("folder", "ending")
+"""The forms in which a copy of a file, such as a smaller one, differs from the file too."""
 
 
 def _without_blanks(name: str) -> str:
@@ -56,21 +59,30 @@ class Names:
 
         Folders may be missing at the beginning of one of the two names; ``a/1.jpg`` and ``b/1.jpg`` are two names.
         """
+        found = self._nearest(name)
+        return found and (found[0], " and ".join(found[1]))
+
+    def remark(self, missing: Iterable[str], without: Collection[str] = ()) -> tuple[int, str]:
+        """Return how many missing names differ from a known one in form only, and a sentence about the first.
+
+        Names that differ in a form of ``without`` are not counted.
+        """
+        found = [(name, near) for name in missing if (near := self._nearest(name)) and not {*near[1]} & {*without}]
+        if not found:
+            return 0, ""
+        name, (nearest, forms) = found[0]
+        return len(found), f"{quote(name)} is there as {quote(nearest)}, which differs in: {' and '.join(forms)}"
+
+    def _nearest(self, name: str) -> tuple[str, list[str]] | None:
         bare = _plain(name)
-        alike = [one for one in self._bare.get(_last(bare), [])[:_CANDIDATES] if _within(bare, _plain(one))]
+        alike = [*self._bare.get(bare, [])[:_CANDIDATES], *self._below.get(bare, [])[:_CANDIDATES]]
+        for inner in _inner(bare):
+            alike += self._bare.get(inner, [])[:_CANDIDATES]
         found = [(_differences(name, one), one) for one in alike if one != name]
         if not found:
             return None
         forms, nearest = min(found, key=lambda pair: (len(pair[0]), pair[1]))
-        return nearest, " and ".join(forms)
-
-    def remark(self, missing: Iterable[str]) -> tuple[int, str]:
-        """Return how many missing names differ from a known one in form only, and a sentence about the first."""
-        found = [(name, near) for name in missing if (near := self.nearest(name))]
-        if not found:
-            return 0, ""
-        name, (nearest, forms) = found[0]
-        return len(found), f"{quote(name)} is there as {quote(nearest)}, which differs in: {forms}"
+        return nearest, forms
 
     @cached_property
     def _composed(self) -> dict[str, list[str]]:
@@ -78,7 +90,16 @@ class Names:
 
     @cached_property
     def _bare(self) -> dict[str, list[str]]:
-        return _grouped(self._known, lambda name: _last(_plain(name)))
+        return _grouped(self._known, _plain)
+
+    @cached_property
+    def _below(self) -> dict[str, list[str]]:
+        """The names below further folders, by each path that is left without some of the first folders."""
+        found: dict[str, list[str]] = {}
+        for bare, names in self._bare.items():
+            for inner in _inner(bare):
+                found.setdefault(inner, []).extend(names)
+        return found
 
 
 def _grouped(names: Iterable[str], form: Callable[[str], str]) -> dict[str, list[str]]:
@@ -93,8 +114,9 @@ def _plain(name: str, forms: Iterable[str] = tuple(_FORMS)) -> str:
     return reduce(lambda text, form: _FORMS[form](text), forms, name)
 
 
-def _last(name: str) -> str:
-    return name.rpartition("/")[2]
+def _inner(name: str) -> list[str]:
+    """Return a path without its first folder, without its first two, and so on."""
+    return [name[place + 1 :] for place, character in enumerate(name) if character == "/"]
 
 
 def _within(one: str, other: str) -> bool:

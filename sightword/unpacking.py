@@ -24,7 +24,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from sightword.errors import DownloadError
-from sightword.messages import first_line
+from sightword.messages import first_line, quote
 from sightword.transfer import need_room, writing
 
 RATIO = 100
@@ -73,7 +73,7 @@ def unpack_members(members: Iterable[Member], into: Path, wanted: Mapping[str, s
     taken: set[str] = set()
     left = limit
     for number, (member, open_member) in enumerate(members, start=1):
-        where = f"{archive}, member {member.name[:200]!r}"
+        where = f"{archive}, member {quote(member.name)}"
         if number > MOST_MEMBERS:
             raise DownloadError(f"has more than {MOST_MEMBERS:,} members", where=archive)
         member.name = _plain_name(member.name, where)
@@ -82,7 +82,7 @@ def unpack_members(members: Iterable[Member], into: Path, wanted: Mapping[str, s
         if goal is None:
             continue
         if goal in taken or member.issym() or member.islnk():
-            what = "is there twice" if goal in taken else f"is a link, to {member.linkname[:200]!r}"
+            what = "is there twice" if goal in taken else f"is a link, to {quote(member.linkname)}"
             raise DownloadError(what, where=where, expected="plain files, each once")
         taken.add(goal)
         if member.size > left:
@@ -103,7 +103,7 @@ def _filter(member: tarfile.TarInfo, into: Path, where: str) -> None:
     except tarfile.FilterError as error:
         what = f"is a device or a pipe, or would leave the folder ({first_line(error)})"
         if member.issym() or member.islnk():
-            what = f"is a link that leaves the folder, to {member.linkname[:200]!r}"
+            what = f"is a link that leaves the folder, to {quote(member.linkname)}"
         raise DownloadError(what, where=where, expected="plain files and folders") from None
 
 

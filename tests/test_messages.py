@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sightword.errors import SightwordError
 from sightword.messages import (
     QUOTED,
+    SENTENCE,
     and_more,
     bounded,
     counts,
@@ -83,6 +84,8 @@ def test_a_long_value_is_cut_wherever_it_stands():
     value = "x" * 10**6
     assert quote(value) == f"'{'x' * (QUOTED - 5)} ..."
     assert quote(value[:70]) == repr(value[:70])
+    assert and_more([value, "b"], between=" -> ") == f"{'x' * (QUOTED - 4)} ... -> b"
+    assert and_more([value, "b"], between="; ") == f"{'x' * (SENTENCE - 4)} ...; b"
     assert and_more([value, "b"]) == f"{'x' * (QUOTED - 4)} ..., b"
     assert len(guess(value, [value])) < 2 * QUOTED
     assert bounded(f"first\n{value}\nlast").split("\n")[::2] == ["first", "last"]

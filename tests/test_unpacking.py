@@ -154,6 +154,13 @@ def test_a_link_within_is_passed_over_unless_it_is_wanted(tmp_path, into, kind, 
         unpack(archive(kind, [("a/l", link(kind, "a/x" if hard else "x", hard=hard))], tmp_path / "b"), into, ALL)
 
 
+@pytest.mark.parametrize("kind", MAKERS)
+def test_a_long_name_of_a_member_is_cut(tmp_path, into, kind):
+    name = f"a/{'n' * 90}/{'x' * 90}"
+    with pytest.raises(DownloadError, match=r"member 'a/n{73} \.\.\.: is a link, to 'y{75} \.\.\.; expected"):
+        unpack(archive(kind, [(name, link(kind, "y" * 99, hard=False))], tmp_path / "a"), into, ALL)
+
+
 DEVICES = {"pipe": (tarfile.FIFOTYPE, stat.S_IFIFO), "character": (tarfile.CHRTYPE, stat.S_IFCHR),
            "block": (tarfile.BLKTYPE, stat.S_IFBLK)}  # fmt: skip
 

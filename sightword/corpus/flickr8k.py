@@ -40,7 +40,8 @@ def read_flickr8k(folder: Path) -> tuple[list[Image], list[Caption]]:
     listed = Names(image.image_id for image in images)
     names = {name: listed.match(name) for name in dict.fromkeys(caption.image_id for caption in captions)}
     others = [name for name, known in names.items() if known is None]
-    refuse_other_forms(others, {image.image_id for image in images} - set(names.values()), folder / CAPTIONS)
+    matched = {known for known in names.values() if known is not None}
+    refuse_other_forms(others, {image.image_id for image in images} - matched, matched, folder / CAPTIONS)
     captions = [replace(caption, image_id=names[caption.image_id] or caption.image_id) for caption in captions]
     return images + [Image(name, name, None) for name in others], captions
 

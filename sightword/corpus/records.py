@@ -5,7 +5,8 @@ Readers only read. The cleaning decides in one place what is kept, so that all f
 * a name that no split lists is dropped (``in no split``);
 * a name and its file may be in two Unicode forms;
 * with ``require_pictures``, a name without a file is dropped (``no picture file``), but is an error if a file that the
-  corpus does not name has a name that differs in form only;
+  corpus does not name has a name that differs in form only (in folder or ending: unless most missing names have no such
+  file, or most found pictures have one as well, as with a folder of thumbnails);
 * a caption of a picture that the corpus does not list is dropped (``unknown picture``);
 * a caption of only white space is dropped (``empty caption``);
 * a repeated record is kept once (``duplicate``);
@@ -20,14 +21,14 @@ from __future__ import annotations
 import logging
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sightword.corpus.listing import PICTURE_SUFFIXES, Listing
 from sightword.errors import CorpusError
 from sightword.mapping import mapping
-from sightword.messages import plural, quote
-from sightword.names import Names, composed
+from sightword.messages import plural, quote, warn_share
+from sightword.names import COARSE, Names, composed
 
 log = logging.getLogger(__name__)
 
@@ -156,7 +157,8 @@ def clean(
 
     if require_pictures:
         unnamed = {file for file in files.difference(paths.values()) if _is_picture(file)}
-        refuse_other_forms(lost, unnamed, listing.folder if listing else "")
+        matched = [path for path in paths.values() if path is not None]
+        refuse_other_forms(lost, unnamed, matched, listing.folder if listing else "")
         dropped += [Dropped("picture", file, "no captions", "a file that the corpus does not name") for file in unnamed]
         misnamed = filter(_is_picture, listing.misnamed if listing else ())
         todo = "rename it: no corpus can name it"
@@ -191,13 +193,24 @@ def _paths(named: Mapping[str, Image], listing: Listing | None) -> dict[str, str
     return paths
 
 
-def refuse_other_forms(missing: Sequence[str], others: Iterable[str], where: object) -> None:
-    """Raise CorpusError if missing names differ from other names, which nothing uses, in form only."""
-    count, remark = Names(others).remark(missing) if missing else (0, "")
+def refuse_other_forms(missing: Sequence[str], others: Iterable[str], matched: Collection[str], where: object) -> None:
+    """Raise CorpusError if missing names differ from other names, which nothing uses, in form only.
+
+    A difference in folder or ending is a warning instead if it explains not even most of the missing names, or if most
+    of the ``matched`` names have such another name too: the others are then copies.
+    """
+    names = Names(others)
+    count, remark = names.remark(missing) if missing else (0, "")
+    total, first = count, remark
+    if count and matched and (2 * count <= len(missing) or 2 * names.remark(matched)[0] > len(matched)):
+        count, remark = names.remark(missing, without=COARSE)
     if count:
         what = f"{plural(count, 'name')} of the corpus cannot be found, since another spelling is there: {remark}"
         todo = "Correct the names in the corpus, rename what is there, or take the pictures out of the corpus."
         raise CorpusError(what, where=where, todo=todo)
+    warn_share(
+        log, "corpus: of %d of %d missing names a similar one is there, the first: %s", total, len(missing), first
+    )
 
 
 def _distinct_images(images: Iterable[Image], dropped: list[Dropped]) -> dict[str, Image]:

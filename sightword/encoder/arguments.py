@@ -65,7 +65,7 @@ def token_rows(texts: Sequence[str], vocabulary: Vocabulary, most: int) -> list[
                 )
             if (ids == UNKNOWN).all():
                 strange.append(place)
-    first = ascii(texts[strange[0]][:40]) if strange else ""
+    first = short(ascii(texts[strange[0]])) if strange else ""
     what = f"%d of %d sentences have no {NOUN[vocabulary.unit]} that the encoder knows (the first: %s)"
     warn_share(log, f"{what}: their embeddings mean nothing", len(strange), len(ids_of), first)
     return [ids_of[text] for text in texts]

@@ -22,6 +22,7 @@ from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.pretrained import require_encoder
 from sightword.errors import CaptionsError, EncoderError, FileFormatError
 from sightword.files import Pathish, read_json, read_text, sha256_file, write_json, write_text
+from sightword.messages import quote
 from sightword.model.encoders import Encoders
 from sightword.model.saved import load_encoders, write_tensors
 from sightword.model.shape import ComparisonName, Shape
@@ -123,17 +124,17 @@ def read_folder(folder: Pathish) -> Saved:
         renormalise, similarity = about["renormalise"], about["similarity"]
         plain = isinstance(names, list) and all(isinstance(name, str) and Path(name).name == name for name in names)
         if not names or not plain:
-            raise ValueError(f"members is {names!r}; expected a list of names of files beside it")
+            raise ValueError(f"members is {quote(names)}; expected a list of names of files beside it")
         beside = about.get("beside", [])
         if not isinstance(beside, list) or beside != [f"beside-{number}" for number in range(1, len(beside) + 1)]:
-            raise ValueError(f"beside is {beside!r}; expected beside-1, beside-2, ...")
+            raise ValueError(f"beside is {quote(beside)}; expected beside-1, beside-2, ...")
         scaled = about.get("scaled", True)
         if type(features_width) is not int or features_width < 1 or not isinstance(renormalise, bool):
-            raise ValueError(f"features_width is {features_width!r}, renormalise {renormalise!r}")
+            raise ValueError(f"features_width is {quote(features_width)}, renormalise {quote(renormalise)}")
         if not isinstance(scaled, bool):
-            raise ValueError(f"scaled is {scaled!r}; expected true or false")
+            raise ValueError(f"scaled is {quote(scaled)}; expected true or false")
         if similarity != shape.similarity and (similarity, shape.similarity) != ("dot", "cosine"):
-            raise ValueError(f"similarity {similarity!r}, the model has {shape.similarity!r}")
+            raise ValueError(f"similarity {quote(similarity)}, the model has {quote(shape.similarity)}")
         check_sums(place, [*names, "vocabulary.json", *(f"{name}/{SUMS}" for name in beside)], sums)
         vocabulary = Vocabulary.load(place / "vocabulary.json")
     except KeyError as error:
@@ -191,7 +192,7 @@ def read_description(place: Path) -> tuple[Mapping[str, Any], dict[str, str]]:
         what, todo = ", from a newer Sightword", "Update Sightword."
     elif type(version) is int and version > 0:
         what, todo = ", from an earlier Sightword", "Run `dvc repro` in its project, or take a newer copy."
-    raise EncoderError(f"has the format {version!r}{what}", where=where, expected=str(SCHEMA), todo=todo)
+    raise EncoderError(f"has the format {quote(version)}{what}", where=where, expected=str(SCHEMA), todo=todo)
 
 
 def _sums(place: Path) -> dict[str, str]:

@@ -23,6 +23,7 @@ from sightword.encoder.arguments import MAX_LENGTH, as_place, as_texts, check_op
 from sightword.encoder.folder import GROUNDED, SCHEMA, WHOLE, check_sums, check_values, read_description, write_sums
 from sightword.errors import CaptionsError, EncoderError
 from sightword.files import Pathish, write_json
+from sightword.messages import quote, short
 from sightword.model.embedding import Floats, embed_rows
 from sightword.model.encoders import CaptionEncoder
 from sightword.model.saved import load_module, write_tensors
@@ -74,7 +75,7 @@ class GroundedEncoder:
 
     def __post_init__(self) -> None:
         if not self.parts or self.default not in self.heads:
-            raise EncoderError(f"an encoder of {len(self.parts)} parts has no space {self.default!r}")
+            raise EncoderError(f"an encoder of {len(self.parts)} parts has no space {quote(self.default)}")
         for module in (*(part.captions for part in self.parts), *self.heads.values()):
             module.eval()
 
@@ -225,7 +226,7 @@ class GroundedEncoder:
             shapes = [(Shape.from_json(part["model"]), part["scaled"]) for part in parts]
             heads = _heads(spaces, sum(shape.width for shape, _ in shapes))
             if default not in heads or not all(isinstance(scaled, bool) for _, scaled in shapes):
-                raise ValueError(f"the default space is {default!r}")
+                raise ValueError(f"the default space is {quote(default)}")
             found = []
             for number, (shape, scaled) in enumerate(shapes, start=1):
                 names = [f"part-{number}.safetensors", f"vocabulary-{number}.json"]
@@ -254,7 +255,7 @@ class GroundedEncoder:
 
     def _head(self, space: str) -> nn.Sequential:
         if space not in self.heads:
-            raise EncoderError(f"has no space {space!r}", expected=" or ".join(self.heads))
+            raise EncoderError(f"has no space {quote(space)}", expected=" or ".join(self.heads))
         return self.heads[space]
 
     def _encode(
@@ -327,6 +328,8 @@ def _heads(spaces: object, width: int) -> dict[str, nn.Sequential]:
     for name, widths in spaces.items():
         numbers = isinstance(widths, list) and all(type(one) is int and one > 0 for one in widths)
         if name not in SPACES or not numbers or len(widths) == 1 or (widths and widths[0] != width):
-            raise ValueError(f"spaces.{name} is {widths!r}; expected widths of maps from {width} numbers, or none")
+            raise ValueError(
+                f"spaces.{short(name)} is {quote(widths)}; expected widths of maps from {width} numbers, or none"
+            )
     with torch.device("meta"):
         return {name: head(widths) for name, widths in spaces.items()}

@@ -11,7 +11,7 @@ from pathlib import Path
 from sightword import machine
 from sightword.errors import DownloadError, EncoderError, SetupError
 from sightword.files import Pathish, atomic_folder
-from sightword.messages import did_you_mean
+from sightword.messages import did_you_mean, quote
 
 log = logging.getLogger(__name__)
 
@@ -79,17 +79,19 @@ def require_encoder(place: Path) -> None:
     elif not place.exists():
         made = place.parts[:1] == ("models",)
         what = f"does not exist{' yet' * made}"
-        todo = _MADE if made else f"{hub_remark(str(place))} {_MADE}".lstrip()
+        todo = _MADE if made else f"{_MADE} {hub_remark(str(place))}".rstrip()
         if str(place) in packaged():
             todo = f"SentenceEncoder.from_pretrained({str(place)!r}) loads the encoder of this name."
     raise EncoderError(what, where=place, todo=todo)
 
 
 def hub_remark(name: str) -> str:
-    """Return what to do with a name that is like one of a model hub, ``owner/model``; empty for others."""
-    if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name):
+    """Return what to do with a name that is like one of a model hub, ``owner/model``; empty for others, and for a path
+    whose first part is a folder.
+    """
+    if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name) or Path(name).parent.is_dir():
         return ""
-    return f"For a model of a hub, use sentence_transformers.SentenceTransformer({name!r})."
+    return f"If it is a model of a hub, use sentence_transformers.SentenceTransformer({name!r})."
 
 
 def _at_address(address: str, sha256: str | None) -> Path:
@@ -97,7 +99,7 @@ def _at_address(address: str, sha256: str | None) -> Path:
     url, _, fragment = address.partition("#")
     digest = (sha256 or fragment.removeprefix("sha256=")).lower()
     if not re.fullmatch("[0-9a-f]{64}", digest):
-        found = f"the sha256 of the archive is {digest!r}" if digest else "the sha256 of the archive is missing"
+        found = f"the sha256 of the archive is {quote(digest)}" if digest else "the sha256 of the archive is missing"
         todo = f"Give sha256=..., or {url}#sha256=..., with the hash that its publisher names."
         raise EncoderError(found, where=url, expected="64 hex digits", todo=todo)
     downloaded = machine.current().local_store / "encoders"

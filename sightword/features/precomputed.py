@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tokenize import TokenError
+from zipfile import is_zipfile
 
 import numpy as np
 import numpy.typing as npt
@@ -67,14 +68,13 @@ def convert(path: Pathish, image_ids: Sequence[str], settings: FeaturesSettings)
 
 def _read_npy(source: Path, ids_file: Path) -> FeatureTable:
     """Return the features of a ``.npy`` file, mapped into memory, without attributes that the file does not state."""
-    try:
-        features = np.load(source, mmap_mode="r", allow_pickle=False)
-    except _DAMAGED as error:
-        raise FileFormatError(f"is not a whole .npy file ({short(first_line(error))})", where=source) from None
-    if not isinstance(features, np.memmap):
-        features.close()
+    if is_zipfile(source):
         todo = "Save one array with numpy.save."
         raise FileFormatError("is an archive of arrays (.npz)", where=source, expected="a .npy file", todo=todo)
+    try:
+        features = np.lib.format.open_memmap(source, mode="r")
+    except _DAMAGED as error:
+        raise FileFormatError(f"is not a whole .npy file ({short(first_line(error))})", where=source) from None
     if source.stat().st_size != features.offset + features.nbytes:
         what = f"has another size than the header states (an array of shape {features.shape})"
         raise FileFormatError(what, where=source, expected=f"{features.offset + features.nbytes} bytes")

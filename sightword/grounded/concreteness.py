@@ -6,15 +6,13 @@ ratings from 1 to 5. Ratings of two words together are in the file and never mat
 
 from __future__ import annotations
 
-import gzip
 import math
 import re
-import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sightword.errors import SemanticsError
-from sightword.files import Pathish, check_line_ends, require_regular
+from sightword.files import Pathish, check_line_ends, read_packed
 from sightword.mapping import mapping
 from sightword.messages import quote
 
@@ -53,13 +51,7 @@ def read_ratings(path: Pathish) -> dict[str, float]:
 
 
 def _lines(path: Pathish) -> list[str]:
-    try:
-        require_regular(path)
-        with gzip.open(path) if str(path).endswith(".gz") else open(path, "rb") as file:
-            raw = file.read()
-    except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise SemanticsError(f"cannot be read ({reason})", where=path) from None
+    raw = read_packed(path, SemanticsError)
     check_line_ends(raw.partition(b"\n")[0], path, SemanticsError)
     try:
         text = raw.decode("utf-8-sig")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
+import csv
 import logging
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from sightword.errors import CorpusError
-from sightword.files import Pathish
+from sightword.files import Pathish, check_line_ends, read_packed
 from sightword.hypernyms.taxonomy import Ids, Taxonomy, build
 from sightword.mapping import mapping
 from sightword.messages import guess, quote, short, warn_share
@@ -38,11 +38,13 @@ class PairList:
 def read_edges(path: Pathish, relations: Collection[str]) -> Taxonomy:
     """Read a table of edges with the columns ``hyponym`` and ``hypernym``, and maybe ``relation``.
 
-    The columns are separated by tabs or commas; a name that ends in ``.gz`` is decompressed. Concepts are sorted by
-    name. Rows of other relations than ``relations`` are left out.
+    The columns are separated by tabs or commas, and a cell may stand in double quotes; blanks around cells do not
+    count. A file whose name ends in ``.gz`` is decompressed. Concepts are sorted by name. Rows of other relations than
+    ``relations`` are left out.
 
     Raises:
-        CorpusError: the table cannot be read, a column is missing or stands twice, a row is short, or an edge is wrong.
+        CorpusError: the table cannot be read, a column is missing or stands twice, a row has too few or too many cells,
+            a cell is empty, or an edge is wrong.
     """
     where = Path(path)
     if where.is_dir():
@@ -51,16 +53,15 @@ def read_edges(path: Pathish, relations: Collection[str]) -> Taxonomy:
             raise CorpusError(f"has {len(tables)} tables", where=where, expected="one .csv or .tsv file of edges")
         where = tables[0]
     rows = _rows(where)
-    header = [name.strip() for name in next(rows, (0, [""]))[1]]
-    columns = _columns(header, ("hyponym", "hypernym"), where)
-    relation = header.index("relation") if "relation" in header else None
+    first, header = next(rows, (1, []))
+    wanted = ("hyponym", "hypernym", "relation") if "relation" in header else ("hyponym", "hypernym")
+    columns = _columns(header, wanted, where, first)
     edges = []
     for number, row in rows:
-        if len(row) != len(header):
-            raise CorpusError(f"row {number} has {len(row)} cells", where=where, expected=f"{len(header)}")
-        kind = "hypernym" if relation is None else row[relation]
+        low, high, *relation = _cells(row, columns, len(header), where, number)
+        kind = relation[0] if relation else "hypernym"
         if kind in relations:
-            edges.append((row[columns[0]], row[columns[1]], kind))
+            edges.append((low, high, kind))
     return build(sorted({name for edge in edges for name in edge[:2]}), edges, where)
 
 
@@ -82,21 +83,21 @@ def read_pairs(path: Pathish, ids: dict[str, int]) -> PairList:
     """
     where = Path(path)
     rows = _rows(where)
-    number, first = next(rows, (0, []))
+    number, first = next(rows, (1, []))
     if len(first) == 2 and all(cell.isdigit() for cell in first):
         return _ganea(where, ids)
     if len(first) == 4 and first[0] == "IsA":
         rows, columns, layout = _rows(where), [1, 2, 3], LI
     else:
-        columns, layout = _columns(first, ("hyponym", "hypernym", "label"), where), OWN
+        columns, layout = _columns(first, ("hyponym", "hypernym", "label"), where, number), OWN
     found: list[_Labelled] = []
     for number, row in rows:
-        if len(row) <= max(columns) or row[columns[2]] not in ("0", "1"):
-            raise CorpusError(f"row {number} has no label", where=where, expected="hyponym, hypernym, and 1 or 0")
-        names = row[columns[0]], row[columns[1]]
-        for name in names:
+        low, high, label = _cells(row, columns, len(first), where, number)
+        if label not in ("0", "1"):
+            raise CorpusError(f"row {number} has the label {quote(label)}", where=where, expected="1 or 0")
+        for name in (low, high):
             _check_known(name, ids, where, number)
-        found.append((names, row[columns[2]] == "1", f"{where}, row {number}"))
+        found.append(((low, high), label == "1", f"{where}, row {number}"))
     return _pair_list(found, ids, layout)
 
 
@@ -154,26 +155,48 @@ def _pair_list(rows: Sequence[_Labelled], ids: dict[str, int], layout: str) -> P
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the cells of each row that is not empty."""
+    """Yield the number and the cells, without blanks around, of each row that is not blank.
+
+    Rows end in LF or CR LF only: a name may hold other characters that end lines in Unicode.
+    """
+    data = read_packed(path, CorpusError)
+    check_line_ends(data.partition(b"\n")[0], path, CorpusError)
     try:
-        data = path.read_bytes()
-        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8-sig")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise CorpusError(f"is not UTF-8 text (byte {error.start})", where=path, todo="Save it as UTF-8.") from None
-    except (OSError, EOFError) as error:
-        raise CorpusError(f"cannot be read ({error})", where=path) from None
-    between = "\t" if "\t" in text.partition("\n")[0] else ","
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip():
-            yield number, line.split(between)
+    lines = text.split("\n")
+    between = "\t" if "\t" in lines[0] else ","
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            # A reader for each line, so that a quotation mark without its other is an error of its own row.
+            [row] = csv.reader([line.removesuffix("\r")], delimiter=between, skipinitialspace=True, strict=True)
+        except csv.Error as error:
+            what, todo = f"is not valid CSV ({error})", "Write a quotation mark in a quoted cell twice."
+            raise CorpusError(what, where=f"{path}, row {number}", todo=todo) from None
+        yield number, [cell.strip() for cell in row]
 
 
-def _columns(header: list[str], wanted: tuple[str, ...], where: Path) -> list[int]:
+def _columns(header: list[str], wanted: tuple[str, ...], where: Path, number: int) -> list[int]:
     for name in wanted:
         if header.count(name) != 1:
-            what = f"has {'no' if name not in header else 'two'} column {name}"
-            raise CorpusError(what, where=where, expected=f"a header with {', '.join(wanted)}, each once")
+            what = f"has {'no column' if name not in header else 'two columns'} {name}"
+            expected = f"a header with {', '.join(wanted)}, each once"
+            raise CorpusError(what, where=f"{where}, row {number}", expected=expected)
     return [header.index(name) for name in wanted]
+
+
+def _cells(row: list[str], columns: list[int], width: int, where: Path, number: int) -> list[str]:
+    """Return the cells of some columns; CorpusError if one is empty, or the row has not ``width`` cells."""
+    if len(row) != width:
+        raise CorpusError(f"row {number} has {len(row)} cells", where=where, expected=str(width))
+    found = [row[column] for column in columns]
+    if "" in found:
+        todo = "Fill it in, or delete the row."
+        raise CorpusError(f"row {number} has an empty cell {columns[found.index('')] + 1}", where=where, todo=todo)
+    return found
 
 
 def _check_known(name: str, ids: dict[str, int], where: Path, number: int) -> None:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from sightword.captions.table import SPLITS, CaptionTable
 from sightword.errors import SearchError
-from sightword.messages import did_you_mean, quote
+from sightword.messages import did_you_mean, quote, short
 
 _NEAR = 200
 """Number of ids that are compared closely with one that does not exist."""
@@ -83,10 +83,10 @@ class Catalogue:
         if picture in self.rows:
             return self.rows[picture]
         # A close comparison takes a millisecond for ten ids: only ids that share most triples of letters are near.
-        picture = picture[:200]
-        shared = Counter({other: len(_triples(picture) & _triples(other)) for other in self.pictures})
+        begin = short(picture)
+        shared = Counter({other: len(_triples(begin) & _triples(other)) for other in self.pictures})
         near = [other for other, triples in shared.most_common(_NEAR) if triples]
-        raise SearchError(f"no picture has the id {quote(picture)}", todo=did_you_mean(picture, near))
+        raise SearchError(f"no picture has the id {quote(picture)}", todo=did_you_mean(begin, near))
 
 
 def _triples(text: str) -> set[str]:

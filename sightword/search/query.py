@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sightword.captions.units import NOUN, Unit, split
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import SearchError
-from sightword.messages import and_more
+from sightword.messages import QUOTED, and_more, short
 
 LONGEST = 1000
 """Characters of a query. Captions have about 50; a recurrent network reads one after another."""
@@ -79,4 +79,4 @@ def _normalised(text: str, vocabulary: Vocabulary) -> str:
 def _listed(tokens: tuple[str, ...]) -> str:
     # A token that would move the cursor of a terminal is escaped.
     readable = (token if token.isprintable() else token.encode("unicode_escape").decode() for token in tokens)
-    return and_more((f"“{token[:40]}”" for token in readable), 8)
+    return and_more((f"“{short(token, QUOTED - 2)}”" for token in readable), 8)

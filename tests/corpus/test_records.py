@@ -168,6 +168,44 @@ def test_a_file_that_differs_in_form_only_stops_the_stage(file: str, forms: str)
         clean(NAMED, SPOKEN, listing, require_pictures=True)
 
 
+def numbered(count: int) -> tuple[list[Image], list[Caption]]:
+    names = [f"{number}.png" for number in range(1, count + 1)]
+    return [Image(name, name, "train") for name in names], [Caption(name, "0", "A box.") for name in names]
+
+
+@pytest.mark.parametrize(
+    ("files", "dropped"),
+    [
+        ({"1.png", "thumbs/1.png", "thumbs/2.png"}, 1),
+        ({"1.png", "1.webp", "2.webp"}, 1),
+        ({"1.png", "old/2.png"}, 3),
+    ],
+)
+def test_a_copy_in_a_folder_or_with_an_ending_is_no_other_spelling(
+    files: set[str], dropped: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    images, captions = numbered(dropped + 1)
+    corpus = clean(images, captions, Listing(Path("pictures"), frozenset(files)), require_pictures=True)
+    assert [row.item for row in corpus.dropped if row.reason == "no picture file"] == [
+        image.image_id for image in images[1:]
+    ]
+    assert f"corpus: of 1 of {dropped} missing names a similar one is there, the first: '2.png' is there" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("files", "remark"),
+    [
+        ({"thumbs/1.png", "small/2.png"}, "2 names .*differs in: folder"),
+        ({"1.png", "old/2.png", "old/3.png", "old/4.png"}, "3 names .*differs in: folder"),
+        ({"1.png", "thumbs/1.png", "thumbs/2.png", "3 .png"}, "1 name .*'3 .png', which differs in: blanks"),
+    ],
+)
+def test_other_spellings_of_most_missing_names_stop_the_stage(files: set[str], remark: str) -> None:
+    images, captions = numbered(4)
+    with pytest.raises(CorpusError, match=remark):
+        clean(images, captions, Listing(Path("pictures"), frozenset(files)), require_pictures=True)
+
+
 def test_a_file_that_another_picture_has_is_no_other_spelling(caplog: pytest.LogCaptureFixture) -> None:
     images = [*NAMED, Image("A.png", "A.png", "train")]
     listing = Listing(Path("pictures"), frozenset({"caf\u00e9.png", "A.png", "a.txt"}))

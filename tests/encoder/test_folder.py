@@ -184,6 +184,8 @@ def test_an_encoder_json_that_is_none_is_damaged(folder, text):
         ({"members": "member-1.safetensors"}, "members is 'member-1"),
         ({"members": ["../encoder/member-1.safetensors"]}, "expected a list of names of files beside it"),
         ({"members": [3]}, "members is [3]"),
+        ({"members": [1] * 999}, f"members is {str([1] * 999)[:76]} ...; expected"),
+        ({"similarity": "o" * 999}, f"similarity '{'o' * 75} ..., the model"),
         ({"features_width": 8}, "belongs to another network"),
         ({"features_width": "7"}, "features_width is '7'"),
         ({"renormalise": "no"}, "renormalise 'no'"),

@@ -96,7 +96,12 @@ def test_a_name_of_a_model_hub_names_the_library_for_it(use, tmp_path, monkeypat
     for name in ("sentence-transformers/all-MiniLM-L6-v2", "BAAI/bge-small-en-v1.5"):
         with pytest.raises(EncoderError) as caught:
             use(name)
-        assert f"For a model of a hub, use sentence_transformers.SentenceTransformer('{name}')." in str(caught.value)
+        remark = f"If it is a model of a hub, use sentence_transformers.SentenceTransformer('{name}')."
+        assert str(caught.value).endswith(f" {remark}")
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(EncoderError, match=r"runs/encoder: (does not exist|no such encoder)") as caught:
+        use("runs/encoder")
+    assert "hub" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["models/encoder", "models/grounded/cg-0", "/models/encoder", "a/b/c"])

@@ -130,6 +130,9 @@ def test_files_that_are_not_there_or_cut(tmp_path, given) -> None:
     (tmp_path / "x.npy").write_bytes(whole[:-3])
     with pytest.raises(FileFormatError, match=r"not a whole \.npy file"):
         convert(tmp_path / "out.h5", ["a"], given)
+    (tmp_path / "x.npy").write_bytes(b"PK\x03\x04" + bytes(100))
+    with pytest.raises(FileFormatError, match=r"x\.npy: is not a whole \.npy file \(.*\)$"):
+        convert(tmp_path / "out.h5", ["a"], given)
     (tmp_path / "x.npy").unlink()
     with pytest.raises(FileFormatError, match="do not exist"):
         convert(tmp_path / "out.h5", ["a"], given)

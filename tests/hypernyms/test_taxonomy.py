@@ -222,8 +222,13 @@ def test_draws_of_the_split_have_the_spread_of_the_splits_by_themselves(sample):
         ("hyponym,hypernym\n", "has no edges"),
         ("", "has no column hyponym"),
         ("hyponym,word\na,b\n", "has no column hypernym"),
-        ("hyponym,hypernym,hyponym\na,b,c\n", "has two column hyponym"),
+        ("hyponym,hypernym,hyponym\na,b,c\n", r"edges.csv, row 1: has two columns hyponym"),
         ("hyponym,hypernym\na\n", "row 2 has 1 cells; expected 2"),
+        ("hyponym,hypernym,relation,relation\na,b,c,d\n", r"edges.csv, row 1: has two columns relation"),
+        ("hyponym,hypernym\n,b\n", r"edges.csv: row 2 has an empty cell 1"),
+        ("hyponym,hypernym\na,b\n\na, \n", "row 4 has an empty cell 2"),
+        ('hyponym,hypernym\na,"b\nb,c\n', r"edges.csv, row 2: is not valid CSV \(unexpected end of data\)"),
+        ("hyponym,hypernym\ra,b\r", "line 1: ends in CR, as on old Macs"),
         ("hyponym,hypernym\na,b\xff\n", "is not UTF-8 text"),
     ],
 )
@@ -231,6 +236,35 @@ def test_a_wrong_table_is_one_message(tmp_path, text, message):
     (tmp_path / "edges.csv").write_bytes(text.encode("latin-1"))
     with pytest.raises(CorpusError, match=message):
         read_edges(tmp_path, BOTH)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hyponym,hypernym\npuppy, dog\n dog ,animal\n",
+        'hyponym,"hypernym"\r\n"puppy", "dog"\r\ndog,animal\r\n\r\n',
+        'hyponym\thypernym\n"puppy"\tdog \ndog\t animal\n\n',
+    ],
+)
+def test_blanks_and_quotation_marks_around_a_name_are_no_part_of_it(tmp_path, text):
+    (tmp_path / "edges.csv").write_bytes(text.encode())
+    taxonomy = read_edges(tmp_path, BOTH)
+    assert (taxonomy.names, len(closure(taxonomy)[0])) == (["animal", "dog", "puppy"], 3)
+
+
+def test_other_line_separators_of_unicode_are_part_of_a_name(tmp_path):
+    (tmp_path / "edges.csv").write_text("hyponym,hypernym\na\u2028b,c\x85d\nc\x85d,e\x0cf\n", encoding="utf-8")
+    assert read_edges(tmp_path, BOTH).names == ["a\u2028b", "c\x85d", "e\x0cf"]
+
+
+def test_a_damaged_packed_table_is_one_message(tmp_path):
+    whole = bytearray(gzip.compress(b"hyponym,hypernym\n" + b"".join(b"%d,%d\n" % (x, x * x) for x in range(2, 999))))
+    for name, data in (("cut", whole[:200]), ("flipped", whole[:20] + bytes([0xFF] * 8) + whole[28:])):
+        (tmp_path / f"{name}.csv.gz").write_bytes(data)
+        with pytest.raises(CorpusError, match=rf"{name}.csv.gz: cannot be read \(.*\)$"):
+            read_edges(tmp_path / f"{name}.csv.gz", BOTH)
+        with pytest.raises(CorpusError, match="cannot be read"):
+            read_pairs(tmp_path / f"{name}.csv.gz", IDS)
 
 
 def test_an_unknown_concept_and_a_doubled_edge():
@@ -257,7 +291,13 @@ def test_lists_of_pairs_in_three_layouts(tmp_path):
     (tmp_path / "n.tsv.vocab").write_text("0\tanimal\n1\tdog\n")
     (tmp_path / "n.tsv.test").write_text("0\t1\n")
     (tmp_path / "n.tsv.test_neg").write_text("1\t0\n")
-    for name, layout in (("own.tsv", "table"), ("li.txt.gz", "li2019"), ("n.tsv.test", "ganea2018")):
+    (tmp_path / "own.csv").write_text('hyponym, hypernym,label\n"dog", animal, 1\nanimal ,"dog",0\n \n')
+    for name, layout in (
+        ("own.tsv", "table"),
+        ("own.csv", "table"),
+        ("li.txt.gz", "li2019"),
+        ("n.tsv.test", "ganea2018"),
+    ):
         found = read_pairs(tmp_path / name, IDS)
         assert (found.hyponyms.tolist(), found.hypernyms.tolist()) == ([0, 1], [1, 0]), name
         assert (found.labels.tolist(), found.layout) == ([True, False], layout)
@@ -267,8 +307,10 @@ def test_lists_of_pairs_in_three_layouts(tmp_path):
     ("text", "message"),
     [
         ("hyponym\thypernym\tlabel\ndog\tcat\t1\n", "row 2: no concept cat"),
-        ("hyponym\thypernym\tlabel\ndog\tanimal\t2\n", "row 2 has no label"),
-        ("hyponym\thypernym\tlabel\ndog\tanimal\n", "row 2 has no label"),
+        ("hyponym\thypernym\tlabel\ndog\tanimal\t2\n", "row 2 has the label '2'; expected 1 or 0"),
+        ("hyponym\thypernym\tlabel\ndog\tanimal\n", "row 2 has 2 cells; expected 3"),
+        ("hyponym\thypernym\tlabel\ndog\t \t1\n", "row 2 has an empty cell 2"),
+        ("hyponym\thypernym\tlabel\tlabel\ndog\tanimal\t1\t0\n", "row 1: has two columns label"),
         (f"hyponym\thypernym\tlabel\n{'x' * 10**5}\tanimal\t1\n", r"row 2: no concept x{76} \.\.\.$"),
     ],
 )

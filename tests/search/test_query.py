@@ -43,6 +43,7 @@ def test_unknown_words_and_letters_are_told_once():
     assert check_query("A DOG ééx", CHARACTERS).note == "The characters “é”, “x” are unknown to this encoder."
     assert check_query("a cat and a dog", WORDS).unknown == ("cat", "and")
     assert check_query("a cat", WORDS).note == "The word “cat” is unknown to this encoder."
+    assert check_query(f"a {'x' * 99}", WORDS).note.startswith(f"The word “{'x' * 74} ...” is")
     assert check_query(" a dog ", WORDS) == check_query("a dog", WORDS)
     assert check_query("a dog", WORDS).note == ""
     with pytest.raises(SearchError, match="no word of the query is known to this encoder: “cats”"):
