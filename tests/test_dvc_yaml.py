@@ -197,7 +197,7 @@ def test_dependencies_point_one_way(repository):
 
 @pytest.mark.slow
 def test_raw_data_that_is_added_to_dvc_is_seen_by_it_and_not_by_git(repository, tmp_path):
-    """DVC passes over folders it takes for ignored by git, and says nothing: then no experiment finds the data."""
+    """DVC ignores folders it takes for ignored by git, and says nothing: then no experiment finds the data."""
     copy = Checkout(repository, tmp_path / "copy", tmp_path / "store")
     (copy.folder / "data/raw/own").mkdir()
     (copy.folder / "data/raw/own/captions.csv").write_text("image,caption,split\n")
