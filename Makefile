@@ -33,7 +33,7 @@ $(VENV)/.with-$(EXTRAS) $(VENV)/.dev: pyproject.toml constraints.txt
 	$(VENV)/bin/python -m pip install --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[$(extras)]'
 	@touch $(VENV)/.with-$(EXTRAS) $@
 
-# DVC passes over a further pipeline that has not run (its .dvcignore).
+# DVC ignores a further pipeline that has not run (its .dvcignore).
 define further
 rm -f $@/.dvcignore
 dvc repro $@/dvc.yaml

@@ -4,7 +4,7 @@ Each pipeline has a ``dvc.yaml``, a ``params.yaml`` and a ``dvc.lock`` of its ow
 has ``wdir: ..``: its command runs in the project's folder, and all paths in its ``dvc.lock`` are from there. So the
 entries of all locks form one graph, and a stage has one name over all pipelines.
 
-Git has a ``.dvcignore`` in the folder of a pipeline that has not run, by which DVC passes over it: a stage whose
+Git has a ``.dvcignore`` in the folder of a pipeline that has not run, by which DVC ignores it: a stage whose
 outputs nobody has would end `dvc checkout`, `dvc pull` and `dvc exp apply` with an error. The first run removes the
 file, and its lock goes to git with the user's commit.
 
@@ -62,12 +62,12 @@ class Pipeline:
 
     @property
     def ignore(self) -> str:
-        """The file by which DVC passes over a further pipeline that has not run."""
+        """The file by which DVC ignores a further pipeline that has not run."""
         return self._path(IGNORE)
 
     @property
     def hidden(self) -> bool:
-        """Whether DVC passes over the pipeline."""
+        """Whether DVC ignores the pipeline."""
         return bool(self.folder) and (self.project / self.ignore).exists()
 
     @property

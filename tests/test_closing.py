@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -80,3 +81,25 @@ def test_the_lines_are_printed_for_the_pipeline_of_a_folder_too(project, reposit
     assert (done.returncode, done.stderr) == (0, "")
     assert "  report/other/index.html" in done.stdout
     assert "models/encoder" not in done.stdout
+
+
+def test_the_line_of_a_first_run_commits_lock_metrics_and_the_removed_dvcignore(project):
+    (project / "other").mkdir()
+    (project / "other/dvc.yaml").write_text(STAGES.replace("    outs", "    wdir: ..\n    outs"))
+    (project / "other/.dvcignore").write_text("dvc.yaml\n")
+    git(project, "init", "-q")
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "start")
+    for path in ("other/dvc.lock", "metrics/other/summary.json"):
+        (project / path).parent.mkdir(exist_ok=True)
+        (project / path).write_text("{}")
+    (project / "other/.dvcignore").unlink()
+    lines = closing(Pipeline(project, "other"))
+    assert "Not committed: other/.dvcignore, metrics/other/, other/dvc.lock (the record of this run)" in "\n".join(
+        lines
+    )
+    identity = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org"}
+    identity |= {name.replace("AUTHOR", "COMMITTER"): value for name, value in identity.items()}
+    subprocess.run(lines[-1], cwd=project, shell=True, check=True, env=os.environ | identity)
+    assert len(closing(Pipeline(project, "other"))) == 1
+    assert not subprocess.check_output(["git", "status", "--porcelain"], cwd=project)

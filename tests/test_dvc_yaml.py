@@ -86,7 +86,7 @@ def test_plots_are_no_pictures():
         assert all(isinstance(fields, dict) for plot in pipeline.document["plots"] for fields in plot.values())
 
 
-def test_git_has_results_of_the_first_pipeline_alone_and_dvc_passes_over_the_others(repository):
+def test_git_has_results_of_the_first_pipeline_alone_and_dvc_ignores_the_others(repository):
     """DVC ends some commands with an error where a stage has no outputs, or outputs that nobody has."""
     for pipeline in PIPELINES[1:]:
         assert pipeline.hidden
@@ -197,7 +197,7 @@ def test_dependencies_point_one_way(repository):
 
 @pytest.mark.slow
 def test_raw_data_that_is_added_to_dvc_is_seen_by_it_and_not_by_git(repository, tmp_path):
-    """DVC passes over folders it takes for ignored by git, and says nothing: then no experiment finds the data."""
+    """DVC ignores folders it takes for ignored by git, and says nothing: then no experiment finds the data."""
     copy = Checkout(repository, tmp_path / "copy", tmp_path / "store")
     (copy.folder / "data/raw/own").mkdir()
     (copy.folder / "data/raw/own/captions.csv").write_text("image,caption,split\n")

@@ -274,21 +274,51 @@ def test_the_first_run_of_a_hidden_pipeline_brings_its_lock(fresh, tmp_path):
     project.do("git", "checkout", "-q", ".")
     project.do("dvc", "checkout", "-q")
     project.do("sh", "-c", pipelines.Pipeline(project.folder, "extra").command)
-    kept = (project.folder / "data/fourth/text").read_text()
+    made = {name: (project.folder / name).read_text() for name in ("data/fourth/text", "metrics/fourth.json")}
     project.do("dvc", "exp", "run", "-q", "-n", "others", "-S", "third.factor=7")  # before anything is committed
     project.do("git", "checkout", "-q", "params.yaml", "dvc.lock", "metrics")
     project.do("dvc", "exp", "apply", "others")
-    assert (project.folder / "data/fourth/text").read_text() == kept
-    project.do("git", "checkout", "-q", ".")  # the hiding file too
-    project.do("dvc", "checkout")
-    told = project.do("sightword", "doctor", "--lock")
-    assert "extra/.dvcignore hides from DVC a pipeline that has run" in told
-    project.do("sh", "-c", re.search("-> `(rm .*?)`", told)[1])
-    project.commit("both")
+    assert (project.folder / "data/fourth/text").read_text() == made["data/fourth/text"]
+    for back, kept in (("dvc checkout dvc.yaml", True), ("dvc checkout", False)):
+        project.do("git", "checkout", "-q", ".")  # the hiding file too
+        project.do(*back.split())
+        assert [(project.folder / name).exists() for name in made] == [kept, True]
+        if not kept:
+            (project.folder / "metrics/fourth.json").unlink()  # DVC removes the file where it wrote it last
+        told = project.run("sightword", "doctor", "--lock")
+        assert told.returncode == 1
+        assert "extra/.dvcignore hides from DVC a pipeline that has run: extra/dvc.lock is there" in told.stdout
+        assert "belongs to" not in told.stdout
+        project.do("sh", "-c", re.search("-> `(rm .*?)`", told.stdout)[1])
+        assert {name: (project.folder / name).read_text() for name in made} == made
+        assert "up to date" in project.do("dvc", "status", "extra/dvc.yaml")
+    project.do("sh", "-c", f"{re.search('`(git add .*?)`', told.stdout)[1]} -qm both")
+    assert project.do("git", "status", "--porcelain") == ""
     assert "the commands of all 4 stages\n" in project.do("sightword", "doctor", "--lock")
     assert "up to date" in project.do("dvc", "status")
-    for path in ("extra/dvc.lock", "data/fourth/text"):
-        assert (project.folder / path).exists()
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_visible_pipeline_without_a_lock_has_a_warning_with_the_command_that_hides_it(fresh, tmp_path, committed):
+    project = fresh.copy(tmp_path / "project")
+    (project.folder / "extra/.dvcignore").unlink()
+    if committed:
+        project.commit("without the lock")
+
+    def told():
+        found = json.loads(project.run("sightword", "doctor", "--lock", "--json").stdout)
+        return [
+            (one["state"], one["todo"]) for one in found if one["what"].startswith("extra/dvc.yaml has no dvc.lock")
+        ]
+
+    ((state, todo),) = told()
+    assert state == "warning"
+    assert project.run("dvc", "checkout").returncode != 0
+    run, hide = re.findall("`(.*?)`", todo)
+    project.do("sh", "-c", hide)
+    project.do("dvc", "checkout")
+    assert told() == []
+    assert run == "dvc repro extra/dvc.yaml"
 
 
 def test_the_locks_of_a_project_are_read_as_one(both):

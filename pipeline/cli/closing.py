@@ -64,8 +64,9 @@ def _trained_on(project: Path) -> str:
 
 def _uncommitted(pipeline: Pipeline) -> list[str]:
     """Return the lines on records of the run that git does not have; none where git has all, or cannot be asked."""
+    ignore = [pipeline.ignore] if pipeline.folder else []  # the first run removes the file
     try:
-        listed = git(pipeline.project, "status", "--porcelain", "--no-renames", "--", pipeline.lock, "metrics")
+        listed = git(pipeline.project, "status", "--porcelain", "--no-renames", "--", pipeline.lock, "metrics", *ignore)
     except LineageError:
         return []
     state = {line[3:]: line[:2] for line in listed.splitlines()}

@@ -53,14 +53,14 @@ def check_lock(project: Path, facts: Sequence[Path]) -> list[Finding]:
         return [problem("DVC printed no status", "Try `dvc status --json`.")]
     found = [replace(one, what=f"{name}: {one.what}") for name, many in reasons.items() for one in many]
     found.sort(key=lambda one: one.state == "problem")
-    doubts = _doubts(Records(Cache(project), facts, project), lock, project)
+    doubts = [*check_hidden(every), *_doubts(Records(Cache(project), facts, project), lock, project)]
     if found and found[-1].state == "problem":
         todo = "Where the data is: `dvc repro` and `dvc push`, then commit dvc.lock, metrics and plots."
         found[-1] = replace(found[-1], todo=todo)
     elif all(one.state != "problem" for one in doubts):
         stages_in = f"all {len(lock.entries)} stages" + (f"; not run yet: {', '.join(waiting)}" if waiting else "")
         found.append(good(f"dvc.lock belongs to the code, the parameters and the commands of {stages_in}"))
-    return [*check_hidden(every), *doubts, *found]
+    return [*doubts, *found]
 
 
 def _tracked(project: Path) -> dict[str, str]:

@@ -69,12 +69,17 @@ def _check_pipeline(pipeline: Pipeline) -> Iterator[Finding]:
 
 
 def check_hidden(every: Sequence[Pipeline]) -> Iterator[Finding]:
-    """Check that DVC passes over no pipeline that has run."""
+    """Check that each further pipeline has run, or is hidden from DVC, and not both."""
     for pipeline in every:
         if pipeline.hidden and pipeline.has_run:
-            what = f"{pipeline.ignore} hides from DVC a pipeline that has run"
-            back = f"`rm {pipeline.ignore} && dvc checkout {pipeline.dvc_yaml}`"
-            yield warning(what, f"{back}, then commit with {pipeline.lock}.")
+            what = f"{pipeline.ignore} hides from DVC a pipeline that has run: {pipeline.lock} is there"
+            commit = f"`git add -A {pipeline.folder} metrics && git commit`"
+            yield problem(what, f"`{pipeline.command}` brings back all that it made; then {commit}.")
+        elif pipeline.folder and not pipeline.hidden and not pipeline.has_run:
+            what = f"{pipeline.dvc_yaml} has no dvc.lock: `dvc checkout` and `dvc pull` fail for its outputs"
+            committed = git_output(pipeline.project, "ls-files", "--", pipeline.ignore)
+            hide = f"git checkout -- {pipeline.ignore}" if committed else f"echo dvc.yaml > {pipeline.ignore}"
+            yield warning(what, f"Run it: `{pipeline.command}`; or hide it from DVC until then: `{hide}`.")
 
 
 def _check_metrics(project: Path, lock: Lock) -> Iterator[Finding]:

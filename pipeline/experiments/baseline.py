@@ -15,7 +15,7 @@ from pipeline.experiments import plan
 from pipeline.experiments.plan import Run
 from pipeline.lineage import documents, repository
 from pipeline.lineage.facts import params_files, stage_paths
-from pipeline.pipelines import DVC_YAML, ITEM, Pipeline, expanded, pipelines
+from pipeline.pipelines import DVC_YAML, IGNORE, ITEM, Pipeline, expanded, pipelines
 from sightword.errors import LineageError, ParamsError, SweepError
 from sightword.messages import and_more, flat
 
@@ -219,7 +219,7 @@ def find_baseline(project: Path, folder: str = "") -> Baseline:
 
 
 def _matters(path: str, inputs: Collection[str]) -> bool:
-    config = path in (".dvcignore", ".dvc/config") or Path(path).name == DVC_YAML or path.endswith(".dvc")
+    config = path in (IGNORE, ".dvc/config") or Path(path).name == DVC_YAML or path.endswith(".dvc")
     return config or _is_inside(path, inputs)
 
 

@@ -17,8 +17,9 @@ from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
+from pipeline.pipelines import IGNORE
+
 FOLDER = ".dir"
-IGNORE = ".dvcignore"
 _ALWAYS = [".git/", ".hg/", ".dvc/"]
 THREADS = 4
 """Hashing lets other threads run; disks gain little from more."""

@@ -21,13 +21,13 @@ from typing import Any
 
 from pipeline.lineage import documents
 from pipeline.lineage.facts import packages_here, processor, read_facts
-from pipeline.lineage.hashing import IGNORE, Report, hash_listing
+from pipeline.lineage.hashing import Report, hash_listing
 from pipeline.lineage.lock import CODE, Artefact, Entry
 from pipeline.lineage.locks import Snapshot, snapshot
 from pipeline.lineage.repository import Repository
 from pipeline.lineage.revision import put
 from pipeline.lineage.workspace import State, Workspace
-from pipeline.pipelines import DVC_YAML
+from pipeline.pipelines import DVC_YAML, IGNORE
 from sightword.errors import LineageError
 from sightword.messages import and_more, did_you_mean
 

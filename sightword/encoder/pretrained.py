@@ -18,8 +18,9 @@ log = logging.getLogger(__name__)
 PACKAGED = Path(__file__).parents[1] / "pretrained"
 """The encoders of the package, each a folder."""
 _MADE = (
-    "`dvc repro` makes models/encoder, and `dvc repro grounded/dvc.yaml` models/grounded/SCENARIO-SEED; "
-    "the name flickr8k stands for an encoder that comes with Sightword."
+    "`dvc repro` makes models/encoder, and `make grounded` (without make: `rm -f grounded/.dvcignore && dvc repro "
+    "grounded/dvc.yaml`) models/grounded/SCENARIO-SEED; the name flickr8k stands for an encoder that comes "
+    "with Sightword."
 )
 
 

@@ -17,7 +17,7 @@ from sightword.messages import quote
 
 SPLITS = ("train", "dev", "test")
 LABELS = ("entailment", "neutral", "contradiction", "undecided")
-TODO = "Run `dvc repro entailment/dvc.yaml:sentence_pairs`."
+TODO = "Run `make entailment` (without make: `rm -f entailment/.dvcignore && dvc repro entailment/dvc.yaml`)."
 
 FILE, COUNTS = "pairs.parquet", "pairs.json"
 

@@ -16,7 +16,7 @@ from sightword.hypernyms.pairs import REPLACED, SPLITS, Pairs
 from sightword.hypernyms.taxonomy import Taxonomy, depths
 
 SCHEMA = 1
-TODO = "Run `dvc repro hypernyms/dvc.yaml:taxonomy`."
+TODO = "Run `make hypernyms` (without make: `rm -f hypernyms/.dvcignore && dvc repro hypernyms/dvc.yaml`)."
 
 
 @dataclass(frozen=True)

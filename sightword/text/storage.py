@@ -32,7 +32,7 @@ HEADERS = 1 << 14
 """The most bytes of the file besides its tables."""
 CHUNK = 1 << 20
 """Sentences or tokens that are worked on at a time."""
-TODO = "Run the stage text again (`dvc repro grounded/dvc.yaml:text`)."
+TODO = "Run `make grounded` (without make: `rm -f grounded/.dvcignore && dvc repro grounded/dvc.yaml`)."
 
 _TYPES = {"offsets": "<i8", "passage": "<i4", "split": "|u1"}
 _ATTRIBUTES = {

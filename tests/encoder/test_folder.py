@@ -80,7 +80,7 @@ def test_a_missing_file_is_named(folder, name):
 
 def test_no_folder_at_all(tmp_path):
     message = refusal(tmp_path / "nothing")
-    assert "nothing: does not exist. `dvc repro` makes models/encoder, and `dvc repro grounded/dvc.yaml`" in message
+    assert "nothing: does not exist. `dvc repro` makes models/encoder, and `make grounded` (without make:" in message
     assert "the name flickr8k stands for an encoder" in message
     (tmp_path / "file").write_text("")
     assert "file: is no folder of an encoder. `dvc repro` makes" in refusal(tmp_path / "file")

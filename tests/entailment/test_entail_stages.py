@@ -103,7 +103,7 @@ def test_a_failure_leaves_the_earlier_outputs(copy, tmp_path):
         sentence_pairs.work(absent)
     assert files(copy) == before
     shutil.rmtree(copy / "data")
-    with pytest.raises(FileFormatError, match=r"dvc repro entailment/dvc\.yaml:sentence_pairs"):
+    with pytest.raises(FileFormatError, match=r"Run `make entailment` \(without make: `rm -f entailment/\.dvcignore"):
         entail.work(ENTAIL)
 
 

@@ -167,7 +167,8 @@ def test_an_encoder_before_the_first_run_names_the_run_and_the_packages_encoder(
     assert main(["search", "models/encoder", "x"]) == 1
     assert capsys.readouterr().err == (
         "sightword: models/encoder: does not exist yet. `dvc repro` makes models/encoder, and "
-        "`dvc repro grounded/dvc.yaml` models/grounded/SCENARIO-SEED; the name flickr8k stands for an encoder that "
+        "`make grounded` (without make: `rm -f grounded/.dvcignore && dvc repro grounded/dvc.yaml`) "
+        "models/grounded/SCENARIO-SEED; the name flickr8k stands for an encoder that "
         "comes with Sightword.\n"
     )
 
