@@ -9,6 +9,7 @@ import difflib
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
+from pathlib import PurePath
 from typing import Any
 
 QUOTED = 80
@@ -113,10 +114,10 @@ def and_more(items: Iterable[object], shown: int = 3, *, between: str = ", ") ->
     """Return the first ``shown`` items, and how many more there are: ``a, b, c and 4 more``.
 
     Each item is cut as by :func:`short`: names, which stand between commas or arrows, to :data:`QUOTED` characters,
-    sentences to :data:`SENTENCE`.
+    sentences and paths, whose end a reader needs, to :data:`SENTENCE`.
     """
-    most = QUOTED if between in (", ", " -> ") else SENTENCE
-    texts = [short(item, most) for item in items]
+    names = between in (", ", " -> ")
+    texts = [short(item, QUOTED if names and not isinstance(item, PurePath) else SENTENCE) for item in items]
     rest = len(texts) - shown
     last = " " if between == ", " else between
     return between.join(texts[:shown]) + (f"{last}and {rest} more" if rest > 0 else "")

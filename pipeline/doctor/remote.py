@@ -109,7 +109,7 @@ def _check_contents(facts: dict[str, Any]) -> Iterator[Finding]:
     elif runs["local"] and not closed:
         yield good(f"the remote has the {newest}")
     for owner in dict.fromkeys(one["owner"] for one in closed):
-        paths = [one["path"] for one in closed if one["owner"] == owner]
+        paths = [Path(one["path"]) for one in closed if one["owner"] == owner]
         readers, folder = facts["readers"], facts["folder"]
         yield warning(
             f"in the remote, others cannot read what {owner} pushed, and would compute it again: {and_more(paths, 2)}",

@@ -140,7 +140,7 @@ def test_what_is_wrong_is_one_message(world, tmp_path, capsys):
         (["models/other", "a"], "models/other: does not exist yet. `dvc repro` makes models/encoder"),
         (
             ["a/b", "a"],
-            "comes with Sightword. If it is a model of a hub, use sentence_transformers.SentenceTransformer('a/b')",
+            "a/b: does not exist. ",
         ),
         (["flikr8k", "a"], "flikr8k: no such encoder; expected flickr8k, the folder of an encoder"),
         (["data", "a"], "data: holds no encoder"),
