@@ -20,7 +20,7 @@ from typing import Any, Literal
 from pipeline.lineage import documents
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.facts import entry_of, load_facts, read_facts, started
-from pipeline.lineage.lock import Artefact, Entry, build_entry, changes, hashes, is_code
+from pipeline.lineage.lock import Artefact, Entry, build_entry, changes, hashes, is_code, within
 from sightword.errors import LineageError, SightwordError
 from sightword.files import read_text
 from sightword.messages import and_more
@@ -86,9 +86,12 @@ class Records:
         """Return the verdict on an entry of a lock.
 
         Facts decide where they have these inputs: ``vouched for`` with these outputs, ``contradicted`` with others.
-        Where they have one of the outputs with other inputs, the entry was ``never seen to run``. Else the run-cache
-        decides: ``saved by DVC`` where it has these inputs with these outputs, ``contradicted`` where it has them only
-        with others, and ``never seen to run`` where it does not have them.
+        Where they have the outputs with other inputs, the entry was ``never seen to run``. Else the run-cache decides:
+        ``saved by DVC`` where it has these inputs with these outputs, ``contradicted`` where it has them only with
+        others, and ``never seen to run`` where it does not have them.
+
+        Two runs may have an equal output by chance, so facts with other inputs decide where all outputs that DVC's
+        cache keeps are equal; those with some are named as a doubt, and an equal file of numbers alone is none.
         """
         known = entry.key, entry.outs
         if known not in self._weighed:
@@ -103,13 +106,14 @@ class Records:
         others = [one for one in saved if not one.ran and one.made]
         elsewhere = [one for one in saved if one.ran and not one.made]
         runs = [_record(source, run, entry) for source, run in self._facts_like(entry)]
-        differing, foreign = [one for one in runs if not one.ran], [one for one in runs if one.ran]
+        differing = [one for one in runs if not one.ran]
+        foreign = [one for one in runs if one.ran and _kept(entry) & {*one.shared}]
         if differing or (others and own is None):
             return _against("contradicted", next(iter(differing or others)), _elsewhere(foreign))
-        if foreign or own is None:
+        if own is None or any(_kept(entry) <= {*one.shared} for one in foreign):
             return _against("never seen to run", None, _elsewhere(foreign or elsewhere))
         # A change of the code often leaves the outputs as they were.
-        elsewhere = [one for one in elsewhere if not all(map(is_code, one.ran))]
+        elsewhere = [one for one in foreign + elsewhere if not all(map(is_code, one.ran))]
         return _against("saved by DVC", next(iter(others), None), _elsewhere(elsewhere), own.source)
 
     def _facts_like(self, entry: Entry) -> Iterator[tuple[str, Entry]]:
@@ -160,6 +164,15 @@ def _texts(paths: Iterable[Path]) -> list[tuple[Path, str]]:
 def _record(source: str, run: Entry, entry: Entry) -> _Record:
     ran, made = changes(_inputs(run), _inputs(entry)), changes(hashes(run.outs), hashes(entry.outs))
     return _Record(source, ran, made, [out.path for out in entry.outs if out.path not in made])
+
+
+def _kept(entry: Entry) -> set[str]:
+    """Return the outputs that no two runs have equal by chance: not the files of numbers, where there are others.
+
+    DVC's cache does not keep those files; git does.
+    """
+    paths = {out.path for out in entry.outs}
+    return {path for path in paths if not within(path, "metrics")} or paths
 
 
 def _of_facts(facts: Mapping[str, Any]) -> str:

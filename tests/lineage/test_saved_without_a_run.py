@@ -173,6 +173,41 @@ def test_a_stage_of_another_pipeline_whose_outputs_are_partly_of_another_run_was
     assert "fourth.factor 7 there, 8 in dvc.lock" in found["why"]
 
 
+def test_a_run_with_a_file_of_numbers_equal_by_chance_is_no_doubt(known):
+    """As where a colleague has sent DVC's run-cache, and not the facts."""
+    known.add_second_pipeline()
+    known.edit("stages/fourth.py", '{"total": number}', '{"total": 21}')
+    known.edit("stages/fourth.py", ".read_text())\npathlib", ".read_text() + str(number))\npathlib")
+    known.do("dvc", "repro", "-q", "extra/dvc.yaml")
+    keep(known, "fourth")
+    known.edit("extra/params.yaml", "factor: 7", "factor: 8")
+    known.do("dvc", "repro", "-q", "extra/dvc.yaml")
+    known.commit("a run without facts")
+    found = record(known, "fourth", "fourth")
+    assert (found["verdict"], found["against"]) == ("saved by DVC", False)
+    assert "another run" not in found["why"]
+    said = known.audit("fourth").stdout
+    assert "no record of such a run" not in said
+    listed = known.run("sightword", "experiments", "--metric", "total")
+    assert (listed.returncode, listed.stderr) == (0, "")
+
+
+def test_a_run_with_some_equal_outputs_of_many_is_a_named_doubt(known):
+    known.edit(".gitignore", "/runs/", "/runs/\n/data/other")
+    known.add_second_pipeline()
+    known.edit("extra/dvc.yaml", "outs: [data/fourth]", "outs: [data/fourth, data/other]")
+    text = (known.folder / "stages/fourth.py").read_text()
+    known.write("stages/fourth.py", text + 'pathlib.Path("data/other").write_text(str(number))\n')
+    known.do("dvc", "repro", "-q", "extra/dvc.yaml")
+    keep(known, "fourth")
+    known.edit("extra/params.yaml", "factor: 7", "factor: 8")
+    known.do("dvc", "repro", "-q", "extra/dvc.yaml")
+    found = record(known, "fourth", "fourth")
+    assert (found["verdict"], found["against"]) == ("saved by DVC", True)
+    assert "its outputs data/fourth are those of another run, runs/" in found["why"]
+    assert "fourth.factor 7 there, 8 in dvc.lock" in found["why"]
+
+
 def test_an_item_of_a_matrix_that_was_saved_is_told_alone(known):
     known.add_matrix_pipeline()
     known.do("dvc", "repro", "-q", "many/dvc.yaml")
@@ -189,14 +224,14 @@ def test_an_item_of_a_matrix_that_was_saved_is_told_alone(known):
 @pytest.mark.parametrize(("save", "verdict"), [(save_parameter, "never seen to run"), (save_output, "CONTRADICTED")])
 def test_a_card_is_not_written_from_an_entry_that_never_ran(known, save, verdict):
     facts = facts_folders(known.folder)
-    assert "no facts" not in sections(known.folder, "models/encoder", facts)
+    assert "no facts" not in sections(known.folder, "models/encoder", facts)[2]
     save(known)
     with pytest.raises(EncoderError, match=f"does not say how the stage second ran: {verdict}"):
         sections(known.folder, "models/encoder", facts)
 
 
 def test_a_card_names_the_stages_whose_runs_are_not_known(project):
-    text = sections(project.folder, "models/encoder")
+    *_, text = sections(project.folder, "models/encoder")
     assert "as dvc.lock says (no facts of the runs of first, second were here)" in text
 
 
