@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from pipeline.lineage.card import sections
-from pipeline.lineage.facts import entry_of, facts_folders
+from pipeline.lineage.known_facts import entry_of, facts_folders
 from pipeline.lineage.locks import lock_here
 from sightword.errors import EncoderError
 
@@ -103,6 +103,7 @@ def test_outputs_of_other_inputs_were_never_seen_to_run_and_their_run_is_named(k
     said = known.audit("models/encoder").stdout
     assert WHOLE not in said
     assert "second: never seen to run: its outputs" in said
+    assert "no record of such a run" not in said
 
 
 def test_an_experiment_that_was_saved_without_a_run_was_never_seen_to_run(known):
@@ -114,7 +115,8 @@ def test_an_experiment_that_was_saved_without_a_run_was_never_seen_to_run(known)
     assert found["verdict"] == "never seen to run"
     assert "second.factor 0.1 there, 0.9 in dvc.lock" in found["why"]
     assert record(known, KEY, "second")["verdict"] == "vouched for"
-    assert "second: never seen to run" in known.run("sightword", "experiments", "--metric", "test.r10").stderr
+    listed = known.run("sightword", "experiments", "--metric", "test.r10")
+    assert "second does not agree with the records of runs: never seen to run" in listed.stderr
     done = known.audit("--diff", "main", "saved")
     assert done.returncode == 0
     assert "second in saved: never seen to run" in done.stdout
@@ -250,10 +252,33 @@ def test_a_number_of_a_run_whose_code_alone_was_another_stays_among_the_experime
     assert (listed.returncode, listed.stderr) == (0, "")
 
 
-def test_a_number_from_an_edited_output_is_left_out_of_the_experiments(known):
-    save_output(known)
+def test_an_edited_number_is_left_out_of_the_experiments(known):
+    known.edit("metrics/third.json", "3.0", "9.0")
+    known.do("dvc", "commit", "-q", "-f", "third")
+    known.commit("better")
     listed = known.run("sightword", "experiments", "--metric", "test.r10")
-    assert "its metrics are not of its parameters: second: CONTRADICTED" in listed.stderr
+    assert "(third does not agree with the records of runs: CONTRADICTED: the same inputs gave" in listed.stderr
+    assert "left out: main (third " in listed.stderr
+
+
+def test_another_output_of_an_earlier_stage_leaves_the_experiments_and_is_noted(known):
+    """As another kind of machine computes it."""
+    save_output(known)
+    known.do("dvc", "repro", "-q")
+    keep(known, "third")
+    known.commit("run on")
+    listed = known.run("sightword", "experiments", "--metric", "test.r10")
+    assert "main" in listed.stdout
+    assert "left out" not in listed.stderr
+    assert "note: second does not agree with the records of runs: CONTRADICTED: the same inputs gave" in listed.stderr
+    assert "(in main)" in listed.stderr
+
+
+def test_an_earlier_stage_with_the_outputs_of_other_parameters_leaves_its_numbers_out(known):
+    save_parameter(known)
+    listed = known.run("sightword", "experiments", "--metric", "test.r10")
+    assert "second does not agree with the records of runs: never seen to run" in listed.stderr
+    assert "left out" in listed.stderr
 
 
 def test_a_run_that_dvc_saves_later_is_vouched_for(known):
