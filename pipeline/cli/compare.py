@@ -66,7 +66,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     if published:
         return _beside_published(arguments)
     from pipeline.comparison import contrast, runs
-    from pipeline.lineage.facts import facts_folders
+    from pipeline.lineage.known_facts import facts_folders
     from pipeline.pipelines import find_project
     from sightword.errors import SetupError
 

@@ -182,7 +182,7 @@ def _percent(entry: Mapping[str, Any]) -> str:
 def _pack(arguments: argparse.Namespace) -> int:
     from pipeline.downloads.sources import data_sets
     from pipeline.lineage.card import corpus, sections
-    from pipeline.lineage.facts import facts_folders
+    from pipeline.lineage.known_facts import facts_folders
     from pipeline.lineage.packed_card import Corpus, of_corpus, renamed, with_scores
     from pipeline.pipelines import find_project
     from sightword.encoder.pretrained import PACKAGED, find_encoder

@@ -73,7 +73,7 @@ def add(commands: Commands) -> None:
 def _audit(arguments: argparse.Namespace) -> int:
     from pipeline.cli import lineage_text as text
     from pipeline.lineage import records
-    from pipeline.lineage.facts import facts_folders
+    from pipeline.lineage.known_facts import facts_folders
 
     _check(arguments)
     project = _project()

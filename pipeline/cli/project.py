@@ -126,7 +126,7 @@ def _experiments(arguments: argparse.Namespace) -> int:
     alone = arguments.against and arguments.plot is None
     refuse(arguments, (other, "--plot FILE must end with .svg or .png"), (alone, "--against goes with --plot"))
     from pipeline.experiments import results
-    from pipeline.lineage.facts import facts_folders
+    from pipeline.lineage.known_facts import facts_folders
     from pipeline.pipelines import find_project
 
     project = find_project(Path.cwd()) if arguments.file is None else None
@@ -142,6 +142,8 @@ def _experiments(arguments: argparse.Namespace) -> int:
         print("no experiment has results yet", file=sys.stderr)
     if left_out := results.left_out(listing, found):
         print(f"left out: {', '.join(left_out)}", file=sys.stderr)
+    for note in results.notes(listing):
+        print(f"note: {note}", file=sys.stderr)
     return 0
 
 

@@ -60,7 +60,9 @@ class Experiment:
     folders: dict[str, str]
     """The folder of each parameter's pipeline; empty for the project's own."""
     foreign: dict[str, str]
-    """Metrics files that other parameters made, as the locks or the records of runs say, each with the reason."""
+    """Metrics files that other parameters made, or that disagree with the records of runs, each with the reason."""
+    noted: dict[str, str]
+    """Stages before those of metrics files that gave other bytes in other runs, as on another kind of machine."""
 
 
 class Listing(NamedTuple):
@@ -160,29 +162,37 @@ def _experiment(
         for path, dep in data["deps"].items()
         if not any(within(path, out) or within(out, path) for out in made)
     ]
-    foreign = _foreign(metrics, data["params"], lock, records)
-    return Experiment(name, params, metrics, tuple(sorted(inputs)), folders, foreign)
+    foreign, noted = _foreign(metrics, data["params"], lock, records)
+    return Experiment(name, params, metrics, tuple(sorted(inputs)), folders, foreign, noted)
 
 
 def _foreign(
     paths: Iterable[str], params: Mapping[str, Any], lock: Lock | None, records: Records | None
-) -> dict[str, str]:
-    """Return the metrics files whose stages, or the stages before those, did not run with these parameters.
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return metrics files whose stages, or the stages before those, did not run with these parameters; and notes.
 
-    Each has the reason. A run of other code with the same outputs is no reason: it has the same parameters.
+    Each has the reason. A run of other code with the same outputs is no reason: it has the same parameters. Nor is
+    another output of a stage before the metrics' own, which another kind of machine computes: that is a note.
     """
     found: dict[str, str] = {}
+    notes: dict[str, str] = {}
     for path in paths:
         maker = lock.producer(path) if lock else None
         for entry in lock.chain(maker.name) if lock and maker else ():
             for file in entry.params:
                 values = params.get(file, {}).get("data")
                 for key, (then, now) in entry.changed_params(file, values).items() if values else ():
-                    found.setdefault(path, f"{key} is {now!r}, in dvc.lock {then!r}")
+                    why = f"its metrics are not of its parameters: {key} is {now!r}, in dvc.lock {then!r}"
+                    found.setdefault(path, why)
             one = records.weigh(entry) if records else Evidence("never seen to run")
-            if one.verdict == "contradicted" or (one.doubted and not all(map(is_code, one.differing))):
-                found.setdefault(path, f"{entry.name}: {in_words(one.verdict, one.why)}")
-    return found
+            if one.doubted:
+                own = entry is maker and one.verdict == "contradicted"
+                why = f"does not agree with the records of runs: {in_words(one.verdict, one.why)}"
+                if own or not all(map(is_code, one.differing)):
+                    found.setdefault(path, f"{entry.name} {why}")
+                elif one.verdict == "contradicted":
+                    notes[entry.name] = why
+    return found, notes
 
 
 def only(listing: Listing, pattern: str) -> Listing:
@@ -252,10 +262,16 @@ def left_out(listing: Listing, found: Sequence[Group]) -> list[str]:
     """Return the names of experiments that are in none of the groups, each with the reason."""
     shown = {name for group in found for same in group.names for name in same.split("=")}
     foreign = [one for one in listing.experiments if one.name not in shown and one.foreign]
-    reasons = [
-        f"{one.name} (its metrics are not of its parameters: {next(iter(one.foreign.values()))})" for one in foreign
-    ]
-    return reasons + listing.left_out
+    return [f"{one.name} ({next(iter(one.foreign.values()))})" for one in foreign] + listing.left_out
+
+
+def notes(listing: Listing) -> list[str]:
+    """Return a line for each stage whose output differs from that of other runs, with the experiments."""
+    names: dict[str, list[str]] = {}
+    for one in listing.experiments:
+        for stage, why in one.noted.items():
+            names.setdefault(f"{stage} {why}", []).append(one.name)
+    return [f"{text} (in {and_more(own, SHOWN)})" for text, own in names.items()]
 
 
 def _varied_folders(experiments: Sequence[Experiment]) -> list[str]:

@@ -10,9 +10,10 @@ from typing import Any
 
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.evidence import Records, in_words
-from pipeline.lineage.lock import Entry, Lock, is_code
+from pipeline.lineage.lock import Entry, Lock, is_code, within
 from pipeline.lineage.locks import lock_here, lock_of
 from pipeline.lineage.repository import Repository
+from pipeline.lineage.workspace import Workspace
 from pipeline.pipelines import LOCKS, address
 from sightword.errors import EncoderError, LineageError
 from sightword.files import read_json
@@ -40,14 +41,15 @@ def sections(project: Path, encoder: str, facts: Sequence[Path] = ()) -> tuple[s
 
     Raises:
         LineageError: no stage wrote the encoder, or the lock cannot be read.
-        EncoderError: a stage that the encoder builds on has run again since, or the records of runs speak against its
-            entry, or against that of a stage with scores.
+        EncoderError: the encoder is not the one in the lock; or a stage that it builds on has run again since; or the
+            records of runs disagree with its entry, or with that of a stage with scores.
     """
     lock = lock_here(project)
     records = Records(Cache(project), facts, project)
     maker = lock.producer(encoder)
     if maker is None:
         raise LineageError("no stage wrote it", where=encoder)
+    _check_written(maker, encoder, project)
     parts = []
     if retrieval := _metrics(project, lock, encoder, RETRIEVAL, records):
         parts.append(_retrieval(retrieval))
@@ -126,6 +128,18 @@ parameters below{known}. The hashes are DVC's (md5; of a folder, of its listing)
 """
 
 
+def _check_written(maker: Entry, encoder: str, project: Path) -> None:
+    """Check that the encoder that lies here is the one that its stage wrote; EncoderError otherwise."""
+    out = next(out for out in maker.outs if within(encoder, out.path))
+    if Workspace(project).state(out) != "ok":
+        raise EncoderError(
+            f"is not what the stage {maker.name} wrote, so dvc.lock does not say what it was made from",
+            where=out.path,
+            expected=f"the hash {out.md5}",
+            todo=f"`dvc checkout --force {out.path}` brings that back; an encoder of your own belongs elsewhere.",
+        )
+
+
 def _check_agrees(chain: Sequence[Entry], lock: Lock, cache: Cache) -> None:
     """Check that each stage of a chain read what the stage before has written; EncoderError otherwise."""
     for entry in chain:
@@ -140,7 +154,7 @@ def _check_agrees(chain: Sequence[Entry], lock: Lock, cache: Cache) -> None:
 
 
 def _check_ran(entries: Sequence[Entry], records: Records, project: Path) -> str:
-    """Check that no record of a run speaks against some entries; EncoderError otherwise.
+    """Check that no record of a run disagrees with some entries; EncoderError otherwise.
 
     Returns:
         The stages whose runs are not known, in words; empty where facts vouch for all.

@@ -11,12 +11,11 @@ from typing import Any
 
 from pipeline.lineage import metric_keys
 from pipeline.lineage.evidence import FETCH, SAVED, Evidence, Records, Verdict
-from pipeline.lineage.facts import read_facts
 from pipeline.lineage.history import SHALLOW
 from pipeline.lineage.lock import Artefact, Entry, Lock, is_code, within
 from pipeline.lineage.locks import Snapshot, lock_here, lock_of, snapshot
 from pipeline.lineage.repository import Commit, Repository
-from pipeline.lineage.target import Subject, in_history, resolve
+from pipeline.lineage.target import Subject, check_has_run, in_history, resolve
 from pipeline.lineage.workspace import State, Workspace
 from pipeline.pipelines import LOCK, LOCKS
 from sightword.errors import LineageError
@@ -135,6 +134,8 @@ def audit(
             unknown.append(f"commits: {error.what}")
         bare = repository is not None and repository.bare
         here = workspace or Workspace(None if bare else project)
+        if not revision and not bare:
+            check_has_run(what, project, start=start)
         if repository is None:
             then = Snapshot(project, lock_here(project))
         else:
@@ -149,7 +150,7 @@ def audit(
             unknown.append(f"{what} is not in the present lock: what follows is of {then.commit.name}")
         entries = then.lock.chain(subject.stage.name) if subject.stage else []
         records = Records(here.cache, facts, project)
-        links = [_link(entry, then.lock, here, facts, records) for entry in entries]
+        links = [_link(entry, then.lock, here, records) for entry in entries]
         found = Audit(subject, links, revision=then.commit, unknown=unknown)
         if repository is not None:
             _find_commits(found, repository, then.commit)
@@ -158,10 +159,10 @@ def audit(
         return found
 
 
-def _link(entry: Entry, lock: Lock, here: Workspace, facts: Sequence[Path], records: Records) -> Link:
+def _link(entry: Entry, lock: Lock, here: Workspace, records: Records) -> Link:
     deps = [_part(dep, lock, here) for dep in entry.deps]
     outs = [_part(out, lock, here) for out in entry.outs]
-    run, weighed = read_facts(entry, facts), records.weigh(entry)
+    run, weighed = records.facts.of(entry), records.weigh(entry)
     link = Link(entry, deps, outs, here.changed_params(entry), here.unread(entry), run, weighed)
     now = here.commands.get(entry.name)
     if now is not None and now != entry.command:
@@ -261,7 +262,8 @@ def _add_unknown(found: Audit, here: Workspace, repository: Repository | None) -
         "machine, versions and duration of {}: no facts of these runs are here":
             [link.entry.name for link in links if link.run is None],
         f"whether {{}} ever ran as {LOCK} says: no record of such a run is here ({FETCH})":
-            found.stages("never seen to run"),
+            [link.entry.name for link in links if link.evidence.verdict == "never seen to run"
+             and not link.evidence.against],
         f"whether {{}} ran as {LOCK} says: no facts of such a run are here, only DVC's run-cache, and {SAVED}":
             found.stages("saved by DVC"),
         f"no commit has this state of {{}}: commit {LOCK}":

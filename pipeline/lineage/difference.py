@@ -10,7 +10,6 @@ from typing import Any
 
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.evidence import Evidence, Records, in_words
-from pipeline.lineage.facts import read_facts
 from pipeline.lineage.lock import Entry, changes, hashes, is_code, within
 from pipeline.lineage.locks import Snapshot, snapshot
 from pipeline.lineage.repository import Repository
@@ -72,7 +71,7 @@ class Difference:
     edited: list[str]
     """Metrics files that are not what their stage wrote, as ``FILE in REVISION``."""
     doubts: list[str]
-    """Entries that the records of runs speak against, with the reason."""
+    """Entries that disagree with the records of runs, with the reason."""
     contradicted: bool
     """Whether a record contradicts one."""
 
@@ -100,9 +99,10 @@ def difference(
         chains = [_chain(name, sides[name], what, start) for name in (first, second)]
         names = dict.fromkeys([*chains[0], *chains[1]])
         pairs = [(name, chains[0].get(name), chains[1].get(name)) for name in names]
-        stages = [_stage(*pair, both, repository, facts) for pair in pairs if pair[1] != pair[2]]
         cache = Cache(project)
-        weighed = _doubted(dict(zip((first, second), chains, strict=True)), Records(cache, facts, project))
+        records = Records(cache, facts, project)
+        stages = [_stage(*pair, both, repository, records) for pair in pairs if pair[1] != pair[2]]
+        weighed = _doubted(dict(zip((first, second), chains, strict=True)), records)
         metrics = sorted({
             out.path for chain in chains for entry in chain.values() for out in entry.outs if out.path.endswith(".json")
         })  # fmt: skip
@@ -149,7 +149,7 @@ def _stage(
     new: Entry | None,
     sides: Sequence[Snapshot],
     repository: Repository,
-    facts: Sequence[Path],
+    records: Records,
 ) -> StageDifference:
     found = StageDifference(name)
     if old is None or new is None or old.command != new.command:
@@ -167,7 +167,7 @@ def _stage(
             found.data.append(path)
     found.code = sorted(set(found.code))
     found.outs = sorted(changes(hashes(old.outs), hashes(new.outs)))
-    before, after = (read_facts(entry, facts) for entry in (old, new))
+    before, after = (records.facts.of(entry) for entry in (old, new))
     found.facts_known = None not in (before, after) and (before != after or not found.outs)
     if before and after and found.facts_known:
         found.run = {name: pair for name, pair in changes(before, after).items() if name in _MACHINE}

@@ -2,8 +2,8 @@
 
 A lock file is plain text: a merge can join the inputs of one run to the outputs of another, and an editor can change a
 hash. There are two kinds of records, each with inputs and outputs. Only runs write facts
-(:mod:`pipeline.lineage.facts`). DVC's run-cache has a file of each state that DVC has saved: after a run, but also at
-`dvc commit`, at `dvc exp save` and for a frozen stage, where nothing ran. So facts come first.
+(:mod:`pipeline.lineage.known_facts`). DVC's run-cache has a file of each state that DVC has saved: after a run, but
+also at `dvc commit`, at `dvc exp save` and for a frozen stage, where nothing ran. So facts come first.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import contextlib
 import functools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from pipeline.lineage import documents
 from pipeline.lineage.cache import Cache
-from pipeline.lineage.facts import entry_of, load_facts, read_facts, started
-from pipeline.lineage.lock import Artefact, Entry, build_entry, changes, hashes, is_code
+from pipeline.lineage.known_facts import KnownFacts, entry_of, started
+from pipeline.lineage.lock import Artefact, Entry, build_entry, changes, hashes, is_code, within
 from sightword.errors import LineageError, SightwordError
 from sightword.files import read_text
 from sightword.messages import and_more
@@ -39,9 +39,9 @@ class Evidence:
 
     verdict: Verdict
     why: str = ""
-    """The record that vouches, or DVC's file; then what speaks against the entry."""
+    """The record that vouches, or DVC's file; then the records that disagree."""
     against: bool = False
-    """Whether a record speaks against the entry."""
+    """Whether a record disagrees with the entry."""
     differing: frozenset[str] = frozenset()
     """The parameters, and the paths of other inputs, in which the run with its outputs differs."""
 
@@ -74,21 +74,25 @@ class Records:
     """The records of runs in DVC's cache and in folders with facts; their paths are shown from the project's folder."""
 
     def __init__(self, cache: Cache, facts: Sequence[Path], project: Path) -> None:
-        self._cache, self._folders, self._project = cache, facts, project
+        self.facts = KnownFacts(facts)
+        self._cache, self._project = cache, project
         self._weighed: dict[tuple[str, tuple[Artefact, ...]], Evidence] = {}
 
     @property
     def empty(self) -> bool:
         """Whether no run was recorded here, as in a fresh clone."""
-        return not self._saved and not self._facts
+        return not self._saved and not self.facts
 
     def weigh(self, entry: Entry) -> Evidence:
         """Return the verdict on an entry of a lock.
 
         Facts decide where they have these inputs: ``vouched for`` with these outputs, ``contradicted`` with others.
-        Where they have one of the outputs with other inputs, the entry was ``never seen to run``. Else the run-cache
-        decides: ``saved by DVC`` where it has these inputs with these outputs, ``contradicted`` where it has them only
-        with others, and ``never seen to run`` where it does not have them.
+        Where they have the outputs with other inputs, the entry was ``never seen to run``. Else the run-cache decides:
+        ``saved by DVC`` where it has these inputs with these outputs, ``contradicted`` where it has them only with
+        others, and ``never seen to run`` where it does not have them.
+
+        Two runs may have an equal output by chance, so facts with other inputs decide where all outputs that DVC's
+        cache keeps are equal; those with some are named as a doubt, and an equal file of numbers alone is none.
         """
         known = entry.key, entry.outs
         if known not in self._weighed:
@@ -96,31 +100,25 @@ class Records:
         return self._weighed[known]
 
     def _weigh(self, entry: Entry) -> Evidence:
-        if facts := read_facts(entry, self._folders):
+        if facts := self.facts.of(entry):
             return Evidence("vouched for", _of_facts(facts))
         saved = [_record(source, run, entry) for source, run in self._saved_like(entry)]
         own = next((one for one in saved if not one.ran and not one.made), None)
         others = [one for one in saved if not one.ran and one.made]
         elsewhere = [one for one in saved if one.ran and not one.made]
-        runs = [_record(source, run, entry) for source, run in self._facts_like(entry)]
-        differing, foreign = [one for one in runs if not one.ran], [one for one in runs if one.ran]
+        runs = [
+            _record(f"{self._source(path)}, {_of_facts(facts)}", entry_of(facts), entry)
+            for path, facts in self.facts.like(entry)
+        ]
+        differing = [one for one in runs if not one.ran]
+        foreign = [one for one in runs if one.ran and _kept(entry) & {*one.shared}]
         if differing or (others and own is None):
             return _against("contradicted", next(iter(differing or others)), _elsewhere(foreign))
-        if foreign or own is None:
+        if own is None or any(_kept(entry) <= {*one.shared} for one in foreign):
             return _against("never seen to run", None, _elsewhere(foreign or elsewhere))
         # A change of the code often leaves the outputs as they were.
-        elsewhere = [one for one in elsewhere if not all(map(is_code, one.ran))]
+        elsewhere = [one for one in foreign + elsewhere if not all(map(is_code, one.ran))]
         return _against("saved by DVC", next(iter(others), None), _elsewhere(elsewhere), own.source)
-
-    def _facts_like(self, entry: Entry) -> Iterator[tuple[str, Entry]]:
-        """Yield the facts of a stage's runs with all inputs or with one of the outputs of an entry."""
-        wanted = [entry.key, *(out.md5 for out in entry.outs)]
-        for path, text in self._facts:
-            if any(one in text for one in wanted) and (facts := load_facts(path)):
-                run = entry_of(facts)
-                shared = hashes(run.outs).items() & hashes(entry.outs).items()
-                if run.name == entry.name and (run.key == entry.key or shared):
-                    yield f"{self._source(path)}, {_of_facts(facts)}", run
 
     def _saved_like(self, entry: Entry) -> Iterator[tuple[str, Entry]]:
         """Yield the states in the run-cache with all inputs or all outputs of an entry; the others are not parsed."""
@@ -141,20 +139,12 @@ class Records:
 
     @functools.cached_property
     def _saved(self) -> list[tuple[Path, str]]:
-        return _texts(sorted(self._cache.runs.glob("*/*/*")))
-
-    @functools.cached_property
-    def _facts(self) -> list[tuple[Path, str]]:
-        return _texts([path for folder in self._folders for path in sorted(folder.glob("*.json"))])
-
-
-def _texts(paths: Iterable[Path]) -> list[tuple[Path, str]]:
-    """Return each file with its text, without those that cannot be read: damaged, or another user's."""
-    found = []
-    for path in paths:
-        with contextlib.suppress(SightwordError):
-            found.append((path, read_text(path)))
-    return found
+        """The files of the run-cache with their texts; damaged files and those of other users cannot be read."""
+        found = []
+        for path in sorted(self._cache.runs.glob("*/*/*")):
+            with contextlib.suppress(SightwordError):
+                found.append((path, read_text(path)))
+        return found
 
 
 def _record(source: str, run: Entry, entry: Entry) -> _Record:
@@ -162,12 +152,21 @@ def _record(source: str, run: Entry, entry: Entry) -> _Record:
     return _Record(source, ran, made, [out.path for out in entry.outs if out.path not in made])
 
 
+def _kept(entry: Entry) -> set[str]:
+    """Return the outputs that no two runs have equal by chance: not the files of numbers, where there are others.
+
+    DVC's cache does not keep those files; git does.
+    """
+    paths = {out.path for out in entry.outs}
+    return {path for path in paths if not within(path, "metrics")} or paths
+
+
 def _of_facts(facts: Mapping[str, Any]) -> str:
     return f"facts of a run on {facts['host']}, {started(facts)}"
 
 
 def _against(verdict: Verdict, other: _Record | None, elsewhere: _Record | None, source: str = "") -> Evidence:
-    """Return a verdict and what speaks against the entry: a record with its inputs, and one with its outputs."""
+    """Return a verdict with the records that disagree: one with the entry's inputs, and one with its outputs."""
     doubts = []
     if other is not None:
         doubts.append(f"the same inputs gave other outputs in {other.source}: {_in_words(other.made)}")

@@ -25,22 +25,20 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.lineage import documents
-from pipeline.lineage.hashing import Ignored, hash_path, measure
-from pipeline.lineage.lock import Artefact, Entry, entry_key, hashes, is_code, outs_key, tracked_hashes
+from pipeline.lineage.hashing import Ignored, hash_path, measure, stamp
+from pipeline.lineage.known_facts import RUNS, SCHEMA, facts_name
+from pipeline.lineage.lock import entry_key, hashes, is_code, tracked_hashes, within
 from pipeline.lineage.locks import lock_here
 from pipeline.lineage.repository import git
 from pipeline.pipelines import IGNORE, LOCK, Pipeline, by_stage, parameter, pipelines, stage_of
 from sightword.errors import FileFormatError, LineageError, SightwordError
 from sightword.files import read_text, write_text
 from sightword.group_files import write_new
-from sightword.machine import Machine, current, place
+from sightword.machine import Machine, place
 from sightword.messages import and_more, flat
 
 log = logging.getLogger(__name__)
 
-RUNS = "runs"
-"""The folder, in a project and in a store."""
-SCHEMA = 3
 LARGE = 1 << 31
 """Bytes: a larger input that DVC tracks is not read again for its hash, which DVC has compared before the run."""
 OUTS = ("outs", "metrics", "plots")
@@ -62,10 +60,10 @@ class Recorder:
         self._versions = _versions(project, *self._watched)
 
     def check_unchanged(self, *, kept: bool = False) -> None:
-        """Check that the stage's parameters and code are still those with which the run began; LineageError otherwise.
+        """Check that parameters, code and raw data are still those with which the run began; LineageError otherwise.
 
-        DVC takes the hashes of code and the values of parameters after the stage has ended, and would record the new
-        ones with what the old ones made.
+        DVC takes the hashes of code and data, and the values of parameters, after the stage has ended, and would
+        record the new ones with what the old ones made.
 
         Args:
             kept: whether a checkpoint has the finished work, which a run with the old ones takes over.
@@ -77,7 +75,7 @@ class Recorder:
             raise LineageError(
                 f"{and_more(changed, 5)} changed while the stage ran, and DVC would record the {new} with what the "
                 f"{old} made",
-                todo="Run it again, with the version that you want; leave parameters and code alone meanwhile."
+                todo="Run it again, with the version that you want; leave parameters, code and data alone meanwhile."
                 + finished,
             )
 
@@ -94,7 +92,7 @@ class Recorder:
             facts = {**self._facts(seconds, notes or {}), "entry": key, "ran": ran, "outs": outs}
             text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
             # An experiment's own folder is deleted after it; DVC names the project it belongs to.
-            path = Path(os.environ.get("DVC_ROOT") or self._project) / RUNS / _name(key, outs)
+            path = Path(os.environ.get("DVC_ROOT") or self._project) / RUNS / facts_name(key, outs)
             write_text(path, text)
             shared = self._machine.local_store / RUNS / path.name
             if not shared.exists():  # the first run's facts stay
@@ -139,63 +137,6 @@ def packages_here() -> dict[str, str]:
     return dict(sorted(found.items(), key=lambda item: item[0].lower()))
 
 
-def facts_folders(project: Path) -> list[Path]:
-    """Return the folders with the facts of runs: in the project, and in the store that a lab shares."""
-    return [project / RUNS, current().local_store / RUNS]
-
-
-def read_facts(entry: Entry, folders: Sequence[Path]) -> dict[str, Any] | None:
-    """Return the facts of the run that made an entry, from the first folder that has them; None without any."""
-    name = _name(entry.key, hashes(entry.outs))
-    return next((facts for folder in folders if (facts := load_facts(folder / name))), None)
-
-
-def load_facts(path: Path) -> dict[str, Any] | None:
-    """Return the facts in a file; None where there is none, or where nobody can rely on it, which is logged."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        log.warning("%s: cannot be read (%s)", path, error)
-        return None
-    if not isinstance(found, dict) or str(found.get("entry")) != path.name.partition(".")[0]:
-        log.warning("%s: holds facts of another run", path)
-    elif found.get("schema") != SCHEMA:
-        log.warning("%s: was written by another version of Sightword", path)
-    elif not _is_whole(found, path.name):
-        log.warning("%s: was edited", path)
-    else:
-        return found
-    return None
-
-
-def _is_whole(facts: Mapping[str, Any], name: str) -> bool:
-    """Return whether a file has the name of the inputs and outputs in it."""
-    try:
-        told = isinstance(facts["host"], str) and isinstance(facts["started"], str)
-        return told and _name(entry_key(facts["stage"], **facts["ran"]), facts["outs"]) == name
-    except (KeyError, TypeError, AttributeError):
-        return False
-
-
-def _name(key: str, outs: Mapping[str, str]) -> str:
-    return f"{key}.{outs_key(outs)}.json"
-
-
-def entry_of(facts: Mapping[str, Any]) -> Entry:
-    """Return the entry that a run would have in ``dvc.lock``, without the sizes."""
-    ran = facts["ran"]
-    deps, outs = (tuple(Artefact(path, md5, None, None) for path, md5 in one.items())
-                  for one in (ran["deps"], facts["outs"]))  # fmt: skip
-    return Entry(facts["stage"], ran["command"], ran["params"], deps, outs)
-
-
-def started(facts: Mapping[str, Any]) -> str:
-    """Return the time at which a run started, to the minute."""
-    return f"{facts['started'][:16].replace('T', ' ')} UTC"
-
-
 def _own_entry(stage: str, project: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the inputs of a stage that has just run, as the arguments of :func:`entry_key`, and its outputs' hashes.
 
@@ -232,20 +173,35 @@ def _described(stage: str, project: Path) -> tuple[Mapping[str, Any], dict[str, 
         raise LineageError(f"does not describe the stage {stage} plainly ({error})", where="dvc.yaml") from None
 
 
-def _watched(stage: str, project: Path) -> tuple[dict[str, list[str]], list[str]]:
-    """Return the names of a stage's parameters by their file, and the paths of its code: what people edit.
+def _watched(stage: str, project: Path) -> tuple[dict[str, list[str]], list[str], list[str]]:
+    """Return the names of a stage's parameters by their file, and the paths of its code and raw data: what people edit.
 
     DVC itself guards the outputs of other stages.
     """
     try:
         _, sections, deps, _ = _described(stage, project)
-    except (LineageError, OSError):
-        return {}, []  # whoever records the facts tells of it
-    return {file: [*values] for file, values in sections.items()}, [path for path in deps if is_code(path)]
+        made = _made(project)
+    except (SightwordError, OSError, KeyError, TypeError, AttributeError):
+        return {}, [], []  # whoever records the facts tells of it
+    raw = [path for path in deps if not any(within(path, out) or within(out, path) for out in made)]
+    code, data = ([path for path in raw if is_code(path) == wanted] for wanted in (True, False))
+    return {file: [*values] for file, values in sections.items()}, code, data
 
 
-def _versions(project: Path, parameters: Mapping[str, Sequence[str]], code: Sequence[str]) -> dict[str, Any]:
-    """Return the values of parameters, and the hashes of code, by name; None for one that cannot be read."""
+def _made(project: Path) -> set[str]:
+    """Return the outputs of all stages."""
+    found: set[str] = set()
+    for pipeline in pipelines(project):
+        params = documents.parse(read_text(project / pipeline.params), pipeline.params)
+        for described in pipeline.runs().values():
+            found |= {*stage_paths(described, params)[1]}
+    return found
+
+
+def _versions(
+    project: Path, parameters: Mapping[str, Sequence[str]], code: Sequence[str], data: Sequence[str]
+) -> dict[str, Any]:
+    """Return the values of parameters, the hashes of code and the times of data, by name; None for an unread one."""
     found: dict[str, Any] = {}
     for file, names in parameters.items():
         values: Any = None
@@ -253,10 +209,11 @@ def _versions(project: Path, parameters: Mapping[str, Sequence[str]], code: Sequ
             values = documents.parse(read_text(project / file), file)
         found |= flat({name: parameter(values, name, None) for name in names})
     ignored = Ignored(project)
-    for path in code:
+    for path in (*code, *data):
         found[path] = None
         with contextlib.suppress(OSError):
-            found[path] = hash_path(project / path, ignored).md5
+            # Data may be too large to be read once more.
+            found[path] = hash_path(project / path, ignored).md5 if path in code else stamp(project / path, ignored)
     return found
 
 

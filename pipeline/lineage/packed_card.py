@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sightword.errors import EncoderError
+
 if TYPE_CHECKING:
     from sightword.encoder.sentence_encoder import SentenceEncoder
 
@@ -85,10 +87,22 @@ def with_scores(card: str, scores: str, retrieval: Any, corpus: Corpus | None) -
 
 
 def _head(card: str) -> tuple[dict[str, Any], str]:
-    """Return the fields of the YAML head, each a line of JSON, and the text below."""
+    """Return the fields of the YAML head, each a line of JSON, and the text below; EncoderError for another head."""
     head, _, body = card.removeprefix("---\n").partition("\n---\n")
     lines = (line.partition(": ") for line in head.splitlines())
-    return {key: json.loads(value) for key, _, value in lines}, body
+    try:
+        fields = {key: json.loads(value) for key, _, value in lines}
+        described = all(isinstance(one["dataset"]["split"], str) for one in fields["model-index"][0]["results"])
+    except (ValueError, KeyError, IndexError, TypeError):
+        described = False
+    if not described or "license" not in fields:
+        raise EncoderError(
+            "has a head that Sightword did not write",
+            where="the encoder's README.md",
+            expected="a line of JSON for each field, with license and model-index, as the stage select writes them",
+            todo="Remove the head, the lines between ---, to pack the card as plain text.",
+        )
+    return fields, body
 
 
 def _joined(fields: dict[str, Any], body: str) -> str:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from pipeline.lineage.chain import Audit, Link, Part
 from pipeline.lineage.difference import Difference
 from pipeline.lineage.evidence import in_words
-from pipeline.lineage.facts import started
 from pipeline.lineage.history import History
+from pipeline.lineage.known_facts import started
 from pipeline.lineage.repository import Commit
 from pipeline.lineage.verification import Verification
 from sightword.messages import and_more, plural

@@ -14,7 +14,7 @@ from pipeline.lineage.facts import OUTS, listed
 from pipeline.lineage.lock import Entry, Lock, within
 from pipeline.lineage.locks import Snapshot, lock_of
 from pipeline.lineage.repository import Repository
-from pipeline.pipelines import LOCKS, pipelines
+from pipeline.pipelines import LOCK, LOCKS, pipelines
 from sightword.errors import FileFormatError, LineageError
 from sightword.messages import did_you_mean
 
@@ -50,12 +50,10 @@ def resolve(what: str, lock: Lock, project: Path, *, start: Path | None = None) 
     Raises:
         LineageError: nothing has this name; the message has the nearest names.
     """
-    path, colon, key = what.partition(":")
+    _, colon, key = what.partition(":")
     if what in lock.entries:
         return Subject(what, lock.entries[what], None)
-    path = _artifacts(project).get(path, path)
-    whole = Path(os.path.normpath((start or project) / path))
-    from_project = whole.relative_to(project).as_posix() if whole.is_relative_to(project) else whole.as_posix()
+    path, from_project = _path(what, project, start)
     for name in (from_project, path.strip("/")):
         if found := _named(what, name, key, lock):
             return found
@@ -65,6 +63,21 @@ def resolve(what: str, lock: Lock, project: Path, *, start: Path | None = None) 
     stages = f"The stages are {', '.join(lock.entries)}." if lock.entries else "It has no stages: run `dvc repro`."
     todo = _not_run(from_project, project) or did_you_mean(path, [*known, *lock.entries]) or stages
     raise LineageError("nothing in dvc.lock has this name", where=path if colon else what, todo=todo)
+
+
+def check_has_run(what: str, project: Path, *, start: Path | None = None) -> None:
+    """Check that a pipeline of a project has run; LineageError with the command that makes a target otherwise."""
+    if not any(one.has_run for one in pipelines(project)):
+        todo = _not_run(what, project) or _not_run(_path(what, project, start)[1], project) or "`dvc repro` makes it."
+        raise LineageError("does not exist: nothing was run here yet", where=project / LOCK, todo=todo)
+
+
+def _path(what: str, project: Path, start: Path | None) -> tuple[str, str]:
+    """Return the path of a target without its key, by the name of an artifact too; and the same from the project."""
+    named = what.partition(":")[0]
+    path = _artifacts(project).get(named, named)
+    whole = Path(os.path.normpath((start or project) / path))
+    return path, whole.relative_to(project).as_posix() if whole.is_relative_to(project) else whole.as_posix()
 
 
 def _not_run(name: str, project: Path) -> str:

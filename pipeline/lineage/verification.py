@@ -20,8 +20,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pipeline.lineage import documents
-from pipeline.lineage.facts import packages_here, processor, read_facts
+from pipeline.lineage.facts import packages_here, processor
 from pipeline.lineage.hashing import Report, hash_listing
+from pipeline.lineage.known_facts import KnownFacts
 from pipeline.lineage.lock import CODE, Artefact, Entry
 from pipeline.lineage.locks import Snapshot, snapshot
 from pipeline.lineage.repository import Repository
@@ -116,7 +117,7 @@ def verify(
         if (project / IGNORE).is_file():
             shutil.copyfile(project / IGNORE, folder / IGNORE)
         copy.write_params(entry)
-    run = read_facts(entry, facts)
+    run = KnownFacts(facts).of(entry)
     started = time.monotonic()
     done = subprocess.run(  # noqa: S602 - the command is the lock's, and DVC runs it the same way
         entry.command, shell=True, cwd=folder, env=_environment(folder, run, warm=warm), stdout=sys.stderr, check=False

@@ -354,3 +354,19 @@ def test_a_difference_shows_the_summary_and_counts_the_other_numbers(project):
     assert "  and 10 more: --full shows all, with all digits\n" in said
     assert said.count("no run record found") == 1
     assert project.audit("--diff", "HEAD~1", "HEAD", "--full").stdout.count("metrics/third.json:") == 20
+
+
+@pytest.mark.parametrize("what", ["fourth", "metrics/fourth.json:total", "data/fourth/text", "the-text"])
+def test_an_audit_where_nothing_ran_names_the_pipeline_that_makes_the_target(project, what):
+    project.add_second_pipeline()
+    project.write("extra/.dvcignore", "dvc.yaml\n")
+    (project.folder / "dvc.lock").unlink()
+    done = project.audit(what)
+    assert done.returncode == 1
+    assert "nothing was run here yet" in done.stderr
+    assert "`rm extra/.dvcignore && dvc repro extra/dvc.yaml`" in done.stderr
+
+
+def test_an_audit_where_nothing_ran_names_the_projects_own_pipeline(project):
+    (project.folder / "dvc.lock").unlink()
+    assert "`dvc repro`" in project.audit("second").stderr

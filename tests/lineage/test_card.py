@@ -9,8 +9,11 @@ import subprocess
 import pytest
 
 from pipeline.lineage.card import corpus, sections
+from pipeline.lineage.hashing import hash_listing
 from sightword.errors import EncoderError, LineageError
 
+WEIGHTS = b"weights"
+ENCODER = hash_listing({"weights": hashlib.md5(WEIGHTS).hexdigest()})
 RECALL = {f"r{k}": 10.0 * k for k in (1, 5, 10)} | {f"r{k}_ci95": 1.25 for k in (1, 5, 10)} | {"median_rank": 7.0}
 METRICS = {"test": {"full": {"caption_to_image": RECALL, "image_to_caption": RECALL, "rsum": 1}, "lengths": {}}}
 
@@ -23,6 +26,9 @@ def text_of(project, encoder):
 @pytest.fixture
 def project(tmp_path):
     (tmp_path / "dvc.yaml").write_text("stages: {}\n")
+    for folder in ("models/encoder", "models/entailment"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "weights").write_bytes(WEIGHTS)
     (tmp_path / "metrics").mkdir()
     (tmp_path / "metrics/retrieval.json").write_text(json.dumps(METRICS))
     wrote = hashlib.md5((tmp_path / "metrics/retrieval.json").read_bytes()).hexdigest()
@@ -54,12 +60,12 @@ stages:
           members: 1
     outs:
     - path: models/encoder
-      md5: dddd.dir
+      md5: {ENCODER}
   retrieval:
     cmd: python -m stages retrieval
     deps:
     - path: models/encoder
-      md5: dddd.dir
+      md5: {ENCODER}
     outs:
     - path: metrics/retrieval.json
       md5: {wrote}
@@ -82,7 +88,8 @@ def test_scores_raw_data_and_parameters(project):
 @pytest.mark.parametrize("place", ["metrics/retrieval.json", "dvc.lock"])
 def test_scores_of_another_encoder_or_edited_ones_are_left_out(project, place):
     path, text = project / place, (project / place).read_text()
-    path.write_text(text.replace("md5: dddd.dir", "md5: eeee.dir", 1) if place == "dvc.lock" else f"{text} ")
+    before, _, after = text.rpartition(ENCODER)
+    path.write_text(f"{before}eeee.dir{after}" if place == "dvc.lock" else f"{text} ")
     assert "Retrieval scores" not in text_of(project, "models/encoder")
     assert "## Lineage" in text_of(project, "models/encoder")
 
@@ -103,9 +110,9 @@ def test_the_commit_is_one_that_recorded_the_run(project):
     assert "at a commit that is not known" in text_of(project, "models/encoder")
     git("init", "-q")
     assert "in a state that no commit has recorded" in text_of(project, "models/encoder")
-    for path, text in (("dvc.lock", None), ("README.md", ""), ("dvc.lock", "md5: gggg.dir")):
+    for path, text in (("dvc.lock", None), ("README.md", ""), ("dvc.lock", "md5: gggg.dir")):  # another raw folder
         if text is not None:
-            (project / path).write_text((project / path).read_text().replace("md5: dddd.dir", text) if text else text)
+            (project / path).write_text((project / path).read_text().replace("md5: aaaa.dir", text) if text else text)
         git("add", "-A")
         git("commit", "-qm", "state")
     assert "in a state" not in text_of(project, "models/encoder")
@@ -126,7 +133,7 @@ def test_an_undefined_correlation(project):
     cmd: python -m stages semantics
     deps:
     - path: models/encoder
-      md5: dddd.dir
+      md5: {ENCODER}
     outs:
     - path: metrics/semantics.json
       md5: {hashlib.md5(path.read_bytes()).hexdigest()}
@@ -142,11 +149,18 @@ def test_an_encoder_in_the_output_of_a_stage_has_no_scores_of_another(project):
     cmd: python -m stages entail
     outs:
     - path: models/entailment
-      md5: ffff.dir
+      md5: {ENCODER}
 """)
     text = text_of(project, "models/entailment/encoder")
     assert "Retrieval scores" not in text
     assert "Made by the stages entail of Sightword" in text
+
+
+@pytest.mark.parametrize("name", ["weights", "more"])
+def test_an_encoder_that_is_not_the_one_of_the_lock_is_refused(project, name):
+    (project / "models/encoder" / name).write_bytes(b"others")
+    with pytest.raises(EncoderError, match=r"models/encoder: is not what the stage select wrote, .* `dvc checkout "):
+        sections(project, "models/encoder")
 
 
 def test_an_encoder_that_no_stage_wrote(project):

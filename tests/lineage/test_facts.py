@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.lineage import facts
-from pipeline.lineage.facts import Recorder, read_facts
+from pipeline.lineage.facts import Recorder
+from pipeline.lineage.known_facts import KnownFacts
 from pipeline.lineage.lock import read_lock
 from sightword.errors import LineageError
 from sightword.machine import Machine
@@ -54,7 +55,7 @@ def test_the_key_is_that_of_the_entry_in_the_lock(project, here, stage):
     assert facts["packages"]["numpy"]
     assert (here.local_store / "runs" / path.name).read_bytes() == path.read_bytes()
     entry = entries(project)[stage]
-    assert read_facts(entry, [project.folder / "runs"]) == facts
+    assert KnownFacts([project.folder / "runs"]).of(entry) == facts
     assert facts["outs"] == {out.path: out.md5 for out in entry.outs}
 
 
@@ -66,7 +67,7 @@ def test_runs_that_differ_only_in_their_outputs_have_facts_of_their_own(project,
     assert first != second
     assert first.name.partition(".")[0] == second.name.partition(".")[0]
     entry = entries(project)["second"]
-    found = read_facts(entry, [project.folder / "runs"])
+    found = KnownFacts([project.folder / "runs"]).of(entry)
     assert found == json.loads(first.read_text())
     assert found["outs"] == {"models/encoder": entry.outs[0].md5}
 
@@ -95,6 +96,32 @@ def test_parameters_and_code_that_change_during_a_run_are_told(project, here):
     (project.folder / "stages/first.py").unlink()
     with pytest.raises(LineageError, match=r"^pipeline/words, stages/first\.py changed while .* versions"):
         recorder.check_unchanged()
+
+
+def test_raw_data_that_changes_during_a_run_is_told(project, here):
+    recorder = Recorder("first", project.folder, here)
+    project.write("data/raw/other.txt", "4")
+    project.write("data/first/out.txt", "an output")
+    recorder.check_unchanged()
+    project.write("data/raw/in.txt", "4\n")  # of the same size
+    with pytest.raises(LineageError, match=r"^data/raw/in\.txt changed while the stage ran, .* Run it again"):
+        recorder.check_unchanged()
+
+
+def test_a_file_of_a_raw_folder_that_changes_during_a_run_is_told(project, here):
+    project.edit("dvc.yaml", "deps: [data/raw/in.txt,", "deps: [data/raw,")
+    recorder = Recorder("first", project.folder, here)
+    recorder.check_unchanged()
+    project.write("data/raw/more.txt", "4")
+    with pytest.raises(LineageError, match=r"^data/raw changed while the stage ran"):
+        recorder.check_unchanged()
+
+
+def test_an_output_of_another_stage_is_not_watched(project, here):
+    """A stage may hold it open, and DVC compares it before."""
+    recorder = Recorder("second", project.folder, here)
+    project.write("data/first/out.txt", "another")
+    recorder.check_unchanged()
 
 
 def test_a_project_that_is_not_described_plainly_is_not_watched(project, here):
@@ -203,16 +230,18 @@ def test_a_run_is_not_lost_because_its_facts_cannot_be_kept(project, here, caplo
 def test_facts_that_another_version_wrote_are_not_half_understood(project, tmp_path):
     """As in a store that newer versions use too."""
     project.keep_facts("third", project.folder / "runs", schema=99)
-    for what in (["third"], ["--verify", "third"]):
+    project.keep_facts("second", project.folder / "runs", schema=2)
+    for what in (["third"], ["--verify", "third"], ["--history", "metrics/third.json:test.r10"]):
         done = project.audit(*what)
         assert done.returncode == 0, done.stderr
-        assert "another version of Sightword" in done.stderr
+        assert done.stderr.count("another version of Sightword") == 1
+        assert ".json and 1 more: written by another version" in done.stderr
 
 
 def test_facts_of_another_run_under_this_name_are_not_believed(ran, tmp_path, caplog):
     entry = entries(ran)["third"]
     ran.keep_facts("third", tmp_path, entry="cd")
-    assert read_facts(entry, [tmp_path / "none", tmp_path]) is None
+    assert KnownFacts([tmp_path / "none", tmp_path]).of(entry) is None
     assert "facts of another run" in caplog.text
 
 

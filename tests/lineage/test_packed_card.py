@@ -13,6 +13,7 @@ from small_card import head as head_of
 from small_card import made as choice_of
 
 from pipeline import cli
+from pipeline.lineage.hashing import Ignored, hash_path
 from pipeline.lineage.packed_card import Corpus
 from sightword.encoder.pretrained import PACKAGED, packaged
 from sightword.encoder.sentence_encoder import SentenceEncoder
@@ -32,8 +33,15 @@ def project(tmp_path, monkeypatch) -> Path:
     Path("models/encoder/README.md").write_text(model_card(choice, SelectSettings(), amount))
     Path("metrics").mkdir()
     Path("metrics/retrieval.json").write_text(json.dumps(METRICS))
-    wrote = hashlib.md5(Path("metrics/retrieval.json").read_bytes(), usedforsecurity=False).hexdigest()
     Path("dvc.yaml").write_text("stages: {}\n")
+    write_lock()
+    return tmp_path
+
+
+def write_lock() -> None:
+    """Write the lock that has the encoder as it lies here."""
+    wrote = hashlib.md5(Path("metrics/retrieval.json").read_bytes(), usedforsecurity=False).hexdigest()
+    encoder = hash_path(Path("models/encoder").absolute(), Ignored(Path.cwd())).md5
     Path("dvc.lock").write_text(f"""schema: '2.0'
 stages:
   corpus:
@@ -44,13 +52,12 @@ stages:
   select:
     cmd: python -m stages select
     deps: [{{path: data/corpus, md5: cccc.dir}}]
-    outs: [{{path: models/encoder, md5: dddd.dir}}]
+    outs: [{{path: models/encoder, md5: {encoder}}}]
   retrieval:
     cmd: python -m stages retrieval
-    deps: [{{path: models/encoder, md5: dddd.dir}}]
+    deps: [{{path: models/encoder, md5: {encoder}}}]
     outs: [{{path: metrics/retrieval.json, md5: {wrote}}}]
 """)
-    return tmp_path
 
 
 def sections_of(card: str) -> list[str]:
@@ -95,6 +102,32 @@ def test_an_encoder_of_the_package_is_used_by_its_name(project, monkeypatch) -> 
     assert 'SentenceEncoder.from_pretrained("flickr8k")' in card
     assert "modules=[SightwordModule(encoder)]" in card
     assert "in the folder above" not in card
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        *(
+            "license: other",
+            "license: [",
+            "tags:\n- a",
+            "- a",
+            "",
+            '"license": "other"',
+            'model-index: [{"results": []}]',
+        ),
+        *('license: "a"', 'license: "a"\nmodel-index: []', 'license: "a"\nmodel-index: 3'),
+        'license: "a"\nmodel-index: [{"results": [{"dataset": {}}]}]',
+    ],
+)
+def test_a_card_whose_head_sightword_did_not_write_is_refused_in_one_sentence(project, capsys, head) -> None:
+    Path("models/encoder/README.md").write_text(f"---\n{head}\n---\n# Mine\n")
+    write_lock()
+    assert cli.main(["pack", "models/encoder", "passed-on"]) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "the encoder's README.md: has a head that Sightword did not write" in said
+    assert not Path("passed-on").exists()
 
 
 def test_a_card_of_no_project_keeps_its_words_and_gets_the_name(tmp_path, monkeypatch) -> None:

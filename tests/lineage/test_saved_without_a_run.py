@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from pipeline.lineage.card import sections
-from pipeline.lineage.facts import entry_of, facts_folders
+from pipeline.lineage.known_facts import entry_of, facts_folders
 from pipeline.lineage.locks import lock_here
 from sightword.errors import EncoderError
 
@@ -103,6 +103,7 @@ def test_outputs_of_other_inputs_were_never_seen_to_run_and_their_run_is_named(k
     said = known.audit("models/encoder").stdout
     assert WHOLE not in said
     assert "second: never seen to run: its outputs" in said
+    assert "no record of such a run" not in said
 
 
 def test_an_experiment_that_was_saved_without_a_run_was_never_seen_to_run(known):
@@ -114,7 +115,8 @@ def test_an_experiment_that_was_saved_without_a_run_was_never_seen_to_run(known)
     assert found["verdict"] == "never seen to run"
     assert "second.factor 0.1 there, 0.9 in dvc.lock" in found["why"]
     assert record(known, KEY, "second")["verdict"] == "vouched for"
-    assert "second: never seen to run" in known.run("sightword", "experiments", "--metric", "test.r10").stderr
+    listed = known.run("sightword", "experiments", "--metric", "test.r10")
+    assert "second does not agree with the records of runs: never seen to run" in listed.stderr
     done = known.audit("--diff", "main", "saved")
     assert done.returncode == 0
     assert "second in saved: never seen to run" in done.stdout
@@ -173,6 +175,41 @@ def test_a_stage_of_another_pipeline_whose_outputs_are_partly_of_another_run_was
     assert "fourth.factor 7 there, 8 in dvc.lock" in found["why"]
 
 
+def test_a_run_with_a_file_of_numbers_equal_by_chance_is_no_doubt(known):
+    """As where a colleague has sent DVC's run-cache, and not the facts."""
+    known.add_second_pipeline()
+    known.edit("stages/fourth.py", '{"total": number}', '{"total": 21}')
+    known.edit("stages/fourth.py", ".read_text())\npathlib", ".read_text() + str(number))\npathlib")
+    known.do("dvc", "repro", "-q", "extra/dvc.yaml")
+    keep(known, "fourth")
+    known.edit("extra/params.yaml", "factor: 7", "factor: 8")
+    known.do("dvc", "repro", "-q", "extra/dvc.yaml")
+    known.commit("a run without facts")
+    found = record(known, "fourth", "fourth")
+    assert (found["verdict"], found["against"]) == ("saved by DVC", False)
+    assert "another run" not in found["why"]
+    said = known.audit("fourth").stdout
+    assert "no record of such a run" not in said
+    listed = known.run("sightword", "experiments", "--metric", "total")
+    assert (listed.returncode, listed.stderr) == (0, "")
+
+
+def test_a_run_with_some_equal_outputs_of_many_is_a_named_doubt(known):
+    known.edit(".gitignore", "/runs/", "/runs/\n/data/other")
+    known.add_second_pipeline()
+    known.edit("extra/dvc.yaml", "outs: [data/fourth]", "outs: [data/fourth, data/other]")
+    text = (known.folder / "stages/fourth.py").read_text()
+    known.write("stages/fourth.py", text + 'pathlib.Path("data/other").write_text(str(number))\n')
+    known.do("dvc", "repro", "-q", "extra/dvc.yaml")
+    keep(known, "fourth")
+    known.edit("extra/params.yaml", "factor: 7", "factor: 8")
+    known.do("dvc", "repro", "-q", "extra/dvc.yaml")
+    found = record(known, "fourth", "fourth")
+    assert (found["verdict"], found["against"]) == ("saved by DVC", True)
+    assert "its outputs data/fourth are those of another run, runs/" in found["why"]
+    assert "fourth.factor 7 there, 8 in dvc.lock" in found["why"]
+
+
 def test_an_item_of_a_matrix_that_was_saved_is_told_alone(known):
     known.add_matrix_pipeline()
     known.do("dvc", "repro", "-q", "many/dvc.yaml")
@@ -215,10 +252,33 @@ def test_a_number_of_a_run_whose_code_alone_was_another_stays_among_the_experime
     assert (listed.returncode, listed.stderr) == (0, "")
 
 
-def test_a_number_from_an_edited_output_is_left_out_of_the_experiments(known):
-    save_output(known)
+def test_an_edited_number_is_left_out_of_the_experiments(known):
+    known.edit("metrics/third.json", "3.0", "9.0")
+    known.do("dvc", "commit", "-q", "-f", "third")
+    known.commit("better")
     listed = known.run("sightword", "experiments", "--metric", "test.r10")
-    assert "its metrics are not of its parameters: second: CONTRADICTED" in listed.stderr
+    assert "(third does not agree with the records of runs: CONTRADICTED: the same inputs gave" in listed.stderr
+    assert "left out: main (third " in listed.stderr
+
+
+def test_another_output_of_an_earlier_stage_leaves_the_experiments_and_is_noted(known):
+    """As another kind of machine computes it."""
+    save_output(known)
+    known.do("dvc", "repro", "-q")
+    keep(known, "third")
+    known.commit("run on")
+    listed = known.run("sightword", "experiments", "--metric", "test.r10")
+    assert "main" in listed.stdout
+    assert "left out" not in listed.stderr
+    assert "note: second does not agree with the records of runs: CONTRADICTED: the same inputs gave" in listed.stderr
+    assert "(in main)" in listed.stderr
+
+
+def test_an_earlier_stage_with_the_outputs_of_other_parameters_leaves_its_numbers_out(known):
+    save_parameter(known)
+    listed = known.run("sightword", "experiments", "--metric", "test.r10")
+    assert "second does not agree with the records of runs: never seen to run" in listed.stderr
+    assert "left out" in listed.stderr
 
 
 def test_a_run_that_dvc_saves_later_is_vouched_for(known):

@@ -1,0 +1,101 @@
+"""The facts of runs that lie in some folders: found by the entry of a lock, or by what they share with one."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pipeline.lineage.lock import Artefact, Entry, entry_key, hashes, outs_key
+from sightword.machine import current
+
+log = logging.getLogger(__name__)
+
+RUNS = "runs"
+"""The folder, in a project and in a store."""
+SCHEMA = 3
+
+
+class KnownFacts:
+    """The facts in some folders. Each file is read once; those that nobody can rely on are logged in one line."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._folders = folders
+
+    def of(self, entry: Entry) -> dict[str, Any] | None:
+        """Return the facts of the run that made an entry, from the first folder that has them; None without any."""
+        _, found = self._files.get(facts_name(entry.key, hashes(entry.outs)), (None, None))
+        return found
+
+    def like(self, entry: Entry) -> Iterator[tuple[Path, dict[str, Any]]]:
+        """Yield the files and facts of a stage's runs with all inputs or with one of the outputs of an entry."""
+        outs = hashes(entry.outs).items()
+        for path, facts in self._files.values():
+            if facts["stage"] == entry.name and (facts["entry"] == entry.key or facts["outs"].items() & outs):
+                yield path, facts
+
+    def __bool__(self) -> bool:
+        return bool(self._files)
+
+    @functools.cached_property
+    def _files(self) -> dict[str, tuple[Path, dict[str, Any]]]:
+        """The file and the facts by the name of the file."""
+        found: dict[str, tuple[Path, dict[str, Any]]] = {}
+        unused: dict[str, list[Path]] = {}
+        for path in (path for folder in self._folders for path in sorted(folder.glob("*.json"))):
+            facts, why = _read(path)
+            if facts is not None:
+                found.setdefault(path.name, (path, facts))
+            else:
+                unused.setdefault(why, []).append(path)
+        for why, (first, *more) in unused.items():
+            log.warning("%s%s: %s", first, f" and {len(more)} more" if more else "", why)
+        return found
+
+
+def _read(path: Path) -> tuple[dict[str, Any] | None, str]:
+    """Return the facts in a file, or the reason for which nobody can rely on them."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        return None, f"cannot be read ({type(error).__name__})"
+    if not isinstance(found, dict) or str(found.get("entry")) != path.name.partition(".")[0]:
+        return None, "holds facts of another run"
+    if found.get("schema") != SCHEMA:
+        return None, "written by another version of Sightword, so not used as facts of runs"
+    return (found, "") if _is_whole(found, path.name) else (None, "edited, so not used as facts of runs")
+
+
+def facts_folders(project: Path) -> list[Path]:
+    """Return the folders with the facts of runs: in the project, and in the store that a lab shares."""
+    return [project / RUNS, current().local_store / RUNS]
+
+
+def _is_whole(facts: Mapping[str, Any], name: str) -> bool:
+    """Return whether a file has the name of the inputs and outputs in it."""
+    try:
+        told = isinstance(facts["host"], str) and isinstance(facts["started"], str)
+        return told and facts_name(entry_key(facts["stage"], **facts["ran"]), facts["outs"]) == name
+    except (KeyError, TypeError, AttributeError):
+        return False
+
+
+def facts_name(key: str, outs: Mapping[str, str]) -> str:
+    """Return the name of the file with the facts of a run, by the key of its inputs and its outputs."""
+    return f"{key}.{outs_key(outs)}.json"
+
+
+def entry_of(facts: Mapping[str, Any]) -> Entry:
+    """Return the entry that a run would have in ``dvc.lock``, without the sizes."""
+    ran = facts["ran"]
+    deps, outs = (tuple(Artefact(path, md5, None, None) for path, md5 in one.items())
+                  for one in (ran["deps"], facts["outs"]))  # fmt: skip
+    return Entry(facts["stage"], ran["command"], ran["params"], deps, outs)
+
+
+def started(facts: Mapping[str, Any]) -> str:
+    """Return the time at which a run started, to the minute."""
+    return f"{facts['started'][:16].replace('T', ' ')} UTC"
