@@ -19,7 +19,7 @@ import resource
 import socket
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -159,10 +159,15 @@ def _own_entry(stage: str, project: Path) -> tuple[dict[str, Any], dict[str, str
     return ran, {path: hash_path(project / path, ignored).md5 for path in outs}
 
 
-def _described(stage: str, project: Path) -> tuple[Mapping[str, Any], dict[str, dict[str, Any]], list[str], list[str]]:
-    """Return a stage as in ``dvc.yaml``, the parameters it reads by their file, its dependencies and its outputs."""
+def _described(
+    stage: str, project: Path, known: Mapping[str, Pipeline] | None = None
+) -> tuple[Mapping[str, Any], dict[str, dict[str, Any]], list[str], list[str]]:
+    """Return a stage as in ``dvc.yaml``, the parameters it reads by their file, its dependencies and its outputs.
+
+    ``known`` has the pipeline of each stage; None reads the files.
+    """
     try:
-        pipeline = by_stage(project)[stage_of(stage)]
+        pipeline = (known or by_stage(project))[stage_of(stage)]
         described = pipeline.runs()[stage]
         read = params_files(described, pipeline)
         params = {file: documents.parse(read_text(project / file), file) for file in read}
@@ -179,8 +184,9 @@ def _watched(stage: str, project: Path) -> tuple[dict[str, list[str]], list[str]
     DVC itself guards the outputs of other stages.
     """
     try:
-        _, sections, deps, _ = _described(stage, project)
-        made = _made(project)
+        known = by_stage(project)
+        _, sections, deps, _ = _described(stage, project, known)
+        made = _made(known.values(), project)
     except (SightwordError, OSError, KeyError, TypeError, AttributeError):
         return {}, [], []  # whoever records the facts tells of it
     raw = [path for path in deps if not any(within(path, out) or within(out, path) for out in made)]
@@ -188,10 +194,10 @@ def _watched(stage: str, project: Path) -> tuple[dict[str, list[str]], list[str]
     return {file: [*values] for file, values in sections.items()}, code, data
 
 
-def _made(project: Path) -> set[str]:
-    """Return the outputs of all stages."""
+def _made(known: Iterable[Pipeline], project: Path) -> set[str]:
+    """Return the outputs of all stages of some pipelines."""
     found: set[str] = set()
-    for pipeline in pipelines(project):
+    for pipeline in {one.dvc_yaml: one for one in known}.values():
         params = documents.parse(read_text(project / pipeline.params), pipeline.params)
         for described in pipeline.runs().values():
             found |= {*stage_paths(described, params)[1]}
