@@ -134,7 +134,7 @@ def test_pairs_come_back_as_they_were_written(tables, tmp_path):
         assert (found.sources, found.entailed.tolist()) == (wanted.sources, wanted.entailed.tolist())
     with pytest.raises(SemanticsError, match="no split is called 'all'; expected train, dev, test"):
         read_split(tmp_path, "all")
-    with pytest.raises(FileFormatError, match=r"entailment/dvc\.yaml:sentence_pairs"):
+    with pytest.raises(FileFormatError, match=r"Run `make entailment`"):
         read_split(tmp_path / "absent", "dev")
 
 

@@ -126,7 +126,7 @@ def test_a_missing_or_changed_file_is_named(copy: Path):
     with pytest.raises(FileFormatError, match="is damaged"):
         Text.open(copy)
     path.unlink()
-    with pytest.raises(FileFormatError, match=r"does not exist. Run the stage text"):
+    with pytest.raises(FileFormatError, match=r"does not exist. Run `make grounded`"):
         Text.open(copy)
 
 
