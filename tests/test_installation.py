@@ -303,7 +303,8 @@ def test_the_wheel_holds_the_packages_and_the_files_of_a_project_once(files, whe
         name
         for name in files
         if re.match(
-            r"(recipes|stages|data|\.dvc/plots)/|([a-z]+/)?(dvc|params)\.yaml$|\.(dvc|git)(ignore|attributes)$", name
+            r"(recipes|stages|data|\.dvc/plots)/|([a-z]+/)?((dvc|params)\.yaml|\.dvcignore)$|\.git(ignore|attributes)$",
+            name,
         )
     }
     code = {name for name in files if name.startswith(("sightword/", "pipeline/"))}
