@@ -160,6 +160,8 @@ def test_what_is_wrong_is_one_message(world, tmp_path, capsys):
         error = capsys.readouterr().err.replace("\n", " ")
         assert f"sightword: {message}" in error, (arguments, error)
         assert "Traceback" not in error
+        hub = "comes with Sightword. If it is a model of a hub, use sentence_transformers.SentenceTransformer('a/b')"
+        assert (hub in error) == (arguments[0] == "a/b"), error
 
 
 def test_an_encoder_before_the_first_run_names_the_run_and_the_packages_encoder(tmp_path, monkeypatch, capsys):
