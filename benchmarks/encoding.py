@@ -35,7 +35,7 @@ import torch
 from torch import nn
 
 from sightword.captions.vocabulary import Vocabulary
-from sightword.devices import threads
+from sightword.compute.devices import threads
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.features.utilisation import peak_flops
 from sightword.model.encoders import CaptionEncoder, Encoders, pad

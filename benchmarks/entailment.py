@@ -29,14 +29,14 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from sightword.captions.normalise import Normalisation
 from sightword.captions.vocabulary import Vocabulary
-from sightword.devices import has_bfloat16_units
-from sightword.entailment.batches import EncodedPairs, Rows, batches
-from sightword.entailment.entail_settings import EntailSettings
-from sightword.entailment.losses import margin_loss, torch_energies
-from sightword.entailment.pairs import SentencePairs
-from sightword.entailment.pairs_settings import Source
-from sightword.entailment.sources import read_source
-from sightword.entailment.training import Run
+from sightword.compute.devices import has_bfloat16_units
+from sightword.entailment.data.pairs import SentencePairs
+from sightword.entailment.data.settings import Source
+from sightword.entailment.data.sources import read_source
+from sightword.entailment.training.batches import EncodedPairs, Rows, batches
+from sightword.entailment.training.losses import margin_loss, torch_energies
+from sightword.entailment.training.settings import EntailSettings
+from sightword.entailment.training.task import Run
 from sightword.features.utilisation import peak_flops
 from sightword.model.encoders import Encoders, pad
 

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
-from sightword.files import sha256_file
+from sightword.io.files import sha256_file
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 THREADS = (1, 2)

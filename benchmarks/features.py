@@ -35,7 +35,7 @@ import torch
 from PIL import Image
 
 from sightword import extract
-from sightword.devices import has_bfloat16_units
+from sightword.compute.devices import has_bfloat16_units
 from sightword.features.backbones import cut, find_backbone
 from sightword.features.extractor import Extractor
 from sightword.features.identity import Transform

@@ -26,7 +26,8 @@ import pyarrow as pa
 import torch
 from PIL import Image
 
-from sightword import devices, machine
+from sightword import machine
+from sightword.compute import devices
 from sightword.features import extractor
 from sightword.features.backbones import cut, find_backbone
 from sightword.features.compute import ResizedCorpus
@@ -37,9 +38,9 @@ from sightword.features.store import Store
 from sightword.features.table import read_features
 from sightword.features.utilisation import flops_a_picture, peak_flops, skeleton
 from sightword.features.weights import Weights
-from sightword.files import write_table
 from sightword.images.encoding import encode
 from sightword.images.shards import ResizedPicture, shard_of, shard_path, write_shard
+from sightword.io.files import write_table
 
 SHARDS = 32
 RESIZED = {"resize": 256, "interpolation": "lanczos", "exif": False}

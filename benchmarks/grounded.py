@@ -40,13 +40,13 @@ from torch.nn.utils import clip_grad_norm_
 
 from sightword.captions.normalise import Normalisation
 from sightword.captions.vocabulary import Vocabulary
-from sightword.devices import has_bfloat16_units
+from sightword.compute.devices import has_bfloat16_units
 from sightword.features.utilisation import peak_flops
-from sightword.skipthought.batches import batches
-from sightword.skipthought.network import SkipThought
-from sightword.skipthought.output import output_loss
-from sightword.skipthought.settings import SkipthoughtSettings
-from sightword.skipthought.training import Run
+from sightword.grounded.skipthought.batches import batches
+from sightword.grounded.skipthought.network import SkipThought
+from sightword.grounded.skipthought.output import output_loss
+from sightword.grounded.skipthought.settings import SkipthoughtSettings
+from sightword.grounded.skipthought.task import Run
 from sightword.text.storage import Text
 
 CPU = torch.device("cpu")

@@ -17,16 +17,16 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from sightword.hypernyms.ball import sums
-from sightword.hypernyms.concepts import Concepts
-from sightword.hypernyms.embed_settings import EmbedSettings
-from sightword.hypernyms.lazy_adam import LazyAdam
-from sightword.hypernyms.pairs import Pairs
-from sightword.hypernyms.reconstruction import reconstruct
-from sightword.hypernyms.scenes import read_scenes
-from sightword.hypernyms.taxonomy import closure
-from sightword.hypernyms.training import Run, train
-from sightword.hypernyms.wordnet import read_wordnet
+from sightword.hypernyms.data.pairs import Pairs
+from sightword.hypernyms.data.scenes import read_scenes
+from sightword.hypernyms.data.taxonomy import closure
+from sightword.hypernyms.data.wordnet import read_wordnet
+from sightword.hypernyms.judging.reconstruction import reconstruct
+from sightword.hypernyms.training.ball import sums
+from sightword.hypernyms.training.concepts import Concepts
+from sightword.hypernyms.training.lazy_adam import LazyAdam
+from sightword.hypernyms.training.settings import EmbedSettings
+from sightword.hypernyms.training.task import Run, train
 
 
 def released(pairs: Pairs, concepts: int, batches: int) -> float:

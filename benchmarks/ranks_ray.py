@@ -38,8 +38,8 @@ import torch
 from retrieval import EACH, embeddings
 
 from sightword import machine
-from sightword.retrieval import distributed
-from sightword.retrieval.ranks import Ranks, rank
+from sightword.evaluation.retrieval import distributed
+from sightword.evaluation.retrieval.ranks import Ranks, rank
 
 NAMES = ("images", "captions", "owner")
 

@@ -34,14 +34,14 @@ from PIL import Image
 from ruamel.yaml import YAML
 
 from sightword import machine
-from sightword.cluster.actors import Actors
-from sightword.cluster.nodes import Requirements
-from sightword.cluster.opening import opened
-from sightword.cluster.workers import Size
+from sightword.compute.ray_actors import Actors
+from sightword.compute.ray_nodes import Requirements
+from sightword.compute.ray_opening import opened
+from sightword.compute.ray_workers import Size
 from sightword.features.distributed import Job, Pieces
 from sightword.features.extractor import Clock
-from sightword.files import write_table
 from sightword.images.shards import GROUP, Group, Selection
+from sightword.io.files import write_table
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 KEYS = (10_000, 1_000_000)

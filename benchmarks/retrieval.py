@@ -43,10 +43,10 @@ import numpy as np
 import torch
 
 from sightword import score
+from sightword.evaluation.retrieval import similarity as similarities
+from sightword.evaluation.retrieval.protocols import entry
+from sightword.evaluation.retrieval.ranks import rank
 from sightword.model import penalty
-from sightword.retrieval import similarity as similarities
-from sightword.retrieval.protocols import entry
-from sightword.retrieval.ranks import rank
 
 EACH = 5
 SIMILARITIES = ("cosine", "order")

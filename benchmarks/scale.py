@@ -50,11 +50,11 @@ import s3_front
 import servers
 
 from sightword import machine
-from sightword.cluster import actors as actors_module
-from sightword.cluster.actors import Actors
-from sightword.cluster.nodes import Requirements
-from sightword.cluster.opening import opened
-from sightword.cluster.workers import Cluster, Size
+from sightword.compute import ray_actors as actors_module
+from sightword.compute.ray_actors import Actors
+from sightword.compute.ray_nodes import Requirements
+from sightword.compute.ray_opening import opened
+from sightword.compute.ray_workers import Cluster, Size
 from sightword.features import maintenance
 from sightword.features import store as store_module
 from sightword.features.distributed import Job, Pieces

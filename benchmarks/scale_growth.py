@@ -33,8 +33,8 @@ from sightword.features.compute import ResizedCorpus
 from sightword.features.settings import FeaturesSettings
 from sightword.features.store import Store
 from sightword.features.table import Origin, read_features, write_features
-from sightword.files import read_table, write_table
 from sightword.images.shards import ResizedPicture, shard_of, shard_path, write_shard
+from sightword.io.files import read_table, write_table
 
 REJECTS = ("image_id", "reason", "detail")
 

@@ -35,11 +35,11 @@ from torch import nn
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.evaluation.semantics.datasets import Pairs, RelatednessTask, SimilarityTask, read_task
+from sightword.evaluation.semantics.encoding import embed
+from sightword.evaluation.semantics.relatedness import cosine
 from sightword.model.encoders import CaptionEncoder, Encoders, pad
 from sightword.model.settings import ModelSettings
-from sightword.semantics.datasets import Pairs, RelatednessTask, SimilarityTask, read_task
-from sightword.semantics.encoding import embed
-from sightword.semantics.relatedness import cosine
 from sightword.statistics import pearson
 
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSBenchmark", "SICKRelatedness")

@@ -25,13 +25,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from sightword.devices import has_bfloat16_units
+from sightword.compute.devices import has_bfloat16_units
+from sightword.features.pairs import Pairs
 from sightword.features.utilisation import peak_flops
 from sightword.model.encoders import Encoders, pad
 from sightword.model.losses import hinge
-from sightword.pairs import Pairs
-from sightword.training.loop import Run
-from sightword.training.settings import TrainSettings
+from sightword.vse.training.settings import TrainSettings
+from sightword.vse.training.task import Run
 
 FEATURES = 2048
 TOKENS = 80

@@ -23,14 +23,15 @@ import numpy as np
 import torch
 
 from pipeline.params import params_file
-from sightword import devices, machine
+from sightword import machine
 from sightword.captions.table import read_captions
 from sightword.captions.vocabulary import Vocabulary
+from sightword.compute import devices
+from sightword.features.pairs import Pairs, pair
 from sightword.features.table import read_features
-from sightword.pairs import Pairs, pair
-from sightword.training.batches import batches
-from sightword.training.loop import Run, train
-from sightword.training.settings import TrainSettings
+from sightword.vse.training.batches import batches
+from sightword.vse.training.settings import TrainSettings
+from sightword.vse.training.task import Run, train
 
 PICTURES, CAPTIONS, FEATURES, TOKENS = 6000, 30_000, 1664, 80
 EPOCHS = 32

@@ -20,7 +20,7 @@ from pipeline.experiments.clones import run_dvc
 from pipeline.lineage.repository import git
 from pipeline.pipelines import DVC_YAML, PARAMS, pipelines, shipped
 from sightword.errors import LineageError, SetupError
-from sightword.files import atomic_file
+from sightword.io.files import atomic_file
 from sightword.messages import and_more
 
 PACKAGES = ("sightword", "pipeline")

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sightword import yaml_reader
 from sightword.errors import FileFormatError, SetupError
-from sightword.files import read_text
+from sightword.io import yaml_reader
+from sightword.io.files import read_text
 
 DVC_YAML, PARAMS, LOCK = "dvc.yaml", "params.yaml", "dvc.lock"
 IGNORE = ".dvcignore"

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sightword.encoder.grounded import GroundedEncoder
     from sightword.encoder.sentence_encoder import SentenceEncoder
+    from sightword.encoder.word_vectors import BagOfWords
+    from sightword.evaluation.retrieval.protocols import score
+    from sightword.evaluation.semantics.callbacks import SentEvalEncoder
+    from sightword.evaluation.semantics.evaluation import evaluate
+    from sightword.evaluation.structure.measures import structure
     from sightword.features.api import extract
-    from sightword.geometry.measures import structure
-    from sightword.hypernyms.concepts import Concepts
-    from sightword.retrieval.protocols import score
-    from sightword.semantics.callbacks import SentEvalEncoder
-    from sightword.semantics.evaluation import evaluate
-    from sightword.semantics.word_vectors import BagOfWords
+    from sightword.hypernyms.training.concepts import Concepts
 
 __all__ = [
     "BagOfWords",
@@ -31,15 +31,15 @@ __all__ = [
 ]
 
 _MODULES = {
-    "BagOfWords": "sightword.semantics.word_vectors",
-    "Concepts": "sightword.hypernyms.concepts",
+    "BagOfWords": "sightword.encoder.word_vectors",
+    "Concepts": "sightword.hypernyms.training.concepts",
     "GroundedEncoder": "sightword.encoder.grounded",
-    "SentEvalEncoder": "sightword.semantics.callbacks",
+    "SentEvalEncoder": "sightword.evaluation.semantics.callbacks",
     "SentenceEncoder": "sightword.encoder.sentence_encoder",
-    "evaluate": "sightword.semantics.evaluation",
+    "evaluate": "sightword.evaluation.semantics.evaluation",
     "extract": "sightword.features.api",
-    "score": "sightword.retrieval.protocols",
-    "structure": "sightword.geometry.measures",
+    "score": "sightword.evaluation.retrieval.protocols",
+    "structure": "sightword.evaluation.structure.measures",
 }
 
 

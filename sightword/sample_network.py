@@ -24,7 +24,8 @@ import torch
 from safetensors.torch import save as save_tensors
 from torch import nn
 
-from sightword import devices, machine
+from sightword import machine
+from sightword.compute import devices
 from sightword.corpus.records import SPLITS
 from sightword.corpus.sample.drawing import draw_scene
 from sightword.corpus.sample.scene import Scene, random_scene, scenes_of, split_of, stream
@@ -33,8 +34,8 @@ from sightword.errors import CorpusError, SightwordError
 from sightword.features.backbones import build, find_backbone
 from sightword.features.crops import normalise, write_crops
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
-from sightword.files import Pathish, atomic_file, canonical_json, sha256_file
 from sightword.images.resize import resize
+from sightword.io.files import Pathish, atomic_file, canonical_json, sha256_file
 
 log = logging.getLogger("sightword")
 

@@ -33,7 +33,7 @@ from pipeline.params import params_file
 from pipeline.pipelines import ITEM, MATRIX, by_entry, by_stage, project_of, stage_of
 from sightword import machine
 from sightword.errors import SetupError, SightwordError
-from sightword.files import FULL
+from sightword.io.files import FULL
 from sightword.messages import and_more
 
 log = logging.getLogger("sightword")

@@ -21,7 +21,7 @@ def work(settings: CaptionsSettings) -> None:
     from sightword.captions.encoding import encode_captions
     from sightword.captions.table import read_texts, write_captions
     from sightword.captions.vocabulary import UNKNOWN
-    from sightword.files import atomic_folder
+    from sightword.io.files import atomic_folder
     from sightword.messages import counts
 
     table, vocabulary = encode_captions(read_texts("data/corpus/captions.parquet"), settings)

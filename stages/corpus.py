@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sightword.corpus.settings import CorpusSettings
 from sightword.errors import ParamsError
-from sightword.files import atomic_folder, write_text
+from sightword.io.files import atomic_folder, write_text
 
 if TYPE_CHECKING:
     from sightword.corpus.records import Corpus

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from sightword.hypernyms.embed_settings import EmbedSettings
+from sightword.hypernyms.training.settings import EmbedSettings
 
 log = logging.getLogger(__name__)
 
@@ -28,15 +28,15 @@ def work(settings: EmbedSettings) -> Callable[[], object]:
 
     import sightword.hypernyms
     from sightword import machine
-    from sightword.files import atomic_folder, canonical_json, sha256_file, write_json, write_tsv
-    from sightword.hypernyms.concepts import Concepts
-    from sightword.hypernyms.storage import read_prepared
-    from sightword.hypernyms.training import train
+    from sightword.hypernyms.data.storage import read_prepared
+    from sightword.hypernyms.training.concepts import Concepts
+    from sightword.hypernyms.training.task import train
+    from sightword.io.files import atomic_folder, canonical_json, sha256_file, write_json, write_tsv
     from sightword.training.scratch import take_folder
 
     prepared = read_prepared(TAXONOMY)
     taxonomy, pairs = prepared.taxonomy, prepared.pairs
-    code = [sha256_file(path) for path in sorted(Path(sightword.hypernyms.__path__[0]).glob("*.py"))]
+    code = [sha256_file(path) for path in sorted(Path(sightword.hypernyms.__path__[0]).rglob("*.py"))]
     inputs = [settings.model_dump(), sha256_file(TAXONOMY / "pairs.parquet"), len(taxonomy.names), code, np.__version__]
     name = hashlib.sha256(canonical_json(inputs).encode()).hexdigest()[:32]
     with contextlib.ExitStack() as stack:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from sightword.entailment.entail_settings import EntailSettings
+from sightword.entailment.training.settings import EntailSettings
 
 log = logging.getLogger(__name__)
 
@@ -28,14 +28,15 @@ def work(settings: EntailSettings) -> Callable[[], object]:
     import torch
 
     import sightword.entailment
-    from sightword import devices, machine
+    from sightword import machine
     from sightword.captions.normalise import Normalisation
     from sightword.captions.vocabulary import Vocabulary
+    from sightword.compute import devices
     from sightword.encoder.sentence_encoder import SentenceEncoder
-    from sightword.entailment.batches import EncodedPairs
-    from sightword.entailment.pairs import FILE, read_split
-    from sightword.entailment.training import shape_of, train
-    from sightword.files import atomic_folder, canonical_json, sha256_file, write_json, write_tsv
+    from sightword.entailment.data.pairs import FILE, read_split
+    from sightword.entailment.training.batches import EncodedPairs
+    from sightword.entailment.training.task import shape_of, train
+    from sightword.io.files import atomic_folder, canonical_json, sha256_file, write_json, write_tsv
     from sightword.training.checkpoint import Checkpoint
     from sightword.training.code_hash import code_hash
     from sightword.training.scratch import take_folder
@@ -51,7 +52,7 @@ def work(settings: EntailSettings) -> Callable[[], object]:
         "entail: %d training pairs of %d different sentences, %d tokens",
         *(len(training), len(training.sentences), len(vocabulary)),
     )
-    code = [sha256_file(path) for path in sorted(Path(sightword.entailment.__path__[0]).glob("*.py"))]
+    code = [sha256_file(path) for path in sorted(Path(sightword.entailment.__path__[0]).rglob("*.py"))]
     inputs = [
         *(settings.model_dump(), sha256_file(PAIRS / FILE), device.type, here.threads),
         *(code, code_hash(), torch.__version__, np.__version__),

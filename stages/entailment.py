@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from sightword.entailment.judge_settings import EntailmentSettings
+from sightword.entailment.judging.settings import EntailmentSettings
 
 log = logging.getLogger(__name__)
 
@@ -21,15 +21,16 @@ CURVES = Path("plots/entailment/entail")
 
 def work(settings: EntailmentSettings) -> None:
     """Judge entailment, and write the page."""
-    from sightword import devices, machine
+    from sightword import machine
+    from sightword.compute import devices
     from sightword.encoder.sentence_encoder import SentenceEncoder
-    from sightword.entailment.drawings import curve, lengths
-    from sightword.entailment.encoders import read_others
-    from sightword.entailment.measuring import IN_PARTS, TAKEN, measure
-    from sightword.entailment.page import render
-    from sightword.entailment.pairs import COUNTS, read_split
-    from sightword.files import atomic_folder, read_json, write_json, write_table, write_text, write_tsv
-    from sightword.hypernyms import drawings
+    from sightword.entailment.data.pairs import COUNTS, read_split
+    from sightword.entailment.judging.encoders import read_others
+    from sightword.entailment.judging.measuring import IN_PARTS, TAKEN, measure
+    from sightword.entailment.page.drawings import curve, lengths
+    from sightword.entailment.page.page import render
+    from sightword.hypernyms.page import drawings
+    from sightword.io.files import atomic_folder, read_json, write_json, write_table, write_text, write_tsv
     from sightword.statistics import interval_ends, with_interval
 
     device = devices.use(machine.current())

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 
-from sightword.selection.epochs_settings import EpochsSettings
+from sightword.vse.selection.epochs_settings import EpochsSettings
 
 log = logging.getLogger(__name__)
 
@@ -15,11 +15,12 @@ SETTINGS = EpochsSettings
 
 def work(settings: EpochsSettings) -> None:
     """Tabulate recall on dev and sentence similarity of every kept epoch."""
-    from sightword import devices, machine
-    from sightword.files import atomic_folder, write_tsv
+    from sightword import machine
+    from sightword.compute import devices
+    from sightword.io.files import atomic_folder, write_tsv
     from sightword.messages import plural
-    from sightword.selection.epochs import measure_epochs, rows
     from sightword.training.snapshots import read_snapshots
+    from sightword.vse.selection.epochs import measure_epochs, rows
 
     snapshots = read_snapshots("models/snapshots")
     measured = measure_epochs(snapshots, settings, device=devices.use(machine.current()), progress=True)

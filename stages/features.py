@@ -37,7 +37,7 @@ def work(settings: FeaturesSettings, part: str | None = None) -> dict[str, str] 
     import h5py
 
     from sightword.features.compute import parse_part
-    from sightword.files import atomic_folder, read_table
+    from sightword.io.files import atomic_folder, read_table
 
     mine = None if part is None else parse_part(part)
     image_ids: list[str] = read_table(IMAGES, ["image_id"], todo="Run the stage corpus first.")["image_id"].to_pylist()
@@ -83,7 +83,8 @@ def _counts(summary: Summary) -> str:
 
 
 def _open(image_ids: list[str], settings: FeaturesSettings) -> ResizedCorpus:
-    from sightword import devices, machine
+    from sightword import machine
+    from sightword.compute import devices
     from sightword.features.compute import ResizedCorpus
     from sightword.features.distributed import Distribution
     from sightword.features.store import Store

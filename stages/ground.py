@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sightword.grounding.settings import OWN_STARTS, GroundSettings
+from sightword.grounded.training.settings import OWN_STARTS, GroundSettings
 
 log = logging.getLogger(__name__)
 
@@ -34,16 +34,17 @@ def work(settings: GroundSettings, *, scenario: str, seed: int) -> Callable[[], 
     import torch
 
     import sightword
-    from sightword import devices, machine
+    from sightword import machine
     from sightword.captions.table import check_vocabulary, read_captions
+    from sightword.compute import devices
     from sightword.errors import ParamsError
     from sightword.features.origin import describe
+    from sightword.features.pairs import pair
     from sightword.features.table import read_features
-    from sightword.files import atomic_folder, canonical_json, sha256_file, write_json
-    from sightword.grounding.batches import described
-    from sightword.grounding.curves import write_curves
-    from sightword.grounding.scenario import ground, read_start, read_textual
-    from sightword.pairs import pair
+    from sightword.grounded.training.batches import described
+    from sightword.grounded.training.curves import write_curves
+    from sightword.grounded.training.scenario import ground, read_start, read_textual
+    from sightword.io.files import atomic_folder, canonical_json, sha256_file, write_json
     from sightword.text.storage import Text
     from sightword.training.checkpoint import Checkpoint
     from sightword.training.code_hash import code_hash
@@ -74,8 +75,8 @@ def work(settings: GroundSettings, *, scenario: str, seed: int) -> Callable[[], 
         *(scenario, seed, len(training.features), training.copies, len(training.ids), training.left_out),
         *(training.features.shape[1], describe(origin)),
     )
-    names = ("encoder", "grounding", "skipthought", "text")
-    code = [sha256_file(path) for room in names for path in sorted(Path(sightword.__path__[0], room).glob("*.py"))]
+    names = ("encoder", "grounded/training", "grounded/skipthought", "text")
+    code = [sha256_file(path) for room in names for path in sorted(Path(sightword.__path__[0], room).rglob("*.py"))]
     inputs = [
         *(chosen.model_dump(), seed, text.sha256, sha256_file(TEXT / "captions.parquet"), str(origin["checksum"])),
         *([sha256_file(path) for path in sorted(TEXTUAL.rglob("*")) if path.is_file()], device.type, here.threads),

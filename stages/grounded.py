@@ -8,7 +8,7 @@ import logging
 from dataclasses import asdict
 from pathlib import Path
 
-from sightword.grounded.grounded_settings import GroundedSettings
+from sightword.grounded.page.settings import GroundedSettings
 
 log = logging.getLogger(__name__)
 
@@ -28,16 +28,17 @@ THUMBNAIL = 144
 
 def work(settings: GroundedSettings, *, run: list[str], seeds: list[int]) -> None:
     """Compare the scenarios that run, in the order of the tables, and write the page."""
-    from sightword.files import atomic_folder, read_json, write_json, write_text, write_tsv
-    from sightword.grounded import drawings, subtasks
-    from sightword.grounded.comparing import compare, gains
-    from sightword.grounded.page import render
-    from sightword.grounded.page_tables import Findings
-    from sightword.grounded.plots import PLOTS
-    from sightword.grounded.results import read_runs
-    from sightword.grounded.scenarios import chosen, read_scenarios
-    from sightword.grounded.summary import summary
-    from sightword.grounded.tables import structure_table, transfer_table
+    from sightword.grounded.judging import subtasks
+    from sightword.grounded.page import drawings
+    from sightword.grounded.page.comparing import compare, gains
+    from sightword.grounded.page.page import render
+    from sightword.grounded.page.plots import PLOTS
+    from sightword.grounded.page.result_tables import structure_table, transfer_table
+    from sightword.grounded.page.results import read_runs
+    from sightword.grounded.page.scenarios import chosen, read_scenarios
+    from sightword.grounded.page.summary import summary
+    from sightword.grounded.page.tables import Findings
+    from sightword.io.files import atomic_folder, read_json, write_json, write_text, write_tsv
     from sightword.report.gallery import read_captions, thumbnails
 
     scenarios, described = read_runs(RESULTS, run, seeds), read_scenarios(MODELS, run, seeds[0])

@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from sightword.hypernyms.judge_settings import HypernymsSettings
+from sightword.hypernyms.judging.settings import HypernymsSettings
 
 log = logging.getLogger(__name__)
 
@@ -23,11 +23,12 @@ PLANE = Path("plots/hypernyms/plane/plane.tsv")
 def work(settings: HypernymsSettings) -> None:
     """Judge predicted hypernyms, and write the page."""
     from sightword import machine
-    from sightword.files import atomic_folder, read_json, write_json, write_table, write_text, write_tsv
-    from sightword.hypernyms import drawings, measuring
-    from sightword.hypernyms.concepts import Concepts
-    from sightword.hypernyms.page import render
-    from sightword.hypernyms.storage import read_prepared
+    from sightword.hypernyms.data.storage import read_prepared
+    from sightword.hypernyms.judging import measuring
+    from sightword.hypernyms.page import drawings
+    from sightword.hypernyms.page.page import render
+    from sightword.hypernyms.training.concepts import Concepts
+    from sightword.io.files import atomic_folder, read_json, write_json, write_table, write_text, write_tsv
     from sightword.statistics import with_interval
 
     prepared = read_prepared(TAXONOMY)

@@ -8,7 +8,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from sightword.grounded.judge_settings import JudgeSettings
+from sightword.grounded.judging.settings import JudgeSettings
 
 log = logging.getLogger(__name__)
 
@@ -26,14 +26,15 @@ RATINGS = Path("data/raw/ratings")
 
 def work(settings: JudgeSettings, *, scenario: str, seed: int) -> None:
     """Judge one encoder in all its spaces."""
-    from sightword import devices, machine
+    from sightword import machine
     from sightword.captions.table import read_texts
+    from sightword.compute import devices
     from sightword.encoder.grounded import GroundedEncoder
+    from sightword.evaluation.semantics.pair_table import write_pairs
+    from sightword.features.pairs import Pairs, pair
     from sightword.features.table import read_features
-    from sightword.files import atomic_folder, write_json, write_table
-    from sightword.grounded.judging import METRICS, judge, read
-    from sightword.pairs import Pairs, pair
-    from sightword.semantics.pair_table import write_pairs
+    from sightword.grounded.judging.judging import METRICS, judge, read
+    from sightword.io.files import atomic_folder, write_json, write_table
     from sightword.statistics import rounded
 
     run = f"{scenario}-{seed}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from sightword.hypernyms.embed_settings import PlaneSettings
+from sightword.hypernyms.training.settings import PlaneSettings
 
 log = logging.getLogger(__name__)
 
@@ -13,10 +13,10 @@ SETTINGS = PlaneSettings
 
 def work(settings: PlaneSettings) -> None:
     """Embed a few concepts in the plane."""
-    from sightword.files import atomic_folder, write_tsv
-    from sightword.hypernyms.drawings import plane
-    from sightword.hypernyms.plane import in_the_plane
-    from sightword.hypernyms.storage import read_prepared
+    from sightword.hypernyms.data.storage import read_prepared
+    from sightword.hypernyms.page.drawings import plane
+    from sightword.hypernyms.page.plane import in_the_plane
+    from sightword.io.files import atomic_folder, write_tsv
 
     points, edges, held = in_the_plane(read_prepared("data/hypernyms/taxonomy").taxonomy, settings)
     drawing = plane(points, edges)

@@ -16,7 +16,7 @@ SETTINGS = ReportSettings
 
 def work(settings: ReportSettings) -> None:
     """Write one page with all tables, curves and a gallery."""
-    from sightword.files import write_json
+    from sightword.io.files import write_json
     from sightword.report import page
     from sightword.report.inputs import RunFiles
     from sightword.statistics import rounded

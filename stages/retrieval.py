@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sightword.errors import ScoringError
-from sightword.retrieval.settings import RetrievalSettings
+from sightword.evaluation.retrieval.settings import RetrievalSettings
 
 log = logging.getLogger(__name__)
 
@@ -30,21 +30,22 @@ LISTS = Path("data/retrieval")
 
 def work(settings: RetrievalSettings) -> None:
     """Score the chosen encoder by retrieval on the test split."""
-    from sightword import devices, machine
+    from sightword import machine
     from sightword.captions.table import read_captions
+    from sightword.compute import devices
     from sightword.encoder.arguments import LONGEST
     from sightword.encoder.sentence_encoder import SentenceEncoder
+    from sightword.evaluation.retrieval.composition import composition_entry
+    from sightword.evaluation.retrieval.distributed import ranker
+    from sightword.evaluation.retrieval.folds import PICTURES, corpus_order, fold_rows
+    from sightword.evaluation.retrieval.lengths import NO_PAIRS, lengths_entry, lengths_table
+    from sightword.evaluation.retrieval.protocols import entry, rank_folds
+    from sightword.evaluation.retrieval.querybank import bank, with_querybank
+    from sightword.evaluation.retrieval.tables import rank_rows, recall_rows, top_table
+    from sightword.features.pairs import pair
     from sightword.features.table import read_features
-    from sightword.files import atomic_folder, read_table, write_json, write_table, write_tsv
+    from sightword.io.files import atomic_folder, read_table, write_json, write_table, write_tsv
     from sightword.messages import plural
-    from sightword.pairs import pair
-    from sightword.retrieval.composition import composition_entry
-    from sightword.retrieval.distributed import ranker
-    from sightword.retrieval.folds import PICTURES, corpus_order, fold_rows
-    from sightword.retrieval.lengths import NO_PAIRS, lengths_entry, lengths_table
-    from sightword.retrieval.protocols import entry, rank_folds
-    from sightword.retrieval.querybank import bank, with_querybank
-    from sightword.retrieval.tables import rank_rows, recall_rows, top_table
     from sightword.statistics import rounded
 
     here = machine.current()

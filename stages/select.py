@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from sightword.selection.settings import SelectSettings
+from sightword.vse.selection.settings import SelectSettings
 
 log = logging.getLogger(__name__)
 
@@ -20,17 +20,18 @@ BESIDE = Path("data/raw/beside")
 
 def work(settings: SelectSettings) -> None:
     """Choose the snapshots that are best on dev, and make the encoder of them."""
-    from sightword import devices, machine
+    from sightword import machine
     from sightword.captions.table import read_captions
+    from sightword.compute import devices
     from sightword.features.origin import describe
+    from sightword.features.pairs import pair
     from sightword.features.table import read_features
-    from sightword.files import atomic_folder, sha256_file, write_json, write_text
-    from sightword.pairs import pair
-    from sightword.selection.beside import read_beside
-    from sightword.selection.choice import CRITERIA, choose, mean_r10
-    from sightword.selection.model_card import Amount, model_card
+    from sightword.io.files import atomic_folder, sha256_file, write_json, write_text
     from sightword.statistics import rounded
     from sightword.training.snapshots import read_snapshots
+    from sightword.vse.selection.beside import read_beside
+    from sightword.vse.selection.choice import CRITERIA, choose, mean_r10
+    from sightword.vse.selection.model_card import Amount, model_card
 
     snapshots = read_snapshots("models/snapshots")
     captions = read_captions(CAPTIONS)

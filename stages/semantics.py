@@ -8,7 +8,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from sightword.semantics.settings import SemanticsSettings
+from sightword.evaluation.semantics.settings import SemanticsSettings
 
 log = logging.getLogger(__name__)
 
@@ -24,15 +24,16 @@ PAIRS = Path("data/semantics")
 
 def work(settings: SemanticsSettings) -> None:
     """Score the chosen encoder by SentEval's tasks."""
-    from sightword import devices, machine
+    from sightword import machine
     from sightword.captions.table import read_captions
+    from sightword.compute import devices
     from sightword.encoder.arguments import LONGEST
     from sightword.encoder.sentence_encoder import SentenceEncoder
-    from sightword.files import atomic_folder, write_json, write_text
+    from sightword.evaluation.semantics import breakdown, figure, tables
+    from sightword.evaluation.semantics.evaluation import judge
+    from sightword.evaluation.semantics.pair_table import write_pairs
+    from sightword.io.files import atomic_folder, write_json, write_text
     from sightword.messages import counts
-    from sightword.semantics import breakdown, figure, tables
-    from sightword.semantics.evaluation import judge
-    from sightword.semantics.pair_table import write_pairs
     from sightword.statistics import rounded
 
     device = devices.use(machine.current())

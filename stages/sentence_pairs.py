@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 
-from sightword.entailment.pairs_settings import SentencePairsSettings
+from sightword.entailment.data.settings import SentencePairsSettings
 
 log = logging.getLogger(__name__)
 
@@ -15,9 +15,9 @@ SETTINGS = SentencePairsSettings
 
 def work(settings: SentencePairsSettings) -> None:
     """Read sentence pairs, and hold dev out by premise."""
-    from sightword.entailment.pairs import write_pairs
-    from sightword.entailment.splitting import split_pairs
-    from sightword.files import atomic_folder, write_json
+    from sightword.entailment.data.pairs import write_pairs
+    from sightword.entailment.data.splitting import split_pairs
+    from sightword.io.files import atomic_folder, write_json
 
     splits, counts = split_pairs(settings)
     with atomic_folder("data/entailment/pairs") as folder:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from sightword.skipthought.settings import SkipthoughtSettings
+from sightword.grounded.skipthought.settings import SkipthoughtSettings
 
 log = logging.getLogger(__name__)
 
@@ -28,11 +28,12 @@ def work(settings: SkipthoughtSettings) -> Callable[[], object]:
     import torch
 
     import sightword
-    from sightword import devices, machine
-    from sightword.files import atomic_folder, canonical_json, sha256_file, write_json, write_tsv
-    from sightword.skipthought.batches import examples
-    from sightword.skipthought.saved import save
-    from sightword.skipthought.training import train
+    from sightword import machine
+    from sightword.compute import devices
+    from sightword.grounded.skipthought.batches import examples
+    from sightword.grounded.skipthought.saved import save
+    from sightword.grounded.skipthought.task import train
+    from sightword.io.files import atomic_folder, canonical_json, sha256_file, write_json, write_tsv
     from sightword.text.storage import Text
     from sightword.training.checkpoint import Checkpoint
     from sightword.training.code_hash import code_hash
@@ -44,8 +45,8 @@ def work(settings: SkipthoughtSettings) -> Callable[[], object]:
     count = len(examples(text, settings))
     kind = "pairs" if settings.objective == "infonce" else "triples"
     log.info("skipthought: %d %s, %d tokens in the vocabulary", count, kind, len(text.vocabulary))
-    rooms = (Path(sightword.__path__[0], room) for room in ("skipthought", "text"))
-    code = [sha256_file(path) for room in rooms for path in sorted(room.glob("*.py"))]
+    rooms = (Path(sightword.__path__[0], room) for room in ("grounded/skipthought", "text"))
+    code = [sha256_file(path) for room in rooms for path in sorted(room.rglob("*.py"))]
     inputs = [
         *(settings.model_dump(), text.sha256, device.type, here.threads),
         *(code, code_hash(), torch.__version__, np.__version__),

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 
-from sightword.hypernyms.taxonomy_settings import TaxonomySettings
+from sightword.hypernyms.data.settings import TaxonomySettings
 
 log = logging.getLogger(__name__)
 
@@ -15,13 +15,13 @@ SETTINGS = TaxonomySettings
 
 def work(settings: TaxonomySettings) -> None:
     """Read a taxonomy, close it, and split its pairs."""
-    from sightword.files import atomic_folder, write_json
-    from sightword.hypernyms.scenes import read_scenes
-    from sightword.hypernyms.split import split
-    from sightword.hypernyms.storage import write_prepared
-    from sightword.hypernyms.tables import read_edges
-    from sightword.hypernyms.taxonomy import only_below
-    from sightword.hypernyms.wordnet import read_wordnet
+    from sightword.hypernyms.data.scenes import read_scenes
+    from sightword.hypernyms.data.split import split
+    from sightword.hypernyms.data.storage import write_prepared
+    from sightword.hypernyms.data.tables import read_edges
+    from sightword.hypernyms.data.taxonomy import only_below
+    from sightword.hypernyms.data.wordnet import read_wordnet
+    from sightword.io.files import atomic_folder, write_json
 
     if settings.format == "wordnet":
         taxonomy = read_wordnet(settings.path, settings.relations)

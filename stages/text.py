@@ -16,7 +16,7 @@ SETTINGS = TextSettings
 def work(settings: TextSettings) -> None:
     """Turn ordered text and the captions into ids of words, and hold a part of the text out."""
     from sightword.captions.table import read_texts
-    from sightword.files import atomic_folder, write_json
+    from sightword.io.files import atomic_folder, write_json
     from sightword.text.building import build_text
 
     captions = read_texts("data/corpus/captions.parquet")

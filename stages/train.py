@@ -16,12 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sightword.training.settings import TrainSettings
+from sightword.vse.training.settings import TrainSettings
 
 if TYPE_CHECKING:
     from sightword.captions.vocabulary import Vocabulary
+    from sightword.features.pairs import Pairs
     from sightword.machine import Machine, Place
-    from sightword.pairs import Pairs
 
 log = logging.getLogger(__name__)
 
@@ -36,15 +36,16 @@ CURVES = "plots/train"
 
 def work(settings: TrainSettings) -> Callable[[], object] | None:
     """Train the caption and image encoders, keep snapshots."""
-    from sightword import devices, machine
+    from sightword import machine
+    from sightword.compute import devices
     from sightword.features.origin import describe
-    from sightword.files import atomic_folder, write_json
+    from sightword.io.files import atomic_folder, write_json
     from sightword.messages import plural
     from sightword.training.checkpoint import open_checkpoint
-    from sightword.training.curves import events_folder, open_events, write_curves
-    from sightword.training.loop import History, check_sizes, train
     from sightword.training.ranks import joined
     from sightword.training.snapshots import Snapshots
+    from sightword.vse.training.curves import events_folder, open_events, write_curves
+    from sightword.vse.training.task import History, check_sizes, train
 
     here, place = machine.current(), machine.place()
     if place.rank:
@@ -119,9 +120,9 @@ def _read(settings: TrainSettings) -> tuple[Pairs, Pairs, Vocabulary, dict[str, 
     """Return both splits, the vocabulary, what the features are, how many pictures were rejected, and the hashes."""
     from sightword.captions.table import check_vocabulary, read_captions
     from sightword.captions.vocabulary import Vocabulary
+    from sightword.features.pairs import pair, report_uncaptioned
     from sightword.features.table import read_features
-    from sightword.files import sha256_file
-    from sightword.pairs import pair, report_uncaptioned
+    from sightword.io.files import sha256_file
 
     features, captions = read_features("data/features/features.h5"), read_captions(CAPTIONS)
     vocabulary = Vocabulary.load(VOCABULARY)
@@ -139,9 +140,9 @@ def _read(settings: TrainSettings) -> tuple[Pairs, Pairs, Vocabulary, dict[str, 
 
 def _help(settings: TrainSettings, here: Machine, place: Place) -> None:
     """Do the share of a rank after the first; the first rank of each machine reads for the others there."""
-    from sightword import devices
-    from sightword.training.loop import train
+    from sightword.compute import devices
     from sightword.training.ranks import joined
+    from sightword.vse.training.task import train
 
     own: tuple[Pairs, int] | None = None
     hashes: dict[str, Any] = {}

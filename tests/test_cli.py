@@ -14,8 +14,8 @@ import pytest
 
 import sightword
 from pipeline.cli import main
-from sightword.semantics.datasets import Pairs
-from sightword.semantics.pair_table import write_pairs
+from sightword.evaluation.semantics.datasets import Pairs
+from sightword.evaluation.semantics.pair_table import write_pairs
 
 SAMPLE = """# The sample.
 report:

@@ -15,9 +15,9 @@ from pipeline.params import reference
 from pipeline.pipelines import pipelines
 from sightword.errors import ParamsError
 from sightword.messages import flat
-from sightword.selection.epochs_settings import EpochsSettings
-from sightword.selection.settings import SelectSettings
-from sightword.training.settings import TrainSettings
+from sightword.vse.selection.epochs_settings import EpochsSettings
+from sightword.vse.selection.settings import SelectSettings
+from sightword.vse.training.settings import TrainSettings
 
 
 @pytest.mark.parametrize(("page", "settings"), [("training", TrainSettings), ("experiments", EpochsSettings)])

@@ -17,11 +17,11 @@ from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.by_name import open_encoder
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
+from sightword.evaluation.semantics import evaluation
+from sightword.evaluation.semantics.evaluation import evaluate
+from sightword.evaluation.semantics.pair_table import read_pairs
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
-from sightword.semantics import evaluation
-from sightword.semantics.evaluation import evaluate
-from sightword.semantics.pair_table import read_pairs
 
 SENTENCES = ["a dog runs", "a cat sits", "two dogs run fast", "the red ball", "a dog and a cat"]
 
@@ -195,7 +195,7 @@ def test_a_batch_size_below_one_is_a_wrong_argument(work):
 def test_training_captions_are_those_of_the_split_train(work, capsys):
     import pyarrow as pa
 
-    from sightword.files import write_table
+    from sightword.io.files import write_table
 
     table = pa.table({"text": ["a dog runs", "two", "a cat sits"], "split": ["train", "train", "dev"]})
     write_table(work / "c.parquet", table)

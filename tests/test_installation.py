@@ -397,7 +397,7 @@ def test_a_project_of_the_installed_package_runs_and_an_upgrade_reruns_what_depe
     assert "PROBLEM" not in call(sightword_, "doctor", "--quick")
     assert "up to date" in call(*dvc, "status", "dvc.yaml")
 
-    with (site / "sightword/retrieval/ranks.py").open("a") as code:
+    with (site / "sightword/evaluation/retrieval/ranks.py").open("a") as code:
         code.write("# a newer version\n")
     assert "(files: 2 changed;" in call(sightword_, "init", "--update")  # and what describes the sample
     call("git", "checkout", "data/raw/sample")

@@ -93,7 +93,7 @@ def test_in_a_git_repository_a_project_is_a_folder_of_it(tmp_path):
     (tmp_path / "demo" / ".venv").mkdir(parents=True)
     folder = new_project.create(tmp_path / "demo")
     assert not (folder / ".git").exists()
-    assert "sightword/files.py" in git(folder, "ls-files", "-co", "--exclude-standard").splitlines()
+    assert "sightword/io/files.py" in git(folder, "ls-files", "-co", "--exclude-standard").splitlines()
     assert new_project.run_dvc("stage", "list", "--name-only", folder=folder).startswith("corpus")
 
 
@@ -138,8 +138,8 @@ def test_an_error_on_the_way_leaves_nothing(tmp_path, monkeypatch):
 def test_an_update_takes_over_the_code_and_leaves_the_parameters(project, capsys):
     assert main(["init", "--update"]) == 0
     assert "the code was already that of sightword" in capsys.readouterr().out
-    before = (project / "sightword/files.py").read_bytes()
-    (project / "sightword/files.py").write_text("# of an older version\n")
+    before = (project / "sightword/io/files.py").read_bytes()
+    (project / "sightword/io/files.py").write_text("# of an older version\n")
     (project / "sightword/older.py").write_text("# gone since\n")
     (project / "stages/mine.py").write_text("# a stage of my own\n")
     (project / "params.yaml").write_text((project / "params.yaml").read_text().replace("margin: 0.2", "margin: 0.3"))
@@ -148,17 +148,17 @@ def test_an_update_takes_over_the_code_and_leaves_the_parameters(project, capsys
     commit(project)
     assert main(["init", "--update"]) == 0
     assert "(files: 1 new, 1 changed, 1 deleted; `git diff` shows them)" in capsys.readouterr().out
-    assert (project / "sightword/files.py").read_bytes() == before
-    changed = ["recipes/grid.yaml", "sightword/files.py", "sightword/older.py"]
+    assert (project / "sightword/io/files.py").read_bytes() == before
+    changed = ["recipes/grid.yaml", "sightword/io/files.py", "sightword/older.py"]
     assert sorted(line[3:] for line in git(project, "status", "--porcelain").splitlines()) == changed
     assert "margin: 0.3" in (project / "params.yaml").read_text()
 
 
 def test_an_update_replaces_nothing_that_git_does_not_have(project, capsys):
-    (project / "sightword/files.py").write_text("# my own work\n")
+    (project / "sightword/io/files.py").write_text("# my own work\n")
     assert main(["init", "--update"]) == 1
-    assert "git does not have sightword/files.py as they are" in capsys.readouterr().err
-    assert (project / "sightword/files.py").read_text() == "# my own work\n"
+    assert "git does not have sightword/io/files.py as they are" in capsys.readouterr().err
+    assert (project / "sightword/io/files.py").read_text() == "# my own work\n"
     with pytest.raises(SetupError, match="the running code is that of this project"):
         new_project.update(Path(__file__).parents[1])
 
@@ -166,10 +166,10 @@ def test_an_update_replaces_nothing_that_git_does_not_have(project, capsys):
 def test_an_update_deletes_nothing_that_git_ignores_and_asks_about_replaced_files_only(project, capsys):
     (project / ".git/info/exclude").write_text("sightword/mine.py\n")
     (project / "sightword/mine.py").write_text("# my own work\n")
-    (project / "sightword/files.py").write_text("# of an older version\n")
-    (project / "sightword/unpacking.py").unlink()
+    (project / "sightword/io/files.py").write_text("# of an older version\n")
+    (project / "sightword/io/unpacking.py").unlink()
     commit(project)
-    shutil.copy(Path(__file__).parents[1] / "sightword/unpacking.py", project / "sightword")  # not committed
+    shutil.copy(Path(__file__).parents[1] / "sightword/io/unpacking.py", project / "sightword")  # not committed
     assert main(["init", "--update"]) == 0
     assert "(files: 1 changed; `git diff` shows them)" in capsys.readouterr().out
     assert (project / "sightword/mine.py").read_text() == "# my own work\n"
@@ -181,7 +181,7 @@ def test_an_update_leaves_clones_and_projects_of_other_kinds_alone(project, caps
     (project.parent / "clone/setup.py").touch()
     shutil.rmtree(project.parent / "other/stages")
     for other in ("clone", "other"):
-        (project.parent / other / "sightword/files.py").write_text("# theirs\n")
+        (project.parent / other / "sightword/io/files.py").write_text("# theirs\n")
         commit(project.parent / other)
         assert main(["init", "--update", str(project.parent / other)]) == 1
         assert "was not made by `sightword init`" in capsys.readouterr().err

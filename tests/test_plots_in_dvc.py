@@ -10,10 +10,10 @@ import fork_server
 import pytest
 from ruamel.yaml import YAML
 
-from sightword.files import write_tsv
-from sightword.selection.epochs import Measured, rows
-from sightword.training.curves import write_curves
-from sightword.training.loop import History
+from sightword.io.files import write_tsv
+from sightword.vse.selection.epochs import Measured, rows
+from sightword.vse.training.curves import write_curves
+from sightword.vse.training.task import History
 
 DIRECTIONS = ("caption_to_image", "image_to_caption")
 TASKS = ["STSSample", "SICKRelatedness"]

@@ -11,7 +11,8 @@ import torch
 from torch.distributed.elastic.multiprocessing.errors import ErrorHandler, ProcessFailure
 
 from pipeline.ranks import check, explain
-from sightword import devices, machine
+from sightword import machine
+from sightword.compute import devices
 from sightword.errors import FileFormatError, RanksError, SetupError, SightwordError, TrainingError
 
 UNDER_TORCHRUN = {

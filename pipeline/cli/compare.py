@@ -130,8 +130,8 @@ def _print_contrast(arguments: argparse.Namespace, found: Contrast) -> None:
 
 def _beside_published(arguments: argparse.Namespace) -> int:
     from pipeline.comparison import systems, table
-    from sightword.semantics import published
-    from sightword.semantics.pair_table import read_pairs
+    from sightword.evaluation.semantics import published
+    from sightword.evaluation.semantics.pair_table import read_pairs
 
     path = systems.pairs_file(arguments.a)
     beside = published.beside_published(read_pairs(path), arguments.published)

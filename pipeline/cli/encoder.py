@@ -79,10 +79,10 @@ def add(commands: Commands) -> None:
 
 def _evaluate(arguments: argparse.Namespace) -> int:
     from sightword.encoder.by_name import open_encoder
-    from sightword.files import write_json
-    from sightword.semantics.evaluation import judge
-    from sightword.semantics.pair_table import write_pairs
-    from sightword.semantics.settings import TASKS
+    from sightword.evaluation.semantics.evaluation import judge
+    from sightword.evaluation.semantics.pair_table import write_pairs
+    from sightword.evaluation.semantics.settings import TASKS
+    from sightword.io.files import write_json
 
     data, tasks = Path(arguments.data), arguments.tasks or list(TASKS)
     out, pairs = arguments.out, arguments.pairs
@@ -115,7 +115,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
 def _read_training_captions(path: Path) -> list[str]:
     """Read captions from a text file, one a line, or those of the split ``train`` from a ``captions.parquet``."""
     from sightword.errors import FileFormatError
-    from sightword.files import read_table, read_text
+    from sightword.io.files import read_table, read_text
 
     if path.suffix == ".parquet":
         rows = read_table(path, ["text", "split"]).to_pylist()
@@ -130,7 +130,7 @@ def _read_training_captions(path: Path) -> list[str]:
 def _check(data: Path, tasks: Sequence[str], *, skip: bool, outputs: Iterable[Path]) -> None:
     """Check before the costly work that the tasks' files exist and that the outputs can be written."""
     from sightword.errors import SemanticsError
-    from sightword.semantics.datasets import missing_file
+    from sightword.evaluation.semantics.datasets import missing_file
 
     for name in tasks:
         gone = missing_file(name, data)
@@ -188,7 +188,7 @@ def _pack(arguments: argparse.Namespace) -> int:
     from sightword.encoder.pretrained import PACKAGED, find_encoder
     from sightword.encoder.sentence_encoder import SentenceEncoder
     from sightword.errors import EncoderError, LineageError, SetupError
-    from sightword.files import atomic_folder, read_text, write_text
+    from sightword.io.files import atomic_folder, read_text, write_text
     from sightword.messages import size
 
     folder, out = find_encoder(arguments.encoder), arguments.out

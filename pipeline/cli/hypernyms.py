@@ -24,7 +24,7 @@ def add(commands: Commands) -> None:
 
 
 def _hypernyms(arguments: argparse.Namespace) -> int:
-    from sightword.hypernyms.concepts import Concepts
+    from sightword.hypernyms.training.concepts import Concepts
 
     concepts = Concepts.load(arguments.concepts)
     lines = [("concept", "hypernym", "energy", "accepted")]

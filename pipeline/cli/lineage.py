@@ -121,7 +121,7 @@ def _merge(arguments: argparse.Namespace) -> int:
     from pipeline.lineage.lock import RESOLVE
     from pipeline.lineage.merging import merge_locks
     from pipeline.pipelines import LOCK
-    from sightword.files import read_text, write_text
+    from sightword.io.files import read_text, write_text
 
     text, conflicts = merge_locks(*(read_text(path) for path in (arguments.base, arguments.ours, arguments.theirs)))
     write_text(arguments.ours, text)

@@ -166,7 +166,7 @@ def print_groups(arguments: argparse.Namespace, found: list[Group]) -> None:
 def _plot(arguments: argparse.Namespace, found: list[Group]) -> None:
     from pipeline.experiments import results
     from pipeline.experiments.figure import grid
-    from sightword.files import atomic_file
+    from sightword.io.files import atomic_file
 
     x, panels = results.series(found, against=arguments.against)
     if not arguments.metric:
@@ -183,7 +183,7 @@ def _exp_show(name: str | None) -> Any:
 
     from pipeline.experiments.clones import run_dvc
     from sightword.errors import FileFormatError
-    from sightword.files import read_json
+    from sightword.io.files import read_json
 
     if name not in (None, "-"):
         return read_json(name)

@@ -43,7 +43,7 @@ def open_searcher(arguments: argparse.Namespace) -> tuple[Searcher, torch.device
     else:
         list_pictures(arguments.collection)
 
-    from sightword import devices
+    from sightword.compute import devices
     from sightword.encoder.visual import open_beside_pictures
     from sightword.search.embeddings import KeptEmbeddings, kind_of
     from sightword.search.searcher import Searcher

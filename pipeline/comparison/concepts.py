@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.comparison.systems import Better, who_is_better
-from sightword.entailment.pairs import LABELS, premise_numbers
+from sightword.entailment.data.pairs import LABELS, premise_numbers
 from sightword.errors import ScoringError
-from sightword.files import read_table
-from sightword.hypernyms.judging import mcnemar
+from sightword.hypernyms.judging.judging import mcnemar
+from sightword.io.files import read_table
 from sightword.statistics import clustered_mcnemar, holm
 
 Columns = dict[str, NDArray[Any]]

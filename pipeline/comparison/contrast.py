@@ -14,12 +14,12 @@ from pipeline.comparison.systems import PAIRS, SAMPLES, SEED, Comparison, compar
 from pipeline.lineage.difference import Difference, Pair, difference
 from pipeline.lineage.history import changed_params
 from sightword.errors import FileFormatError, ScoringError, SemanticsError
-from sightword.files import read_json
+from sightword.evaluation.semantics.pair_table import PairTable, read_pairs
+from sightword.io.files import read_json
 from sightword.messages import flat
 from sightword.report.gallery import first_right, read_top
 from sightword.report.number_formats import is_number
 from sightword.report.summary import headline_split
-from sightword.semantics.pair_table import PairTable, read_pairs
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,9 +10,9 @@ import numpy as np
 
 from pipeline.comparison.contrast import Answers
 from pipeline.comparison.systems import unseen_pairs
+from sightword.evaluation.semantics.breakdown import TRAINED
+from sightword.evaluation.semantics.pair_table import PairTable
 from sightword.report.gallery import Captions, QueryKey, Tile, answers_of, by_hash, thumbnails
-from sightword.semantics.breakdown import TRAINED
-from sightword.semantics.pair_table import PairTable
 from sightword.statistics import mean_ranks
 
 TILES = 5

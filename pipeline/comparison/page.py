@@ -15,7 +15,7 @@ from pipeline.comparison.recall import Recall
 from pipeline.comparison.runs import CAPTIONS, CURVES, ENCODER, RESIZED
 from pipeline.comparison.systems import Better, Row, who_is_better
 from sightword.errors import EncoderError, FileFormatError
-from sightword.files import write_text
+from sightword.io.files import write_text
 from sightword.report import attention, gallery, html_page
 from sightword.report.drawing import Interval
 from sightword.report.inputs import numbers, read_tsv

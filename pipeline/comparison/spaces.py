@@ -9,8 +9,8 @@ import numpy as np
 
 from pipeline.comparison.systems import Better, who_is_better
 from sightword.errors import ScoringError
-from sightword.grounded.comparing import compare as paired
-from sightword.grounded.results import differing_material, read_runs
+from sightword.grounded.page.comparing import compare as paired
+from sightword.grounded.page.results import differing_material, read_runs
 from sightword.statistics import holm
 
 
@@ -38,7 +38,7 @@ class Space:
 def compare(a: Path, b: Path, *, samples: int, seed: int) -> list[Space]:
     """Compare two folders ``data/grounded``: the scenarios of both, with the seeds of both.
 
-    The tests are those of :func:`sightword.grounded.comparing.compare`.
+    The tests are those of :func:`sightword.grounded.page.comparing.compare`.
 
     Raises:
         ScoringError: no scenario with a seed is in both, or the two were judged on other pictures or pairs.

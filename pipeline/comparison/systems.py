@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from pipeline.comparison.bootstrap import Doubles, Resampled, resampled, resampled_differences
 from pipeline.comparison.dependent import Outcome, steiger, williams
 from sightword.errors import FileFormatError, SemanticsError
-from sightword.files import Pathish
+from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs
+from sightword.evaluation.semantics.published import Key, Score, check_numbers, in_mean, score_of
+from sightword.io.files import Pathish
 from sightword.report.sentence_pairs import seen_pairs
-from sightword.semantics.pair_table import PairTable, ScoredPairs
-from sightword.semantics.published import Key, Score, check_numbers, in_mean, score_of
 from sightword.statistics import holm, pearson
 
 SAMPLES = 10_000

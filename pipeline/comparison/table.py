@@ -10,8 +10,8 @@ from pipeline.comparison.concepts import Part
 from pipeline.comparison.recall import Recall
 from pipeline.comparison.spaces import Space
 from pipeline.comparison.systems import LEVEL, Comparison, Row
+from sightword.evaluation.semantics.published import SYSTEMS, BesidePublished, Key, Score, in_mean, wins
 from sightword.report.number_formats import signed
-from sightword.semantics.published import SYSTEMS, BesidePublished, Key, Score, in_mean, wins
 
 _HEADER = ["task", "subtask", "pairs", "A", "B", "A - B", "Williams p", "Steiger p", "bootstrap p", "Holm p", "better"]
 _SCORES = ["task", "subtask", "pairs", "a", "a_lo", "a_hi", "b", "b_lo", "b_hi", "difference"]

@@ -13,7 +13,7 @@ from pipeline.doctor.findings import Finding, good, problem, warning
 from sightword import machine
 from sightword.corpus.listing import PICTURE_SUFFIXES, list_pictures
 from sightword.errors import SetupError, SightwordError
-from sightword.files import FULL
+from sightword.io.files import FULL
 from sightword.messages import size
 
 LITTLE = 100e6

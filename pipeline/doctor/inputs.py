@@ -15,7 +15,7 @@ from pipeline.experiments.baseline import BESIDE
 from sightword.corpus.listing import list_pictures
 from sightword.errors import CorpusError, FileFormatError, SemanticsError
 from sightword.features.settings import RANDOM, is_weights_file
-from sightword.files import sha256_file
+from sightword.io.files import sha256_file
 from sightword.messages import and_more, size
 
 _README = "data/raw/README.md describes where it belongs; `sightword fetch --help` lists what can be downloaded."
@@ -81,7 +81,7 @@ def _advice(context: Context, path: str) -> str:
 
 def check_semantics(context: Context) -> Iterator[Finding]:
     """Check the evaluation sets that the parameters name."""
-    from sightword.semantics.datasets import missing_file
+    from sightword.evaluation.semantics.datasets import missing_file
 
     for stage in ("semantics", "epochs", "judge"):
         settings = context.section(stage)
@@ -110,7 +110,7 @@ def check_semantics(context: Context) -> Iterator[Finding]:
 def check_grounded(context: Context) -> Iterator[Finding]:
     """Check the ordered text, and the files that the judging and the scenarios of the grounded space name."""
     from sightword.corpus.sample.world import load_world
-    from sightword.grounding.settings import OWN_STARTS
+    from sightword.grounded.training.settings import OWN_STARTS
     from sightword.text.reading import Sentences
 
     text, ground, judge = (context.section(stage) for stage in ("text", "ground", "judge"))

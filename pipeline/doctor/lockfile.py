@@ -22,9 +22,9 @@ from pipeline.lineage.facts import stage_paths
 from pipeline.lineage.lock import Entry, Lock, tracked_hashes
 from pipeline.lineage.locks import lock_here
 from pipeline.pipelines import PARAMS, address, by_stage, parameter, pipelines
-from sightword import yaml_reader
 from sightword.errors import SightwordError
-from sightword.files import read_text
+from sightword.io import yaml_reader
+from sightword.io.files import read_text
 from sightword.messages import flat
 
 Values = Mapping[str, Any]

@@ -14,9 +14,9 @@ from pipeline.lineage.locks import lock_here
 from pipeline.lineage.repository import git
 from pipeline.params import params_file
 from pipeline.pipelines import DVC_YAML, LOCK, PARAMS, Pipeline, by_entry, by_stage, pipelines
-from sightword import yaml_reader
 from sightword.errors import LineageError, SightwordError
-from sightword.files import read_text
+from sightword.io import yaml_reader
+from sightword.io.files import read_text
 from sightword.messages import and_more
 
 _FILES = (PARAMS, DVC_YAML, LOCK)

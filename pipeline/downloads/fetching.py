@@ -23,10 +23,10 @@ from pipeline.downloads.placement import copy_file, place
 from pipeline.downloads.preparation import PREPARATIONS
 from pipeline.downloads.sources import Source
 from sightword.errors import DownloadError
-from sightword.files import sha256_file, write_text
+from sightword.io.files import sha256_file, write_text
+from sightword.io.transfer import Patience, Resuming, UnreachableError, writing
+from sightword.io.unpacking import unpack
 from sightword.messages import and_more
-from sightword.transfer import Patience, Resuming, UnreachableError, writing
-from sightword.unpacking import unpack
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sightword.errors import DownloadError
-from sightword.files import read_text, write_text
+from sightword.io.files import read_text, write_text
 
 NAME = "checksums.txt"
 

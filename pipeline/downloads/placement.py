@@ -8,8 +8,8 @@ import os
 import shutil
 from pathlib import Path
 
-from sightword.files import sync
-from sightword.transfer import need_room
+from sightword.io.files import sync
+from sightword.io.transfer import need_room
 
 MANY = 100
 """Number of files above which the whole disk is synchronised."""

@@ -10,8 +10,8 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from sightword import yaml_reader
 from sightword.errors import DownloadError
+from sightword.io import yaml_reader
 from sightword.messages import guess
 from sightword.settings import Settings
 

@@ -25,7 +25,7 @@ from pipeline.lineage.documents import parse
 from pipeline.lineage.lock import read_lock
 from pipeline.pipelines import pipelines
 from sightword.errors import LineageError, SetupError
-from sightword.files import write_text
+from sightword.io.files import write_text
 from sightword.messages import last_line
 
 DVC = [sys.executable, "-m", "dvc"]

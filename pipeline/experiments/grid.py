@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, StringConstraints, ValidationError, model_validator
 
-from sightword import yaml_reader
 from sightword.errors import FileFormatError, ParamsError
-from sightword.files import Pathish, read_text
+from sightword.io import yaml_reader
+from sightword.io.files import Pathish, read_text
 from sightword.messages import quote
 from sightword.settings import MAX_SEED, Settings
 

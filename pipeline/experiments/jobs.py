@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pipeline.experiments.baseline import Baseline, Stage
 from pipeline.experiments.plan import Run
 from pipeline.pipelines import parameter
-from sightword.files import canonical_json
+from sightword.io.files import canonical_json
 
 
 @dataclass(frozen=True)

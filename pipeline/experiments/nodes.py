@@ -17,10 +17,10 @@ from filelock import lock_descriptor
 
 from pipeline.experiments import reaper
 from pipeline.experiments.processes import LOCK, Command, End, Processes, is_free
-from sightword.cluster.actors import NO_NODE
-from sightword.cluster.nodes import Requirements
-from sightword.cluster.opening import opened
-from sightword.cluster.workers import Cluster, Size
+from sightword.compute.ray_actors import NO_NODE
+from sightword.compute.ray_nodes import Requirements
+from sightword.compute.ray_opening import opened
+from sightword.compute.ray_workers import Cluster, Size
 from sightword.errors import SetupError
 from sightword.machine import Machine, is_address
 from sightword.messages import first_line

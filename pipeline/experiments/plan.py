@@ -18,7 +18,7 @@ from pipeline.experiments.grid import Grid
 from pipeline.lineage import documents
 from pipeline.params import params_file
 from sightword.errors import ParamsError, SweepError
-from sightword.files import canonical_json
+from sightword.io.files import canonical_json
 from sightword.messages import and_more, flat, guess
 
 MOST = 100_000

@@ -24,7 +24,7 @@ from pipeline.experiments.processes import LOCK, Command, End, Engine, Running, 
 from pipeline.experiments.slots import Slot
 from pipeline.lineage import repository
 from sightword.errors import LineageError, SightwordError, SweepError
-from sightword.files import write_json
+from sightword.io.files import write_json
 
 LOCKED = re.compile(r"Unable to acquire lock|database is locked|is busy, it is being|Unable to create .*\.lock'")
 """Messages of DVC and git when another process holds a lock; the job is then tried again."""

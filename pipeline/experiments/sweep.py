@@ -16,7 +16,7 @@ from pipeline.lineage.known_facts import facts_folders
 from pipeline.params import recipes
 from pipeline.pipelines import Pipeline, of_sections
 from sightword.errors import FileFormatError
-from sightword.files import read_json, read_text
+from sightword.io.files import read_json, read_text
 
 
 def pipeline_of(grid: Grid, project: Path) -> Pipeline:

@@ -16,7 +16,7 @@ from pipeline.lineage.repository import Repository
 from pipeline.lineage.workspace import Workspace
 from pipeline.pipelines import LOCKS, address
 from sightword.errors import EncoderError, LineageError
-from sightword.files import read_json
+from sightword.io.files import read_json
 from sightword.statistics import with_interval
 
 RETRIEVAL, SEMANTICS = "metrics/retrieval.json", "metrics/semantics.json"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sightword import yaml_reader
 from sightword.errors import FileFormatError, LineageError
+from sightword.io import yaml_reader
 
 
 def parse(text: str, where: object) -> Any:
-    """Return the values of a YAML text, as :func:`sightword.yaml_reader.parse` does.
+    """Return the values of a YAML text, as :func:`sightword.io.yaml_reader.parse` does.
 
     Raises:
         LineageError: it cannot be read, with line and column.

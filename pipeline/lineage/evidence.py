@@ -22,7 +22,7 @@ from pipeline.lineage.cache import Cache
 from pipeline.lineage.known_facts import KnownFacts, entry_of, started
 from pipeline.lineage.lock import Artefact, Entry, build_entry, changes, hashes, is_code, within
 from sightword.errors import LineageError, SightwordError
-from sightword.files import read_text
+from sightword.io.files import read_text
 from sightword.messages import and_more
 
 Verdict = Literal["vouched for", "saved by DVC", "contradicted", "never seen to run"]

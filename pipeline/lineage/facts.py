@@ -32,8 +32,8 @@ from pipeline.lineage.locks import lock_here
 from pipeline.lineage.repository import git
 from pipeline.pipelines import IGNORE, LOCK, Pipeline, by_stage, parameter, pipelines, stage_of
 from sightword.errors import FileFormatError, LineageError, SightwordError
-from sightword.files import read_text, write_text
-from sightword.group_files import write_new
+from sightword.io.files import read_text, write_text
+from sightword.io.group_files import write_new
 from sightword.machine import Machine, place
 from sightword.messages import and_more, flat
 

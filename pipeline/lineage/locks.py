@@ -11,7 +11,7 @@ from pipeline.lineage.lock import Entry, Lock, read_lock
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.pipelines import LOCK, pipelines
 from sightword.errors import LineageError
-from sightword.files import read_text
+from sightword.io.files import read_text
 
 WORKSPACE = "workspace"
 """The name of the files that lie here, committed or not."""

@@ -36,7 +36,7 @@ class Corpus:
 
 def renamed(card: str, name: str, encoder: SentenceEncoder, *, packaged: bool) -> str:
     """Return a model card whose section on use is that of a folder, or an encoder of the package, of this name."""
-    from sightword.selection.model_card import use
+    from sightword.vse.selection.model_card import use
 
     parts = _sections(card)
     return "".join(f"{use(name, encoder, packaged=packaged)}\n" if one.startswith("## Use\n") else one for one in parts)
@@ -44,7 +44,7 @@ def renamed(card: str, name: str, encoder: SentenceEncoder, *, packaged: bool) -
 
 def of_corpus(card: str, name: str, corpus: Corpus) -> str:
     """Return a card of the stage select that names the encoder, its corpus, and the terms of its weights."""
-    from sightword.selection.model_card import OF_NO_NAME
+    from sightword.vse.selection.model_card import OF_NO_NAME
 
     fields, body = _head(card)
     index = fields["model-index"][0]
@@ -70,7 +70,7 @@ The Apache License 2.0 of Sightword's code does not cover the weights.
 
 def with_scores(card: str, scores: str, retrieval: Any, corpus: Corpus | None) -> str:
     """Return a card of the stage select with sections of scores, and results on the test split, before those on dev."""
-    from sightword.selection.model_card import DIRECTIONS, TEST_ELSEWHERE, result
+    from sightword.vse.selection.model_card import DIRECTIONS, TEST_ELSEWHERE, result
 
     fields, body = _head(card)
     kind, title = (corpus.name, corpus.title) if corpus else ("unnamed", "the training corpus")
@@ -106,7 +106,7 @@ def _head(card: str) -> tuple[dict[str, Any], str]:
 
 
 def _joined(fields: dict[str, Any], body: str) -> str:
-    from sightword.selection.model_card import yaml_head
+    from sightword.vse.selection.model_card import yaml_head
 
     return f"{yaml_head(fields)}\n{body}"
 

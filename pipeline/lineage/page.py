@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.lineage.records import name_of, sheet
-from sightword.files import canonical_json, write_text
+from sightword.io.files import canonical_json, write_text
 from sightword.report import html_page
 
 COLUMN, ROW = 158, 76

@@ -10,7 +10,7 @@ from typing import Any
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.repository import Repository
 from sightword.errors import LineageError
-from sightword.files import atomic_file
+from sightword.io.files import atomic_file
 
 
 def restore(project: Path, address: str) -> bool:

@@ -13,7 +13,7 @@ from pipeline.lineage.hashing import Hashed, Ignored, Report, hash_path
 from pipeline.lineage.lock import Artefact, Entry
 from pipeline.pipelines import pipelines
 from sightword.errors import SightwordError
-from sightword.files import read_text
+from sightword.io.files import read_text
 
 State = Literal["ok", "changed since", "missing", "not known"]
 

@@ -16,9 +16,9 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from pipeline import pipelines
-from sightword import yaml_reader
 from sightword.errors import FileFormatError, ParamsError
-from sightword.files import Pathish, read_text
+from sightword.io import yaml_reader
+from sightword.io.files import Pathish, read_text
 from sightword.messages import guess, quote
 from sightword.settings import Settings
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from pipeline import pipelines
 from pipeline.lineage.repository import git
 from pipeline.params import params_file
-from sightword import yaml_reader
 from sightword.errors import FileFormatError, LineageError, ParamsError
-from sightword.files import atomic_file, read_text
+from sightword.io import yaml_reader
+from sightword.io.files import atomic_file, read_text
 from sightword.messages import and_more, flat, guess
 
 SHOWN = 20

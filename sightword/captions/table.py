@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import CaptionsError
-from sightword.files import Pathish, read_table, write_table
+from sightword.io.files import Pathish, read_table, write_table
 
 SPLITS = ("train", "dev", "test")
 _TODO = "Run the stage captions again (`dvc repro captions`)."

@@ -14,7 +14,7 @@ from typing import Any
 from sightword.captions.normalise import Normalisation
 from sightword.captions.units import NOUN, UNITS, Unit, is_token, join, split
 from sightword.errors import CaptionsError, FileFormatError
-from sightword.files import Pathish, read_json, write_json
+from sightword.io.files import Pathish, read_json, write_json
 from sightword.messages import quote
 
 SCHEMA = 1

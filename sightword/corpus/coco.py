@@ -9,7 +9,7 @@ from sightword.corpus.documents import member, read_lists
 from sightword.corpus.listing import Listing
 from sightword.corpus.records import Caption, Image, check_path, with_names
 from sightword.errors import CorpusError, ParamsError
-from sightword.mapping import mapping
+from sightword.io.mapping import mapping
 
 _TODO = "COCO ships captions_*.json in annotations_trainval2014.zip and annotations_trainval2017.zip."
 

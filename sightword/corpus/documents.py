@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sightword.errors import CorpusError
-from sightword.files import read_json
+from sightword.io.files import read_json
 from sightword.messages import and_more, quote
 
 Value = TypeVar("Value")

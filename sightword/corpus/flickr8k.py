@@ -7,9 +7,9 @@ from pathlib import Path
 
 from sightword.corpus.records import Caption, Image, check_path, refuse_other_forms
 from sightword.errors import CorpusError
-from sightword.files import check_line_ends, read_text
+from sightword.io.files import check_line_ends, read_text
+from sightword.io.names import Names
 from sightword.messages import quote
-from sightword.names import Names
 
 CAPTIONS = "Flickr8k.token.txt"
 LISTS = {"train": "Flickr_8k.trainImages.txt", "dev": "Flickr_8k.devImages.txt", "test": "Flickr_8k.testImages.txt"}

@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 
 from sightword.errors import CorpusError
-from sightword.files import Pathish
-from sightword.names import Names
+from sightword.io.files import Pathish
+from sightword.io.names import Names
 
 PICTURE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 """The endings by which a file that no corpus names is reported as a picture without captions."""

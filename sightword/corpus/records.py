@@ -26,9 +26,9 @@ from dataclasses import dataclass, field, replace
 
 from sightword.corpus.listing import PICTURE_SUFFIXES, Listing
 from sightword.errors import CorpusError
-from sightword.mapping import mapping
+from sightword.io.mapping import mapping
+from sightword.io.names import COARSE, Names, composed
 from sightword.messages import plural, quote, warn_share
-from sightword.names import COARSE, Names, composed
 
 log = logging.getLogger(__name__)
 

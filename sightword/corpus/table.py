@@ -10,8 +10,8 @@ from pathlib import Path
 from sightword.corpus.documents import one_file
 from sightword.corpus.records import Caption, Image, check_path, split_name
 from sightword.errors import CorpusError
-from sightword.files import read_table as read_parquet
-from sightword.files import read_text
+from sightword.io.files import read_table as read_parquet
+from sightword.io.files import read_text
 from sightword.messages import and_more, quote
 
 COLUMNS = ("image", "caption", "split")

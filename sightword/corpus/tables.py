@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from sightword.corpus.records import Corpus
-from sightword.files import Pathish, write_table
+from sightword.io.files import Pathish, write_table
 from sightword.messages import and_more, plural
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ import torch
 from sightword.captions.units import NOUN
 from sightword.captions.vocabulary import UNKNOWN, Vocabulary
 from sightword.errors import EncoderError
-from sightword.files import Pathish
+from sightword.io.files import Pathish
 from sightword.messages import quote, short, warn_share
 from sightword.model.embedding import Floats, Precision
 from sightword.model.shape import Shape

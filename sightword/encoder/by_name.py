@@ -14,7 +14,7 @@ from typing import Any
 
 from sightword.encoder.pretrained import find_encoder, is_named, no_such_encoder
 from sightword.errors import EncoderError
-from sightword.files import Pathish
+from sightword.io.files import Pathish
 
 WORD_VECTORS = (".txt", ".vec", ".gz")
 """Endings of files of word vectors."""
@@ -61,7 +61,7 @@ def open_encoder(name: str, *, batch_size: int | None = None, lower_case: bool =
     if space is not None:
         return _from_folder(folder, space, batch_size)
     if name.endswith(WORD_VECTORS):
-        from sightword.semantics.word_vectors import BagOfWords
+        from sightword.encoder.word_vectors import BagOfWords
 
         return BagOfWords.load(path, lower_case=lower_case)
     if found := re.fullmatch(r"(\w[\w.]*):([\w.]+)(\(\))?", name):
@@ -84,7 +84,8 @@ def no_such_space(folder: Path, space: str) -> EncoderError:
 
 
 def _from_folder(folder: Path, space: str | None, batch_size: int | None) -> Callable[[list[str]], Any]:
-    from sightword import devices, machine
+    from sightword import machine
+    from sightword.compute import devices
     from sightword.encoder.arguments import LONGEST
     from sightword.encoder.folder import is_grounded
     from sightword.encoder.grounded import GroundedEncoder

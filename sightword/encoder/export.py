@@ -17,7 +17,7 @@ import numpy.typing as npt
 from sightword.captions.vocabulary import PAD, UNKNOWN
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError, SetupError
-from sightword.files import Pathish, atomic_folder, write_json
+from sightword.io.files import Pathish, atomic_folder, write_json
 from sightword.model.encoders import pad
 
 SCHEMA = 1

@@ -21,7 +21,7 @@ from torch import nn
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.pretrained import require_encoder
 from sightword.errors import CaptionsError, EncoderError, FileFormatError
-from sightword.files import Pathish, read_json, read_text, sha256_file, write_json, write_text
+from sightword.io.files import Pathish, read_json, read_text, sha256_file, write_json, write_text
 from sightword.messages import quote
 from sightword.model.encoders import Encoders
 from sightword.model.saved import load_encoders, write_tensors

@@ -18,18 +18,18 @@ from torch import nn
 
 from sightword.captions.units import NOUN
 from sightword.captions.vocabulary import UNKNOWN, Vocabulary
-from sightword.devices import choose
+from sightword.compute.devices import choose
+from sightword.compute.threads import spread
 from sightword.encoder.arguments import MAX_LENGTH, as_place, as_texts, check_options, refuse_name, token_rows
 from sightword.encoder.folder import GROUNDED, SCHEMA, WHOLE, check_sums, check_values, read_description, write_sums
 from sightword.errors import CaptionsError, EncoderError
-from sightword.files import Pathish, write_json
+from sightword.io.files import Pathish, write_json
 from sightword.messages import quote, short
 from sightword.model.embedding import Floats, embed_rows
 from sightword.model.encoders import CaptionEncoder
 from sightword.model.saved import load_module, write_tensors
 from sightword.model.shape import Shape
 from sightword.model.similarity import unit_rows
-from sightword.model.threads import spread
 
 SPACES = ("sentence", "grounded", "visual")
 """Names of spaces: s, the states of the networks that read the sentence; g(s), and f(s)."""

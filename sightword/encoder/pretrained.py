@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sightword import machine
 from sightword.errors import DownloadError, EncoderError, SetupError
-from sightword.files import Pathish, atomic_folder
+from sightword.io.files import Pathish, atomic_folder
 from sightword.messages import did_you_mean, quote
 
 log = logging.getLogger(__name__)
@@ -110,8 +110,8 @@ def _at_address(address: str, sha256: str | None) -> Path:
     try:
         from filelock import FileLock
 
-        from sightword.transfer import retrieve, writing
-        from sightword.unpacking import unpack
+        from sightword.io.transfer import retrieve, writing
+        from sightword.io.unpacking import unpack
     except ModuleNotFoundError as error:
         todo = "Install the extra: pip install 'sightword[pipeline]'."
         raise SetupError(f"{error.name} is not installed, which downloads need", todo=todo) from None

@@ -17,7 +17,7 @@ import torch
 
 from sightword.captions.units import NOUN
 from sightword.captions.vocabulary import UNKNOWN, Vocabulary
-from sightword.devices import choose
+from sightword.compute.devices import choose
 from sightword.encoder.arguments import (
     MAX_LENGTH,
     EncodeOptions,
@@ -33,7 +33,7 @@ from sightword.encoder.arguments import (
 from sightword.encoder.folder import Saved, read_folder, write_folder
 from sightword.encoder.pretrained import find_encoder
 from sightword.errors import EncoderError
-from sightword.files import Pathish
+from sightword.io.files import Pathish
 from sightword.model.embedding import Floats, Precision, embed_captions, embed_images
 from sightword.model.encoders import Encoders
 from sightword.model.shape import ComparisonName, Shape

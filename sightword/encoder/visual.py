@@ -17,7 +17,7 @@ from sightword.encoder.grounded import GroundedEncoder
 from sightword.encoder.pretrained import find_encoder
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
-from sightword.files import Pathish
+from sightword.io.files import Pathish
 from sightword.model.embedding import Floats
 from sightword.model.shape import ComparisonName
 from sightword.model.similarity import unit_rows

@@ -12,18 +12,19 @@ import numpy as np
 import torch
 from pydantic import ValidationError
 
-from sightword import devices, machine
+from sightword import machine
+from sightword.compute import devices
+from sightword.compute.workers import ordered_map
 from sightword.errors import FeaturesError, PictureError
 from sightword.features.extraction import Extraction, rows_of
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD, RANDOM, Crops, FeaturesSettings, Precision
 from sightword.features.store import Store
 from sightword.features.table import Array
-from sightword.files import Pathish
 from sightword.images.decode import Reject
 from sightword.images.encoding import Pixels
 from sightword.images.resized import Source, hash_file, resize_to_array
 from sightword.images.settings import Interpolation, ResizeSettings
-from sightword.images.workers import ordered_map
+from sightword.io.files import Pathish
 from sightword.settings import Settings
 
 Result = TypeVar("Result")

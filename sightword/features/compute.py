@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from sightword.compute.workers import ordered_map
 from sightword.errors import FeaturesError
 from sightword.features.distributed import Distribution, Job, pictures_of
 from sightword.features.extraction import Extraction, rows_of
@@ -16,11 +17,10 @@ from sightword.features.extractor import Clock
 from sightword.features.settings import FeaturesSettings
 from sightword.features.store import Store
 from sightword.features.table import Array, Rows, write_features
-from sightword.files import Pathish
 from sightword.images.encoding import Pixels
 from sightword.images.resized import read_rejects
 from sightword.images.shards import Group, Listed, Selection, list_pictures, read_arrays, read_transform
-from sightword.images.workers import ordered_map
+from sightword.io.files import Pathish
 from sightword.messages import and_more
 
 GROUPS_A_WORKER = 8

@@ -13,21 +13,21 @@ from pathlib import Path
 
 import torch
 
-from sightword import devices
-from sightword.cluster.actors import Actors
-from sightword.cluster.nodes import Requirements
-from sightword.cluster.opening import opened
-from sightword.cluster.workers import Size
+from sightword.compute import devices
+from sightword.compute.ray_actors import Actors
+from sightword.compute.ray_nodes import Requirements
+from sightword.compute.ray_opening import opened
+from sightword.compute.ray_workers import Size
+from sightword.compute.workers import threaded_map
 from sightword.errors import FeaturesError
 from sightword.features.extraction import Extraction
 from sightword.features.extractor import Clock
 from sightword.features.identity import Identity
 from sightword.features.settings import FeaturesSettings
 from sightword.features.store import Store
-from sightword.files import Pathish, beside
 from sightword.images.encoding import Pixels
 from sightword.images.shards import GROUP, Selection, read_arrays, read_transform
-from sightword.images.workers import threaded_map
+from sightword.io.files import Pathish, beside
 from sightword.machine import Machine, is_address
 from sightword.messages import plural
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from sightword import devices
+from sightword.compute import devices
 from sightword.errors import FeaturesError
 from sightword.features.backbones import FeatureNetwork
 from sightword.features.crops import CROPS, normalise, write_crops
@@ -157,7 +157,7 @@ def _exactly() -> Iterator[None]:
     try:
         with flags:
             torch.set_float32_matmul_precision("highest")
-            torch.set_deterministic_debug_mode("error")  # see `sightword.devices`
+            torch.set_deterministic_debug_mode("error")  # see `sightword.compute.devices`
             yield
     finally:
         torch.set_float32_matmul_precision(products)

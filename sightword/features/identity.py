@@ -9,7 +9,7 @@ from typing import Any
 
 from sightword.errors import FeaturesError
 from sightword.features.settings import Crops, FeaturesSettings
-from sightword.files import canonical_json
+from sightword.io.files import canonical_json
 
 KERNELS = {"cpu": "cpu-1", "cuda": "cuda-1"}
 """The version of the computation, by kind of device. Any change that moves even the last bits increases the number,

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from sightword.errors import StoreError
 from sightword.features.identity import name_of as name_of_identity
 from sightword.features.store import Store
-from sightword.files import canonical_json
+from sightword.io.files import canonical_json
 from sightword.storage.kinds import KindFiles
 from sightword.storage.segments import Array, Segment, StoredFile, name_of, read_segment
 

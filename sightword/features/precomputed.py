@@ -14,10 +14,10 @@ import numpy.typing as npt
 from sightword.errors import FeaturesError, FileFormatError
 from sightword.features.settings import HDF5_FILES, FeaturesSettings
 from sightword.features.table import Array, FeatureTable, Origin, Rows, read_features, write_features
-from sightword.files import Pathish, read_text, sha256_file
-from sightword.mapping import mapping
+from sightword.io.files import Pathish, read_text, sha256_file
+from sightword.io.mapping import mapping
+from sightword.io.names import Names
 from sightword.messages import and_more, first_line, short, warn_share
-from sightword.names import Names
 
 log = logging.getLogger(__name__)
 

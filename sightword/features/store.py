@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from sightword.errors import StoreError
 from sightword.features.identity import Identity
-from sightword.files import Pathish
+from sightword.io.files import Pathish
 from sightword.storage import place_of
 from sightword.storage.kinds import KindFiles, Place
 from sightword.storage.segments import Array, Segment, read_segment

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sightword.errors import FeaturesError, FileFormatError
-from sightword.features.hdf5 import AGAIN, created, read_hdf5
-from sightword.files import Pathish, atomic_file
+from sightword.io.files import Pathish, atomic_file
+from sightword.io.hdf5 import AGAIN, created, read_hdf5
 from sightword.messages import and_more
 
 SCHEMA = 2

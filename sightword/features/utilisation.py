@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from sightword.devices import OwnRandom
+from sightword.compute.devices import OwnRandom
 from sightword.errors import FeaturesError
 from sightword.features.backbones import Backbone, FeatureNetwork, build, cut
 from sightword.features.crops import CROPS

@@ -17,12 +17,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
-from sightword.devices import OwnRandom
+from sightword.compute.devices import OwnRandom
 from sightword.errors import DownloadError, WeightsError
 from sightword.features import vision
 from sightword.features.backbones import Backbone, build
 from sightword.features.settings import RANDOM, is_weights_file
-from sightword.files import Pathish, sha256_file
+from sightword.io.files import Pathish, sha256_file
 from sightword.machine import expanded
 from sightword.messages import and_more, first_line
 
@@ -131,7 +131,7 @@ def _published(backbone: Backbone, weights: str) -> str:
 
 def _download(path: Path, url: str, begins: str) -> None:
     """Download published weights, whose sha256 begins with the digits in the file's name."""
-    from sightword.transfer import retrieve
+    from sightword.io.transfer import retrieve
 
     log.info("downloading %s to %s", url, path)
     try:

@@ -18,10 +18,10 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from sightword.errors import PictureError
-from sightword.files import Pathish
 from sightword.images.completeness import missing_in_jpeg, missing_in_png
 from sightword.images.libtiff import collect_errors
 from sightword.images.samples import describe_tiff, grey_range, has_certain_alpha, transparent_value, unsupported
+from sightword.io.files import Pathish
 
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
 """Pillow's names of the accepted formats. EPS is not accepted, since Pillow would start Ghostscript."""

@@ -14,14 +14,14 @@ from pathlib import Path
 import pyarrow as pa
 from tqdm import tqdm
 
+from sightword.compute.workers import OrderedMap, ordered_map
 from sightword.errors import PictureError
-from sightword.files import Pathish, atomic_folder, read_table, write_table
 from sightword.images.decode import Reject, RejectError, decode, read_file
 from sightword.images.encoding import Pixels, encode
 from sightword.images.resize import resize
 from sightword.images.settings import ResizeSettings
 from sightword.images.shards import ResizedPicture, shard_of, shard_path, write_shard
-from sightword.images.workers import OrderedMap, ordered_map
+from sightword.io.files import Pathish, atomic_folder, read_table, write_table
 from sightword.messages import and_more
 
 log = logging.getLogger(__name__)

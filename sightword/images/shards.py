@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sightword.errors import FileFormatError
-from sightword.files import Pathish, atomic_file, canonical_json, reading
 from sightword.images.encoding import Pixels, decode_pixels
+from sightword.io.files import Pathish, atomic_file, canonical_json, reading
 from sightword.messages import first_line
 
 GROUP = 32

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sightword.devices import has_bfloat16_units, shared, thread_count
+from sightword.compute.devices import has_bfloat16_units, shared, thread_count
+from sightword.compute.threads import spread
 from sightword.model.encoders import CaptionEncoder, Encoders
 from sightword.model.ngrams import NGrams
-from sightword.model.threads import spread
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from sightword.devices import move
+from sightword.compute.devices import move
 from sightword.model.attention import Attention
 from sightword.model.inference import gru_states
 from sightword.model.ngrams import NGrams

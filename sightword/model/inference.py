@@ -12,9 +12,9 @@ from functools import partial
 import torch
 from torch import nn
 
+from sightword.compute.threads import side_by_side
 from sightword.model.cells import Weights, repeated_product
 from sightword.model.packing import Packing
-from sightword.model.threads import side_by_side
 
 
 def gru_states(layers: Sequence[nn.GRU], tokens: torch.Tensor, places: torch.Tensor, packing: Packing) -> torch.Tensor:

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sightword.devices import move
+from sightword.compute.devices import move
 
 SHORTEST = 2
 """Tokens of the shortest n-grams."""

@@ -15,7 +15,7 @@ from itertools import product
 import torch
 from torch.nn.functional import pad
 
-from sightword.model.threads import spread
+from sightword.compute.threads import spread
 
 log = logging.getLogger(__name__)
 

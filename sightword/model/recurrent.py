@@ -14,11 +14,11 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
+from sightword.compute.threads import side_by_side
 from sightword.model.cells import PASSES, Pass, Weights
 from sightword.model.layer_norm import LayerNormGru
 from sightword.model.packing import Packing
 from sightword.model.shape import SavedCellName
-from sightword.model.threads import side_by_side
 
 Layer = nn.GRU | nn.LSTM | LayerNormGru
 LAYERS: dict[str, type[Layer]] = {"gru": nn.GRU, "lstm": nn.LSTM, "layer_norm_gru": LayerNormGru}

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from sightword.errors import EncoderError
-from sightword.files import Pathish, atomic_file
+from sightword.io.files import Pathish, atomic_file
 from sightword.model.encoders import Encoders
 from sightword.model.shape import Shape
 

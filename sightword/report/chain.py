@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sightword.files import sha256_file
+from sightword.io.files import sha256_file
 from sightword.messages import flat
 from sightword.report import number_formats, retrieval_table
 from sightword.report.inputs import Run, RunFiles

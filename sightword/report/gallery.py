@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from PIL import Image
 
-from sightword.files import read_table
 from sightword.images.shards import find_pictures
+from sightword.io.files import read_table
 from sightword.report.inputs import TODO
 from sightword.report.summary import headline_split
 

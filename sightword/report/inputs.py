@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sightword.errors import FileFormatError
-from sightword.files import read_json, read_table, read_text
+from sightword.io.files import read_json, read_table, read_text
 
 TODO = "`dvc repro` makes it."
 

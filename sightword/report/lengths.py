@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sightword.files import read_table
+from sightword.io.files import read_table
 from sightword.report.gallery import Captions
 from sightword.report.inputs import TODO
 

@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 from typing import NamedTuple
 
-from sightword.files import atomic_folder, write_text
+from sightword.io.files import atomic_folder, write_text
 from sightword.report import (
     attention,
     chain,

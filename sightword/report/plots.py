@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
+from sightword.evaluation.semantics.published import Score
 from sightword.report.drawing import BLUE, GREEN, GREY, INK, ORANGE, WIDTH, Drawing, Interval, draw_rows, drawing_style
 from sightword.report.number_formats import FEW, correlation, counted
 from sightword.report.sentence_pairs import Bin, Panel
-from sightword.semantics.published import Score
 
 POINTS = 300
 """The largest number of points in a curve; longer curves are drawn by the mean and range of this many segments."""

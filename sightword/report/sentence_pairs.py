@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sightword.evaluation.semantics.breakdown import TRAINED
+from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs, read_pairs
+from sightword.evaluation.semantics.published import SYSTEMS, Score
+from sightword.evaluation.semantics.tables import DRAWN, THIS
 from sightword.report.inputs import numbers, read_tsv, texts
-from sightword.semantics.breakdown import TRAINED
-from sightword.semantics.pair_table import PairTable, ScoredPairs, read_pairs
-from sightword.semantics.published import SYSTEMS, Score
-from sightword.semantics.tables import DRAWN, THIS
 from sightword.statistics import pearson
 
 PANELS = 8

@@ -12,17 +12,17 @@ import numpy as np
 import torch
 from pydantic import ValidationError
 
+from sightword.compute.workers import ordered_map
 from sightword.errors import SearchError
 from sightword.features.extraction import Extraction, rows_of
 from sightword.features.settings import RANDOM, FeaturesSettings
 from sightword.features.store import Store
 from sightword.features.table import FeatureTable
-from sightword.files import Pathish
 from sightword.images.decode import Reject
 from sightword.images.encoding import Pixels
 from sightword.images.resized import resize_to_array
 from sightword.images.settings import ResizeSettings
-from sightword.images.workers import ordered_map
+from sightword.io.files import Pathish
 from sightword.search.network import NamedNetwork
 from sightword.search.picture_files import digests, list_pictures
 

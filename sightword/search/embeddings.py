@@ -21,7 +21,7 @@ from sightword.encoder.folder import SUMS
 from sightword.errors import StoreError
 from sightword.features.identity import Identity, name_of
 from sightword.features.store import Store, Writer
-from sightword.files import Pathish, canonical_json, sha256_file
+from sightword.io.files import Pathish, canonical_json, sha256_file
 
 log = logging.getLogger(__name__)
 

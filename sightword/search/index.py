@@ -1,8 +1,8 @@
 """Exact search: the rows of a matrix that are most similar to one vector.
 
 Scores are first computed in float32, with a bound on their error; the few rows that the bound leaves in doubt are
-scored in float64. The order is therefore the order of float64, as in :mod:`sightword.retrieval`: scores are rounded in
-the same way, and rows with equal scores keep their order.
+scored in float64. The order is therefore the order of float64, as in :mod:`sightword.evaluation.retrieval`: scores are
+rounded in the same way, and rows with equal scores keep their order.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sightword.devices import pool
+from sightword.compute.devices import pool
 from sightword.errors import SearchError
 from sightword.model.shape import ComparisonName
 

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sightword import group_files
+from sightword.compute.workers import ordered_map
 from sightword.errors import FileFormatError, SearchError
 from sightword.features.store import Store
-from sightword.files import Pathish, canonical_json, read_json
 from sightword.images.decode import Reject
 from sightword.images.resized import Source, hash_file
 from sightword.images.settings import ResizeSettings
-from sightword.images.workers import ordered_map
+from sightword.io import group_files
+from sightword.io.files import Pathish, canonical_json, read_json
 from sightword.search.thumbnails import SUFFIXES
 
 log = logging.getLogger(__name__)

@@ -16,8 +16,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sightword import devices
 from sightword.captions.table import CaptionTable
+from sightword.compute import devices
 from sightword.encoder.arguments import LONGEST
 from sightword.encoder.composition import abstract, compose
 from sightword.encoder.sentence_encoder import SentenceEncoder

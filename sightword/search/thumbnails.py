@@ -12,10 +12,10 @@ from pathlib import Path, PurePosixPath
 from PIL import Image
 
 from sightword.errors import FileFormatError, SearchError
-from sightword.files import Pathish
 from sightword.images.decode import RejectError, decode, read_file
 from sightword.images.settings import ResizeSettings
 from sightword.images.shards import Selection, list_pictures, read_arrays
+from sightword.io.files import Pathish
 
 SIDE = 448
 """The longest side of a thumbnail, in pixels."""

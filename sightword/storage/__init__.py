@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sightword.files import Pathish
+from sightword.io.files import Pathish
 from sightword.machine import expanded, is_address
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from sightword import group_files
+from sightword.io import group_files
 
 log = logging.getLogger(__name__)
 

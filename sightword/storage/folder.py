@@ -13,9 +13,9 @@ import stat
 from collections.abc import Generator, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
-from sightword import group_files
 from sightword.errors import StoreError
-from sightword.files import require_regular
+from sightword.io import group_files
+from sightword.io.files import require_regular
 from sightword.storage.kinds import IDENTITY, KIND_NAME, KindFiles
 from sightword.storage.segments import SEGMENT_NAME, Array, Segment, StoredFile, name_of, pack
 

@@ -35,7 +35,7 @@ def build_text(
     Args:
         settings: the text, and how it is read.
         captions: captions of pictures, with or without ids.
-        folder: the folder, to be renamed when all is written (:func:`sightword.files.atomic_folder`).
+        folder: the folder, to be renamed when all is written (:func:`sightword.io.files.atomic_folder`).
         progress: show a progress bar on a terminal.
 
     Raises:

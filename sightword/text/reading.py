@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sightword.corpus.sample.world import load_world
 from sightword.errors import CorpusError
-from sightword.files import check_line_ends, read_text, require_regular
+from sightword.io.files import check_line_ends, read_text, require_regular
 from sightword.messages import and_more, quote, short
 from sightword.text.settings import TextSettings
 from sightword.text.stories import stories

@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import FileFormatError
-from sightword.features.hdf5 import checked, created
-from sightword.files import Pathish, canonical_json, reading, sha256_file
+from sightword.io.files import Pathish, canonical_json, reading, sha256_file
+from sightword.io.hdf5 import checked, created
 from sightword.messages import first_line
 
 FILE = "text.h5"
@@ -142,7 +142,7 @@ def write_text(
     """Write ``text.h5`` and ``vocabulary.json`` into an existing folder.
 
     Args:
-        folder: the folder, to be renamed when all is written (:func:`sightword.files.atomic_folder`).
+        folder: the folder, to be renamed when all is written (:func:`sightword.io.files.atomic_folder`).
         vocabulary: the vocabulary of the ids.
         tokens: T ids of all sentences in parts of any size.
         lengths: (S,) the tokens of each sentence; the sum is T.

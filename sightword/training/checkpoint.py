@@ -22,7 +22,7 @@ import safetensors.torch
 import torch
 
 from sightword.errors import FileFormatError, TrainingError
-from sightword.files import Pathish, canonical_json, read_json, sha256_file, write_json
+from sightword.io.files import Pathish, canonical_json, read_json, sha256_file, write_json
 from sightword.model.encoders import Encoders
 from sightword.model.saved import write_tensors
 from sightword.training.code_hash import code_hash

@@ -9,7 +9,7 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 
 from sightword.model.encoders import Encoders
-from sightword.training.settings import TrainSettings
+from sightword.vse.training.settings import TrainSettings
 
 
 def clip(encoders: Encoders, settings: TrainSettings) -> torch.Tensor:

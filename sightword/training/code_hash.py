@@ -10,8 +10,10 @@ import sightword
 _PLACE = Path(sightword.__path__[0])
 _CODE = (
     *("captions/__init__.py", "captions/normalise.py", "captions/table.py", "captions/units.py"),
-    *("captions/vocabulary.py", "devices.py", "features/__init__.py", "features/hdf5.py", "features/table.py"),
-    *("files.py", "machine.py", "mapping.py", "model", "pairs.py", "settings.py", "training"),
+    *("captions/vocabulary.py", "compute/__init__.py", "compute/devices.py", "compute/threads.py"),
+    *("features/__init__.py", "features/pairs.py", "features/table.py", "io/__init__.py", "io/files.py"),
+    *("io/hdf5.py", "io/mapping.py", "machine.py", "model", "settings.py", "training", "vse/__init__.py"),
+    "vse/training",
 )
 """The rooms and files that training runs; a test follows the imports."""
 
@@ -28,4 +30,4 @@ def code_hash() -> str:
 def code_files() -> list[Path]:
     """Return the library's files that training runs, sorted."""
     places = [_PLACE / name for name in _CODE]
-    return sorted(file for place in places for file in (place.glob("*.py") if place.is_dir() else [place]))
+    return sorted(file for place in places for file in (place.rglob("*.py") if place.is_dir() else [place]))

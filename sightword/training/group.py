@@ -21,10 +21,10 @@ from torch.distributed.elastic.multiprocessing.errors import get_error_handler
 from torch.distributed.rendezvous import rendezvous
 
 from sightword.errors import RanksError, TrainingError
-from sightword.files import canonical_json
+from sightword.features.pairs import Pairs
+from sightword.io.files import canonical_json
 from sightword.machine import Place
 from sightword.messages import first_line
-from sightword.pairs import Pairs
 from sightword.training.ranks import Ranks, Rows
 from sightword.training.sharing import map_split, write_split
 

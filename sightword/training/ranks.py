@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from sightword.features.pairs import Pairs
 from sightword.machine import Place
-from sightword.pairs import Pairs
 
 Rows = npt.NDArray[np.int64]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from sightword.training.settings import TrainSettings
+from sightword.vse.training.settings import TrainSettings
 
 
 def learning_rate(settings: TrainSettings, step: int, per_epoch: int) -> float:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import safetensors.torch
 import torch
 
-from sightword.pairs import Pairs
+from sightword.features.pairs import Pairs
 from sightword.training.checkpoint import Progress
 from sightword.training.ranks import Ranks
 

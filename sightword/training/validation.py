@@ -1,16 +1,18 @@
-"""Recall on dev during training; :func:`sightword.retrieval.score` has the same tie rule and gives the same recalls."""
+"""Recall on dev during training; :func:`sightword.evaluation.retrieval.score` has the same tie rule and gives the same
+recalls.
+"""
 
 from __future__ import annotations
 
 import torch
 
 from sightword.errors import TrainingError
+from sightword.features.pairs import Pairs
 from sightword.model.embedding import embed_captions, embed_images
 from sightword.model.encoders import Encoders
 from sightword.model.penalty import errors
 from sightword.model.settings import SimilarityName
 from sightword.model.similarity import tie_width, unit
-from sightword.pairs import Pairs
 
 DIRECTIONS = ("caption_to_image", "image_to_caption")
 DEPTHS = (1, 5, 10)

@@ -19,7 +19,7 @@ from sightword.captions.vocabulary import Vocabulary
 from sightword.corpus.records import Caption, Image, clean
 from sightword.corpus.tables import write_tables
 from sightword.errors import CaptionsError, FileFormatError
-from sightword.files import write_table
+from sightword.io.files import write_table
 from stages.captions import work
 
 TEXTS = {"a.jpg": ("train", ["A dog .", "Zwei Hunde ."]), "b.jpg": ("dev", ["a cat !"]), "c.jpg": ("test", ["É"])}

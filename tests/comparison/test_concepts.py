@@ -14,7 +14,7 @@ from pipeline.cli import main
 from pipeline.comparison.contrast import contrast
 from pipeline.comparison.page import render
 from pipeline.comparison.runs import opened
-from sightword.files import write_table
+from sightword.io.files import write_table
 
 PAIRS = 400
 

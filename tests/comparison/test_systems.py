@@ -12,7 +12,7 @@ from pipeline.comparison.dependent import steiger, williams
 from pipeline.comparison.systems import compare, pairs_file
 from pipeline.comparison.table import lines, verdict
 from sightword.errors import FileFormatError, SemanticsError
-from sightword.semantics.pair_table import PairTable, ScoredPairs
+from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs
 from sightword.statistics import fisher_interval, holm
 
 SIZES = {

@@ -15,7 +15,7 @@ import pytest
 
 from pipeline.downloads.fetching import Order
 from pipeline.downloads.sources import Source
-from sightword.transfer import Patience
+from sightword.io.transfer import Patience
 
 
 class Site:

@@ -21,8 +21,8 @@ from pipeline.downloads.sources import data_sets
 from sightword.corpus.coco import read_coco
 from sightword.corpus.flickr8k import read_flickr8k
 from sightword.corpus.karpathy import read_karpathy
-from sightword.semantics.datasets import SUBTASKS, missing_file, read_task
-from sightword.semantics.settings import CLASSIFICATION, TASKS
+from sightword.evaluation.semantics.datasets import SUBTASKS, missing_file, read_task
+from sightword.evaluation.semantics.settings import CLASSIFICATION, TASKS
 
 
 @pytest.fixture

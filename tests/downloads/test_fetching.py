@@ -14,7 +14,7 @@ from fetched import BODY, MD5, SHA256, content, leftovers
 from pipeline.downloads import fetching
 from pipeline.downloads.fetching import Order, fetch
 from sightword.errors import DownloadError
-from sightword.transfer import UnreachableError
+from sightword.io.transfer import UnreachableError
 
 
 def test_a_file_is_checked_and_put_in_its_place(site, source, order, raw):

@@ -25,7 +25,7 @@ SCRIPT = """
     from pathlib import Path
     from pipeline.downloads.fetching import Order, fetch
     from pipeline.downloads.sources import Source
-    from sightword.transfer import Patience
+    from sightword.io.transfer import Patience
     from sightword.errors import DownloadError
     source = Source.model_validate_json(sys.argv[1])
     try:

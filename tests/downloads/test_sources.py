@@ -11,10 +11,10 @@ from pydantic import ValidationError
 from pipeline.downloads.sources import WEIGHTS, Source, data_sets, find
 from sightword.corpus.flickr8k import CAPTIONS, LISTS
 from sightword.errors import DownloadError
+from sightword.evaluation.semantics.classification_data import FILES
+from sightword.evaluation.semantics.datasets import files_of
+from sightword.evaluation.semantics.settings import CLASSIFICATION, TASKS
 from sightword.features import vision
-from sightword.semantics.classification_data import FILES
-from sightword.semantics.datasets import files_of
-from sightword.semantics.settings import CLASSIFICATION, TASKS
 
 EVERY = [(name, source) for name, data_set in data_sets().items() for source in data_set.sources]
 

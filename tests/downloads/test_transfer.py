@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from silent_pipes import silent_pipe
 
-from sightword import http_answers, transfer
 from sightword.errors import DownloadError
-from sightword.transfer import Patience, Resuming, UnreachableError
+from sightword.io import http_answers, transfer
+from sightword.io.transfer import Patience, Resuming, UnreachableError
 
 BODY = random.Random(0).randbytes(200_000)
 

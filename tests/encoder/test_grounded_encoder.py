@@ -18,8 +18,8 @@ from sightword.encoder.by_name import open_encoder
 from sightword.encoder.grounded import GroundedEncoder, Part, head
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
+from sightword.evaluation.semantics.encoding import embed
 from sightword.model.encoders import CaptionEncoder
-from sightword.semantics.encoding import embed
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 import torch
 from small_encoder import TEXTS
 
-from sightword.devices import threads
+from sightword.compute.devices import threads
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.model import embedding

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from sightword.captions.normalise import Normalisation
 from sightword.captions.vocabulary import Vocabulary
-from sightword.entailment.batches import EncodedPairs, batches
-from sightword.entailment.energies import ENERGIES, pair_energies
-from sightword.entailment.losses import margin_loss, torch_energies
-from sightword.entailment.pairs import SentencePairs
+from sightword.entailment.data.pairs import SentencePairs
+from sightword.entailment.training.batches import EncodedPairs, batches
+from sightword.entailment.training.energies import ENERGIES, pair_energies
+from sightword.entailment.training.losses import margin_loss, torch_energies
 from sightword.errors import SemanticsError
 
 RANDOM = np.random.default_rng(0)

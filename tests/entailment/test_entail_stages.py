@@ -12,10 +12,10 @@ from ruamel.yaml import YAML
 
 from pipeline.cli import main
 from sightword import SentenceEncoder
-from sightword.entailment.energies import pair_energies
-from sightword.entailment.entail_settings import EntailSettings
-from sightword.entailment.pairs import read_split
-from sightword.entailment.pairs_settings import SentencePairsSettings, Source
+from sightword.entailment.data.pairs import read_split
+from sightword.entailment.data.settings import SentencePairsSettings, Source
+from sightword.entailment.training.energies import pair_energies
+from sightword.entailment.training.settings import EntailSettings
 from sightword.errors import FileFormatError, SemanticsError
 from stages import entail, sentence_pairs
 

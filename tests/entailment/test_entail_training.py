@@ -9,14 +9,14 @@ from ruamel.yaml import YAML
 
 from sightword.captions.normalise import Normalisation
 from sightword.captions.vocabulary import Vocabulary
-from sightword.entailment import training
-from sightword.entailment.batches import EncodedPairs, batches
-from sightword.entailment.energies import pair_energies
-from sightword.entailment.entail_settings import EntailSettings
-from sightword.entailment.pairs import SentencePairs
-from sightword.entailment.pairs_settings import SentencePairsSettings, Source
-from sightword.entailment.sources import read_source
-from sightword.entailment.splitting import split_pairs
+from sightword.entailment.data.pairs import SentencePairs
+from sightword.entailment.data.settings import SentencePairsSettings, Source
+from sightword.entailment.data.sources import read_source
+from sightword.entailment.data.splitting import split_pairs
+from sightword.entailment.training import task as training
+from sightword.entailment.training.batches import EncodedPairs, batches
+from sightword.entailment.training.energies import pair_energies
+from sightword.entailment.training.settings import EntailSettings
 from sightword.errors import TrainingError
 from sightword.model.embedding import embed_captions
 from sightword.training.checkpoint import Checkpoint

@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from sightword.devices import threads
-from sightword.entailment import baselines
-from sightword.entailment.classifier import classify
-from sightword.entailment.judge_settings import NetworkSettings
-from sightword.entailment.judging import System, judge, parts, significance
-from sightword.entailment.pairs import SentencePairs, premise_numbers
+from sightword.compute.devices import threads
+from sightword.entailment.data.pairs import SentencePairs, premise_numbers
+from sightword.entailment.judging import baselines
+from sightword.entailment.judging.classifier import classify
+from sightword.entailment.judging.judging import System, judge, parts, significance
+from sightword.entailment.judging.settings import NetworkSettings
 from sightword.errors import SemanticsError
-from sightword.semantics.inputs import Inputs
-from sightword.semantics.results import Seen
-from sightword.semantics.text_files import read_lines
+from sightword.evaluation.semantics.inputs import Inputs
+from sightword.evaluation.semantics.results import Seen
+from sightword.evaluation.semantics.text_files import read_lines
 
 E, N, C, U = "entailment", "neutral", "contradiction", "undecided"
 

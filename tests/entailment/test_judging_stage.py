@@ -15,15 +15,15 @@ from visible_text import check_text
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.entailment.encoders import energies_by, read_others, untrained
-from sightword.entailment.judge_settings import EntailmentSettings, NetworkSettings
-from sightword.entailment.measuring import TAKEN, measure
-from sightword.entailment.page import render
-from sightword.entailment.pairs import SentencePairs, read_split, write_pairs
-from sightword.entailment.published import differences
+from sightword.entailment.data.pairs import SentencePairs, read_split, write_pairs
+from sightword.entailment.judging.encoders import energies_by, read_others, untrained
+from sightword.entailment.judging.measuring import TAKEN, measure
+from sightword.entailment.judging.published import differences
+from sightword.entailment.judging.settings import EntailmentSettings, NetworkSettings
+from sightword.entailment.page.page import render
 from sightword.errors import EncoderError
-from sightword.files import write_json, write_table, write_tsv
-from sightword.hypernyms.threshold import best_threshold
+from sightword.evaluation.binary.threshold import best_threshold
+from sightword.io.files import write_json, write_table, write_tsv
 from sightword.model.encoders import Encoders
 from sightword.model.shape import Shape
 from stages import entailment

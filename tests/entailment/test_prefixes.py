@@ -8,9 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightword.entailment.entail_settings import EntailSettings
-from sightword.entailment.prefixes import Prefixes, embed, fits
-from sightword.entailment.training import build
+from sightword.entailment.training.prefixes import Prefixes, embed, fits
+from sightword.entailment.training.settings import EntailSettings
+from sightword.entailment.training.task import build
 
 SENTENCES = st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=7), min_size=1, max_size=12)
 

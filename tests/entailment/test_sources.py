@@ -9,9 +9,9 @@ from pydantic import ValidationError
 
 from sightword.corpus.sample.sentences import sick_pair
 from sightword.corpus.sample.world import load_world
-from sightword.entailment.pairs_settings import SentencePairsSettings, Source
-from sightword.entailment.sources import in_tenth, read_source
-from sightword.entailment.splitting import split_pairs
+from sightword.entailment.data.settings import SentencePairsSettings, Source
+from sightword.entailment.data.sources import in_tenth, read_source
+from sightword.entailment.data.splitting import split_pairs
 from sightword.errors import SemanticsError
 
 ROWS = [

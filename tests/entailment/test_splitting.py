@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightword.entailment.pairs import SentencePairs, premise_key, read_split, write_pairs
-from sightword.entailment.pairs_settings import SentencePairsSettings, Source
-from sightword.entailment.splitting import hold_out, split_pairs
+from sightword.entailment.data.pairs import SentencePairs, premise_key, read_split, write_pairs
+from sightword.entailment.data.settings import SentencePairsSettings, Source
+from sightword.entailment.data.splitting import hold_out, split_pairs
 from sightword.errors import FileFormatError, SemanticsError
 
 HEADER = "premise\thypothesis\tlabel\n"

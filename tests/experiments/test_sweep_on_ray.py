@@ -160,7 +160,7 @@ def test_a_node_that_joins_and_one_that_leaves(repository, project, monkeypatch)
 @pytest.mark.full
 def test_no_node_is_large_enough(project, cluster, monkeypatch):
     monkeypatch.setenv("SIGHTWORD_RAY_CPUS", "3")
-    before = "from sightword.cluster import workers; workers.JOINING = 1"
+    before = "from sightword.compute import workers; workers.JOINING = 1"
     process = project.start(project.grid(GRID.format("g", "0.1")), "--engine", "ray", before=before)
     assert finish(process, 1).splitlines()[-1] == (
         f"sightword: Ray at {cluster.address}: no node has 3 CPUs for a worker. "

@@ -21,9 +21,9 @@ from sightword.features.settings import FeaturesSettings
 from sightword.features.store import Store
 from sightword.features.table import read_features
 from sightword.features.vision import models
-from sightword.files import sha256_file, write_table
 from sightword.images.resized import Source, write_resized
 from sightword.images.settings import ResizeSettings
+from sightword.io.files import sha256_file, write_table
 
 SMALL = FeaturesSettings(backbone="squeezenet1_1", weights="random", weights_seed=1, crop=48)
 RESIZE = ResizeSettings(side=56, shards=3)

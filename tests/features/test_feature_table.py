@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightword.errors import FeaturesError, FileFormatError
-from sightword.features.hdf5 import seal
 from sightword.features.table import FeatureTable, Origin, read_features, write_features
+from sightword.io.hdf5 import seal
 
 ORIGIN = Origin("net", "avgpool", "random:0", "ab", '{"crop":8}', "fp32", "extracted")
 IDS = ["a.jpg", "bé.jpg", "c.jpg", "long name.jpg"]

@@ -22,10 +22,10 @@ from ruamel.yaml import YAML
 
 from sightword.features import compute
 from sightword.features.table import read_features
-from sightword.files import write_table
 from sightword.images.resized import Source, write_resized
 from sightword.images.settings import ResizeSettings
 from sightword.images.shards import list_pictures
+from sightword.io.files import write_table
 
 PICTURES = 150
 SIDE = 128

@@ -11,8 +11,8 @@ import pytest
 from memory import peak
 from ruamel.yaml import YAML
 
-from sightword.files import write_table
 from sightword.images.shards import ResizedPicture, shard_path, write_shard
+from sightword.io.files import write_table
 
 
 def project(repository: Path, folder: Path, count: int, side: int, **settings: object) -> Path:

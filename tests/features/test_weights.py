@@ -17,7 +17,7 @@ from sightword.errors import WeightsError
 from sightword.features import vision
 from sightword.features.backbones import build, find_backbone
 from sightword.features.weights import Weights
-from sightword.files import sha256_file
+from sightword.io.files import sha256_file
 
 BACKBONE = find_backbone("squeezenet1_1")
 

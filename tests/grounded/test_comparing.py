@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from sightword.geometry.intervals import draws
-from sightword.grounded.comparing import compare, gains, resampled_spearman
-from sightword.grounded.published import TRANSFER, published_structure, published_transfer
-from sightword.grounded.results import KEYS, Run
-from sightword.grounded.summary import summary
-from sightword.grounded.tables import structure_table, transfer_table
+from sightword.evaluation.structure.intervals import draws
+from sightword.grounded.page.comparing import compare, gains, resampled_spearman
+from sightword.grounded.page.published import TRANSFER, published_structure, published_transfer
+from sightword.grounded.page.result_tables import structure_table, transfer_table
+from sightword.grounded.page.results import KEYS, Run
+from sightword.grounded.page.summary import summary
 
 PAIRS, PICTURES = 120, 200
 

@@ -12,10 +12,10 @@ from threadpoolctl import threadpool_limits
 
 import sightword
 from sightword.errors import ScoringError, SemanticsError
-from sightword.grounded.judge_settings import JudgeSettings
-from sightword.grounded.judging import judge, read
-from sightword.grounded.relatedness import read_parts
-from sightword.semantics.evaluation import evaluate
+from sightword.evaluation.semantics.evaluation import evaluate
+from sightword.grounded.judging.judging import judge, read
+from sightword.grounded.judging.relatedness import read_parts
+from sightword.grounded.judging.settings import JudgeSettings
 
 
 @pytest.fixture(scope="module")

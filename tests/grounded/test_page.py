@@ -11,16 +11,16 @@ from scipy.stats import spearmanr
 from stand_in import sentences
 from visible_text import check_text
 
-from sightword.files import read_json
-from sightword.grounded import subtasks
-from sightword.grounded.grounded_settings import GroundedSettings
-from sightword.grounded.judge_settings import JudgeSettings
-from sightword.grounded.page import render
-from sightword.grounded.page_tables import Findings, stars
-from sightword.grounded.results import read_runs
-from sightword.grounded.scenarios import CONTROLS, GROUNDED, OTHERS, TEXT, Scenario, chosen, in_groups
-from sightword.grounded.tables import Cell, structure_table, transfer_table
-from sightword.grounding.settings import Common
+from sightword.grounded.judging import subtasks
+from sightword.grounded.judging.settings import JudgeSettings
+from sightword.grounded.page.page import render
+from sightword.grounded.page.result_tables import Cell, structure_table, transfer_table
+from sightword.grounded.page.results import read_runs
+from sightword.grounded.page.scenarios import CONTROLS, GROUNDED, OTHERS, TEXT, Scenario, chosen, in_groups
+from sightword.grounded.page.settings import GroundedSettings
+from sightword.grounded.page.tables import Findings, stars
+from sightword.grounded.training.settings import Common
+from sightword.io.files import read_json
 
 CAPTION = sentences(72, 3)[2]
 """A caption of the second picture, which is of dev."""

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightword.hypernyms.ball import EDGE, BallAdagrad, nearness, poincare, project, sums
-from sightword.hypernyms.corruption import PairSet
-from sightword.hypernyms.energies import Cone
+from sightword.hypernyms.data.corruption import PairSet
+from sightword.hypernyms.training.ball import EDGE, BallAdagrad, nearness, poincare, project, sums
+from sightword.hypernyms.training.energies import Cone
 
 
 def points(count, width=3, length=0.7, seed=0):

@@ -13,12 +13,13 @@ from ruamel.yaml import YAML
 from visible_text import check_text
 
 from pipeline.cli import main
-from sightword import Concepts, devices
+from sightword import Concepts
+from sightword.compute import devices
 from sightword.errors import CorpusError
-from sightword.hypernyms.embed_settings import EmbedSettings, PlaneSettings
-from sightword.hypernyms.judge_settings import HypernymsSettings
-from sightword.hypernyms.page import render
-from sightword.hypernyms.taxonomy_settings import TaxonomySettings
+from sightword.hypernyms.data.settings import TaxonomySettings
+from sightword.hypernyms.judging.settings import HypernymsSettings
+from sightword.hypernyms.page.page import render
+from sightword.hypernyms.training.settings import EmbedSettings, PlaneSettings
 from stages import embed, hypernyms, plane, taxonomy
 
 CONCEPTS = ["scene", "red", "circle", "red_circle", "sea", "red_sea", "red_circle_sea"]

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from sightword.errors import EncoderError
-from sightword.hypernyms import scenes
-from sightword.hypernyms.baselines import above_known, frequency, inferable
-from sightword.hypernyms.concepts import Concepts
-from sightword.hypernyms.judging import area, average_precision, groups, judge, mcnemar
-from sightword.hypernyms.pairs import Pairs
-from sightword.hypernyms.reconstruction import reconstruct
-from sightword.hypernyms.split import split
-from sightword.hypernyms.taxonomy import closure
-from sightword.hypernyms.taxonomy_settings import TaxonomySettings
-from sightword.hypernyms.wordnet import read_wordnet
+from sightword.hypernyms.data import scenes
+from sightword.hypernyms.data.baselines import above_known, frequency, inferable
+from sightword.hypernyms.data.pairs import Pairs
+from sightword.hypernyms.data.settings import TaxonomySettings
+from sightword.hypernyms.data.split import split
+from sightword.hypernyms.data.taxonomy import closure
+from sightword.hypernyms.data.wordnet import read_wordnet
+from sightword.hypernyms.judging.judging import area, average_precision, groups, judge, mcnemar
+from sightword.hypernyms.judging.reconstruction import reconstruct
+from sightword.hypernyms.training.concepts import Concepts
 
 labelled = st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=2, max_size=30).filter(
     lambda pairs: len({label for _, label in pairs}) == 2
@@ -89,7 +89,7 @@ def test_what_follows_from_known_pairs(edges):
 @pytest.mark.full
 @pytest.mark.parametrize(("name", "right", "often"), [("unique", 7541, 76.9), ("released", 7049, 72.4)])
 def test_the_baselines_on_the_given_splits(real_data, name, right, often):
-    from sightword.hypernyms.threshold import best_threshold
+    from sightword.evaluation.binary.threshold import best_threshold
 
     taxonomy = read_wordnet(real_data / "wordnet", ("hypernym", "instance_hypernym"))
     lists = {f"{part}_pairs": f"split-{name}/{part}.tsv" for part in ("dev", "test")}

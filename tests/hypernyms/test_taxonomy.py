@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from sightword.errors import CorpusError
-from sightword.hypernyms import scenes
-from sightword.hypernyms.corruption import PairSet, corrupt, corruptible
-from sightword.hypernyms.draws import of_test, spread
-from sightword.hypernyms.split import split
-from sightword.hypernyms.storage import read_prepared, write_prepared
-from sightword.hypernyms.tables import read_edges
-from sightword.hypernyms.taxonomy import build, closure, depths, only_below
-from sightword.hypernyms.taxonomy_settings import TaxonomySettings
-from sightword.hypernyms.wordnet import read_wordnet
+from sightword.hypernyms.data import scenes
+from sightword.hypernyms.data.corruption import PairSet, corrupt, corruptible
+from sightword.hypernyms.data.draws import of_test, spread
+from sightword.hypernyms.data.settings import TaxonomySettings
+from sightword.hypernyms.data.split import split
+from sightword.hypernyms.data.storage import read_prepared, write_prepared
+from sightword.hypernyms.data.tables import read_edges
+from sightword.hypernyms.data.taxonomy import build, closure, depths, only_below
+from sightword.hypernyms.data.wordnet import read_wordnet
 
 BOTH = ("hypernym", "instance_hypernym")
 

@@ -10,14 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightword.errors import TrainingError
-from sightword.hypernyms import scenes, training
-from sightword.hypernyms.embed_settings import EmbedSettings
-from sightword.hypernyms.energies import ENERGIES, Cone
-from sightword.hypernyms.lazy_adam import Adam, LazyAdam
-from sightword.hypernyms.split import split
-from sightword.hypernyms.taxonomy_settings import TaxonomySettings
-from sightword.hypernyms.threshold import best_threshold
-from sightword.hypernyms.wordnet import read_wordnet
+from sightword.evaluation.binary.threshold import best_threshold
+from sightword.hypernyms.data import scenes
+from sightword.hypernyms.data.settings import TaxonomySettings
+from sightword.hypernyms.data.split import split
+from sightword.hypernyms.data.wordnet import read_wordnet
+from sightword.hypernyms.training import task as training
+from sightword.hypernyms.training.energies import ENERGIES, Cone
+from sightword.hypernyms.training.lazy_adam import Adam, LazyAdam
+from sightword.hypernyms.training.settings import EmbedSettings
 
 ROWS, WIDTH, STEPS = 400, 6, 200
 

@@ -12,7 +12,7 @@ from memory import peak
 from PIL import Image
 from ruamel.yaml import YAML
 
-from sightword.files import write_table
+from sightword.io.files import write_table
 
 DECODE = """
 import sys

@@ -11,10 +11,10 @@ from PIL import Image
 from shard_pictures import read_pictures
 
 from sightword.errors import PictureError
-from sightword.files import write_table
 from sightword.images.resized import Source, corpus_sources, read_rejects, write_resized
 from sightword.images.settings import ResizeSettings
 from sightword.images.shards import list_pictures
+from sightword.io.files import write_table
 
 SMALL = ResizeSettings(side=16, shards=3)
 

@@ -25,10 +25,10 @@ from ruamel.yaml import YAML
 from shard_pictures import read_pictures
 
 from sightword.errors import PictureError
-from sightword.files import write_table
 from sightword.images.decode import Reason, RejectError, decode
 from sightword.images.resized import Source, read_rejects, write_resized
 from sightword.images.settings import ResizeSettings
+from sightword.io.files import write_table
 
 Make = Callable[[Path], object]
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from sightword.evaluation.retrieval.ranks import rank
 from sightword.model import penalty
 from sightword.model.penalty import STEP, compiled, errors
-from sightword.retrieval.ranks import rank
 
 CPU = torch.device("cpu")
 

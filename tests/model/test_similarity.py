@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightword import score
+from sightword.evaluation.retrieval.ranks import rank
 from sightword.model import similarity
 from sightword.model.losses import hardest, hinge, infonce
 from sightword.model.similarity import order_errors, scores, unit
-from sightword.retrieval.ranks import rank
 
 NAMES = ["cosine", "order", "reversed_order"]
 

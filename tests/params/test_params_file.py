@@ -6,7 +6,7 @@ from ruamel.yaml import YAML
 from pipeline.params import params_file
 from pipeline.pipelines import Pipeline
 from sightword.errors import ParamsError
-from sightword.training.settings import TrainSettings
+from sightword.vse.training.settings import TrainSettings
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs
 from sightword.report import plots
 from sightword.report.sentence_pairs import PANELS, Bin, panels, read
-from sightword.semantics.pair_table import PairTable, ScoredPairs
 
 
 def scored(count: int, seed: int = 0, *, known: bool = True) -> ScoredPairs:

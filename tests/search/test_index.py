@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightword.errors import SearchError
-from sightword.retrieval.ranks import rank
+from sightword.evaluation.retrieval.ranks import rank
 from sightword.search.index import Index
 
 SIMILARITIES = ("cosine", "dot", "order", "reversed_order")

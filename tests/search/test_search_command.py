@@ -30,7 +30,7 @@ from pipeline.cli import main
 from sightword.features.backbones import find_backbone
 from sightword.features.table import Origin, write_features
 from sightword.features.weights import Weights
-from sightword.files import read_json, sha256_file, write_json
+from sightword.io.files import read_json, sha256_file, write_json
 from sightword.search.answers import shown
 from sightword.search.uploads import MAX_BYTES
 

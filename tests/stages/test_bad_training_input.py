@@ -15,10 +15,10 @@ from small_project import PICTURES, write_corpus, write_pictures
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import CaptionsError, EncoderError, FeaturesError, SetupError, TrainingError
-from sightword.files import sha256_file
-from sightword.selection.settings import SelectSettings
+from sightword.io.files import sha256_file
 from sightword.training import curves
-from sightword.training.settings import TrainSettings
+from sightword.vse.selection.settings import SelectSettings
+from sightword.vse.training.settings import TrainSettings
 from stages import select, train
 
 SETTINGS = TrainSettings(embedding=3, hidden=4, attention=3, batch=4, epochs=2, cycle=1)

@@ -14,13 +14,13 @@ from sightword.captions.settings import CaptionsSettings
 from sightword.captions.table import read_captions
 from sightword.encoder.composition import compose
 from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.evaluation.retrieval.settings import RetrievalSettings
+from sightword.features.pairs import pair
 from sightword.features.table import read_features
-from sightword.files import write_table
-from sightword.pairs import pair
-from sightword.retrieval.settings import RetrievalSettings
-from sightword.selection.settings import SelectSettings
+from sightword.io.files import write_table
 from sightword.statistics import rounded
-from sightword.training.settings import TrainSettings
+from sightword.vse.selection.settings import SelectSettings
+from sightword.vse.training.settings import TrainSettings
 from stages import retrieval, select, train
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sightword.hypernyms.scenes import ROOT
-from sightword.hypernyms.taxonomy import Taxonomy
+from sightword.hypernyms.data.scenes import ROOT
+from sightword.hypernyms.data.taxonomy import Taxonomy
 
 
 def exact_embedding(taxonomy: Taxonomy) -> np.ndarray:

@@ -19,11 +19,11 @@ from PIL import Image, ImageDraw
 
 from sightword.captions.units import Unit
 from sightword.captions.vocabulary import Vocabulary
+from sightword.evaluation.semantics.datasets import Pairs
+from sightword.evaluation.semantics.pair_table import write_pairs
+from sightword.evaluation.semantics.results import Judged
 from sightword.images.shards import ResizedPicture, shard_of, shard_path, write_shard
 from sightword.report.inputs import RunFiles
-from sightword.semantics.datasets import Pairs
-from sightword.semantics.pair_table import write_pairs
-from sightword.semantics.results import Judged
 
 COLOURS = {"red": "#c33", "blue": "#36c", "green": "#393", "yellow": "#db3"}
 SHAPES = ("circle", "square", "triangle")

@@ -12,10 +12,10 @@ from sightword.corpus.records import Caption, Image, clean
 from sightword.corpus.tables import write_tables
 from sightword.encoder.grounded import GroundedEncoder, Part, head
 from sightword.features.table import Origin, write_features
-from sightword.files import write_json, write_text, write_tsv
-from sightword.grounding.settings import Scenario
+from sightword.grounded.training.settings import Scenario
 from sightword.images import shards
 from sightword.images.encoding import encode
+from sightword.io.files import write_json, write_text, write_tsv
 from sightword.model.encoders import CaptionEncoder
 from sightword.model.shape import Shape
 from stages import grounded, judge

@@ -9,14 +9,14 @@ import torch
 
 from sightword.captions.table import CaptionTable, write_captions
 from sightword.captions.vocabulary import Vocabulary
+from sightword.features.pairs import pair
 from sightword.features.table import Origin, read_features, write_features
-from sightword.files import atomic_folder, sha256_file
+from sightword.io.files import atomic_folder, sha256_file
 from sightword.model.encoders import Encoders
 from sightword.model.saved import write_tensors
-from sightword.pairs import pair
-from sightword.training.settings import TrainSettings
 from sightword.training.snapshots import Snapshots, file_name
 from sightword.training.validation import validate
+from sightword.vse.training.settings import TrainSettings
 
 SETTINGS = TrainSettings(embedding=4, hidden=3, attention=4, epochs=4, cycle=2)
 EPOCHS = [2, 4]

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sightword.hypernyms import training
-from sightword.hypernyms.embed_settings import EmbedSettings
-from sightword.hypernyms.pairs import Pairs
+from sightword.hypernyms.data.pairs import Pairs
+from sightword.hypernyms.training import task as training
+from sightword.hypernyms.training.settings import EmbedSettings
 
 CONCEPTS = 341
 SETTINGS = EmbedSettings(energy="cone", dimension=3, batch=20, epochs=40, rate=0.3, pretrain=3, validate_every=50)

@@ -14,10 +14,10 @@ import numpy as np
 import safetensors.torch
 import torch
 
-from sightword.pairs import Pairs
-from sightword.training.loop import Run
+from sightword.features.pairs import Pairs
 from sightword.training.ranks import Ranks
-from sightword.training.settings import TrainSettings
+from sightword.vse.training.settings import TrainSettings
+from sightword.vse.training.task import Run
 
 CASES = {
     "hinge": {},

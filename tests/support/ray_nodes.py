@@ -22,7 +22,7 @@ import pyarrow as pa
 from PIL import Image
 from ruamel.yaml import YAML
 
-from sightword.files import write_table
+from sightword.io.files import write_table
 
 RAY = str(Path(sys.executable).with_name("ray"))
 _OBJECTS = str(100 << 20)

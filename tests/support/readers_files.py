@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from sightword.semantics.datasets import SUBTASKS
+from sightword.evaluation.semantics.datasets import SUBTASKS
 
 ENCODER = """\
 import zlib

@@ -21,9 +21,9 @@ from sightword.features.backbones import find_backbone
 from sightword.features.identity import Transform
 from sightword.features.table import FeatureTable, Origin, read_features, write_features
 from sightword.features.weights import Weights
-from sightword.files import sha256_file
 from sightword.images.resized import Source, write_resized
 from sightword.images.settings import ResizeSettings
+from sightword.io.files import sha256_file
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
 

@@ -12,8 +12,8 @@ from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
-from sightword.selection.choice import Choice
-from sightword.selection.model_card import Amount
+from sightword.vse.selection.choice import Choice
+from sightword.vse.selection.model_card import Amount
 
 TEXTS = ["a red dog | runs `fast`", "two: 'big' dogs\tin \N{SNOWMAN}", "---", "#1"]
 FEATURES = {"backbone": "resnet152", "weights": "IMAGENET1K_V1", "origin": "extracted", "transform": '{"crop":224}'}

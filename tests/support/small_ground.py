@@ -9,13 +9,13 @@ from torch import nn
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.grounded import GroundedEncoder, Part, head
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.grounding.batches import Described
-from sightword.grounding.scenario import Textual, in_memory
-from sightword.grounding.settings import Scenario
+from sightword.grounded.skipthought.network import build, shape_of
+from sightword.grounded.skipthought.settings import SkipthoughtSettings
+from sightword.grounded.training.batches import Described
+from sightword.grounded.training.scenario import Textual, in_memory
+from sightword.grounded.training.settings import Scenario
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
-from sightword.skipthought.network import build, shape_of
-from sightword.skipthought.settings import SkipthoughtSettings
 
 COLOURS, THINGS = ("red", "blue", "green", "grey"), ("ball", "cup", "dog", "hat")
 TEXTS = [f"a {colour} {thing} {verb}" for colour in COLOURS for thing in THINGS for verb in ("lies here", "is there")]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import CaptionsError, FileFormatError
-from sightword.features.hdf5 import seal
+from sightword.io.hdf5 import seal
 from sightword.text import storage
 from sightword.text.storage import Text, write_text
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from sightword.model.encoders import Encoders
-from sightword.training.averaging import Averaging
-from sightword.training.settings import TrainSettings
+from sightword.vse.training.averaging import Averaging
+from sightword.vse.training.settings import TrainSettings
 
 SETTINGS = TrainSettings(embedding=3, hidden=4, attention=2, epochs=6, cycle=2, standardise="training")
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from sightword.pairs import Pairs
-from sightword.training.batches import batches
-from sightword.training.settings import TrainSettings
+from sightword.features.pairs import Pairs
+from sightword.vse.training.batches import batches
+from sightword.vse.training.settings import TrainSettings
 
 COUNTS = st.lists(st.integers(1, 7), min_size=2, max_size=40)
 """Captions of each picture."""

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from sightword.errors import TrainingError
-from sightword.pairs import Pairs
-from sightword.training import loop
+from sightword.features.pairs import Pairs
 from sightword.training.checkpoint import Checkpoint, Progress, open_checkpoint
-from sightword.training.loop import train
-from sightword.training.settings import TrainSettings
+from sightword.vse.training import task as loop
+from sightword.vse.training.settings import TrainSettings
+from sightword.vse.training.task import train
 
 SETTINGS = TrainSettings(
     embedding=5, hidden=8, attention=6, batch=6, epochs=4, cycle=2, rate_max=0.02, clip_images=None, clip_captions=0.5,

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from pipeline.params import recipes
 from sightword.model.encoders import Encoders
 from sightword.training.clipping import clip
-from sightword.training.settings import TrainSettings
+from sightword.vse.training.settings import TrainSettings
 
 SCOPES = ("side", "all", "tensor")
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from sightword.features.pairs import Pairs
 from sightword.model.encoders import Encoders
-from sightword.pairs import Pairs
-from sightword.training.controls import controlled
-from sightword.training.loop import train
-from sightword.training.settings import TrainSettings
+from sightword.vse.training.controls import controlled
+from sightword.vse.training.settings import TrainSettings
+from sightword.vse.training.task import train
 
 
 def split(pictures: int = 40, captions: int = 5) -> Pairs:

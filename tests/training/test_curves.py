@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sightword.training.curves import write_curves
-from sightword.training.loop import History
+from sightword.vse.training.curves import write_curves
+from sightword.vse.training.task import History
 
 DIRECTIONS = ("caption_to_image", "image_to_caption")
 

@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightword.errors import TrainingError
+from sightword.features.pairs import Pairs
 from sightword.model.encoders import Encoders
-from sightword.pairs import Pairs
-from sightword.training import divergence, loop
-from sightword.training.divergence import LOOK, Plan, Watch
-from sightword.training.loop import Run, train
-from sightword.training.objective import Objective
-from sightword.training.settings import TrainSettings
+from sightword.vse.training import divergence
+from sightword.vse.training import task as loop
+from sightword.vse.training.divergence import LOOK, Plan, Watch
+from sightword.vse.training.objective import Objective
+from sightword.vse.training.settings import TrainSettings
+from sightword.vse.training.task import Run, train
 
 SETTINGS = TrainSettings(
     embedding=5, hidden=8, attention=6, batch=8, epochs=8, cycle=4, rate_max=0.02, clip_images=None,

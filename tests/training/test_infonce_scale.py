@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from sightword.pairs import Pairs
-from sightword.training.loop import Run
-from sightword.training.objective import LARGEST_SCALE, Objective
-from sightword.training.settings import TrainSettings
+from sightword.features.pairs import Pairs
+from sightword.vse.training.objective import LARGEST_SCALE, Objective
+from sightword.vse.training.settings import TrainSettings
+from sightword.vse.training.task import Run
 
 SAME = torch.eye(4, dtype=torch.bool)
 WRONG = torch.eye(4).roll(1, dims=0)

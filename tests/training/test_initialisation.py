@@ -8,12 +8,12 @@ import torch
 from ruamel.yaml import YAML
 from scipy import stats
 
+from sightword.features.pairs import Pairs
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
-from sightword.pairs import Pairs
 from sightword.training.initialisation import initialise
-from sightword.training.loop import Run
-from sightword.training.settings import TrainSettings
+from sightword.vse.training.settings import TrainSettings
+from sightword.vse.training.task import Run
 
 TOKENS, FEATURES, WIDTH, HIDDEN, ATTENTION = 300, 90, 40, 60, 16
 SHAPE = ModelSettings(embedding=WIDTH, hidden=HIDDEN, attention=ATTENTION)

@@ -5,13 +5,13 @@ import pytest
 import torch
 
 from sightword.errors import TrainingError
+from sightword.features.pairs import Pairs
 from sightword.model.encoders import Encoders
-from sightword.pairs import Pairs
 from sightword.training.initialisation import initialise
-from sightword.training.loop import Run, _near, train
 from sightword.training.schedule import cyclic_rate
-from sightword.training.settings import TrainSettings
 from sightword.training.validation import validate
+from sightword.vse.training.settings import TrainSettings
+from sightword.vse.training.task import Run, _near, train
 
 SETTINGS = TrainSettings(
     embedding=6,

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from sightword.training.objective import Objective
-from sightword.training.settings import TrainSettings
+from sightword.vse.training.objective import Objective
+from sightword.vse.training.settings import TrainSettings
 
 PAIRS = np.array([32, 32, 31])
 

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from sightword.errors import TrainingError
 from sightword.machine import Place
 from sightword.training.group import Group
-from sightword.training.loop import check_sizes
 from sightword.training.ranks import ALONE
-from sightword.training.settings import TrainSettings
 from sightword.training.sharing import map_split, write_split
+from sightword.vse.training.settings import TrainSettings
+from sightword.vse.training.task import check_sizes
 
 
 def free_port() -> int:

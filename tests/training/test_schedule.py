@@ -5,7 +5,7 @@ import math
 import pytest
 
 from sightword.training.schedule import cosine_rate, cyclic_rate, learning_rate
-from sightword.training.settings import TrainSettings
+from sightword.vse.training.settings import TrainSettings
 
 
 def test_it_starts_low_peaks_in_the_middle_and_ends_low_in_every_cycle():

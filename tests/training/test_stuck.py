@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from sightword.errors import TrainingError
-from sightword.pairs import Pairs
+from sightword.features.pairs import Pairs
 from sightword.training.checkpoint import Checkpoint
-from sightword.training.divergence import at_chance
-from sightword.training.loop import train
-from sightword.training.settings import TrainSettings
+from sightword.vse.training.divergence import at_chance
+from sightword.vse.training.settings import TrainSettings
+from sightword.vse.training.task import train
 
 SETTINGS = TrainSettings(
     embedding=6, hidden=12, attention=8, batch=8, initialisation="vsepp", loss="hardest", reduction="sum",

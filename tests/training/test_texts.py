@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightword.pairs import Pairs
-from sightword.training.texts import Texts
+from sightword.features.pairs import Pairs
+from sightword.vse.training.texts import Texts
 
 
 def split(counts: list[int]) -> Pairs:

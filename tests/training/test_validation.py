@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from sightword import score
 from sightword.errors import TrainingError
+from sightword.features.pairs import Pairs
 from sightword.model.encoders import Encoders
 from sightword.model.similarity import unit
-from sightword.pairs import Pairs
 from sightword.training import validation
-from sightword.training.settings import TrainSettings
 from sightword.training.validation import DIRECTIONS, validate
+from sightword.vse.training.settings import TrainSettings
 
 
 class Given:
@@ -55,7 +55,7 @@ def test_recalls_and_mean_ranks_are_those_of_the_protocol(data, similarity, pict
     images, captions = rows(pictures), rows(len(owner))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(validation, "_NUMBERS", data.draw(st.integers(1, 2000)))
-        patch.setattr(logging.getLogger("sightword.retrieval"), "disabled", True)
+        patch.setattr(logging.getLogger("sightword.evaluation.retrieval"), "disabled", True)
         found = found_by(patch, images, captions, owner, similarity)
     expected = score(images, captions, owner, similarity)
     for direction in DIRECTIONS:

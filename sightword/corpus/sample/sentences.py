@@ -10,7 +10,7 @@ from pathlib import Path
 from sightword.corpus.sample.grammar import converse, denial, leave_out, sentence
 from sightword.corpus.sample.scene import Group, Scene, fit, random_scene, stream
 from sightword.corpus.sample.world import World
-from sightword.files import write_text, write_tsv
+from sightword.io.files import write_text, write_tsv
 
 STS_FOLDER = "downstream/STS/STSSample-en-test"
 SICK_FOLDER = "downstream/SICK"

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from sightword import yaml_reader
 from sightword.errors import CorpusError, FileFormatError
-from sightword.files import Pathish, read_text
+from sightword.io import yaml_reader
+from sightword.io.files import Pathish, read_text
 
 FILE = "scenes.yaml"
 PARTS = frozenset({"first", "second", "relation", "place", "background"})

@@ -1,0 +1,209 @@
+"""Encodes sentences as bags of words from a file of word vectors, the baseline of sentence encoders.
+
+The file is text, one word a line with its numbers, as published for GloVe, word2vec (text) and fastText; a first line
+of two whole numbers, the count and the width, is a header.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import logging
+import math
+import zlib
+from array import array
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightword.errors import SemanticsError
+from sightword.io.files import Pathish
+from sightword.io.mapping import mapping
+from sightword.messages import quote
+
+log = logging.getLogger(__name__)
+
+Floats = NDArray[np.float32]
+
+UNKNOWN = "."
+"""The word that replaces a sentence without known words, as in SentEval's ``examples/bow.py``."""
+
+
+class BagOfWords:
+    """Encodes a sentence as the mean or the sum of its words' vectors; :meth:`load` opens a file.
+
+    Spaces separate words. Words without a vector are left out; a sentence without known words gets the vector of ``.``,
+    or zeros if ``.`` has no vector.
+    """
+
+    def __init__(self, path: Pathish, *, pooling: Literal["mean", "sum"] = "mean", lower_case: bool = False) -> None:
+        self.path, self.pooling, self.lower_case = Path(path), pooling, lower_case
+        self.width = next(_lines(self.path))[2]
+        self._rows: dict[str, int] = {}
+        self._vectors: Floats = np.empty((0, self.width), np.float32)
+        self._sought: set[str] = set()
+        self._fixed = False
+
+    @classmethod
+    def load(
+        cls,
+        path: Pathish,
+        words: Iterable[str] | None = None,
+        *,
+        pooling: Literal["mean", "sum"] = "mean",
+        lower_case: bool = False,
+    ) -> BagOfWords:
+        """Open a file of word vectors, or its ``.gz``.
+
+        ``words`` are the only words to read; by default the words of the sentences, in little memory. ``lower_case`` is
+        for files with only lower-case words. SemanticsError if the file is missing, empty or not a text file of word
+        vectors, or as :meth:`prepare`.
+        """
+        bag = cls(path, pooling=pooling, lower_case=lower_case)
+        if words is not None:
+            if isinstance(words, str):
+                raise SemanticsError("the words are one text", expected="a list of words")
+            bag._read({bag._form(word) for word in words})
+            bag._fixed = True
+        return bag
+
+    def prepare(self, sentences: Iterable[str]) -> None:
+        """Read the vectors of new words of these sentences, in one pass over the file.
+
+        SemanticsError if a line has another count of numbers than the first, a field of a wanted word is not a number,
+        a wanted word has two vectors, or the file ends early.
+        """
+        wanted = {self._form(word) for sentence in sentences for word in sentence.split()} - self._sought
+        if wanted and not self._fixed:
+            self._read(wanted)
+
+    def __call__(self, sentences: list[str]) -> Floats:
+        """Encode sentences as float32 (N, width); the vectors of new words are read first, as by :meth:`prepare`."""
+        self.prepare(sentences)
+        found = np.zeros((len(sentences), self.width), np.float32)
+        for place, sentence in enumerate(sentences):
+            rows = self._known(sentence.split()) or self._known([UNKNOWN])
+            if rows:
+                total = self._vectors[rows].sum(axis=0, dtype=np.float64)
+                found[place] = total / len(rows) if self.pooling == "mean" else total
+        return found
+
+    encode = __call__
+
+    def _form(self, word: str) -> str:
+        return word.lower() if self.lower_case else word
+
+    def _known(self, words: Iterable[str]) -> list[int]:
+        return [self._rows[word] for word in map(self._form, words) if word in self._rows]
+
+    def _read(self, words: set[str]) -> None:
+        wanted = {word.encode(): word for word in {*words, UNKNOWN} - self._sought}
+        lines = (line for line in _lines(self.path) if line[0] in wanted)
+        found = _vectors((wanted[word], _numbers(word, fields, where), where) for word, fields, _, where in lines)
+        self._rows.update(zip(found, itertools.count(len(self._vectors))))
+        self._vectors = np.concatenate([self._vectors, *(vector[None] for vector in found.values())])
+        self._sought |= words | {UNKNOWN}
+        known = len(found.keys() & words)
+        if words and not known:
+            log.warning("%s: none of the %d words; are its words all in lower case?", self.path, len(words))
+        else:
+            log.info("%s: %d of %d words have a vector", self.path, known, len(words))
+
+
+def read_vectors(path: Pathish) -> tuple[list[str], Floats]:
+    """Return all W words of a file, each once, and their vectors float32 (W, width).
+
+    Raises:
+        SemanticsError: as for :class:`BagOfWords`, a word has two vectors, or is not UTF-8.
+    """
+    found = _vectors(
+        (_decoded(word, where), _numbers(word, fields, where), where) for word, fields, _, where in _lines(Path(path))
+    )
+    return list(found), np.stack(list(found.values()))
+
+
+def _decoded(word: bytes, where: str) -> str:
+    try:
+        return word.decode()
+    except UnicodeDecodeError:
+        raise SemanticsError("has a word that is not UTF-8", where=where) from None
+
+
+def _vectors(rows: Iterable[tuple[str, Floats, str]]) -> dict[str, Floats]:
+    """Return the vector of each word; SemanticsError if a word has two different ones."""
+    texts = ((word, array("f", vector.tobytes()), where) for word, vector, where in rows)
+    found = mapping(texts, "the word", "vector", SemanticsError, todo="Delete one of the two lines.")
+    return {word: np.frombuffer(vector, np.float32) for word, vector in found.items()}
+
+
+def _lines(path: Path) -> Iterator[tuple[bytes, bytes, int, str]]:
+    """Yield each word, the text of its numbers, their count, and the place for messages, in constant memory."""
+    width = count = None
+    read, blank = 0, 0
+    for number, line in enumerate(_raw_lines(path), start=1):
+        where = f"{path}, line {number}"
+        if not line:
+            blank = blank or number
+            continue
+        if blank:
+            raise SemanticsError("is empty", where=f"{path}, line {blank}")
+        fields = line.split(b" ") if width is None else []
+        if number == 1 and len(fields) == 2 and fields[0].isdigit() and fields[1].isdigit():
+            count, width = int(fields[0]), int(fields[1])
+            continue
+        if width is None:
+            width = _numbers_at_end(fields)
+        spaces = line.count(b" ")
+        # glove.840B has some words with spaces
+        if not width or spaces < width or (spaces > width and _numbers_at_end(line.split(b" ")) != width):
+            raise SemanticsError(
+                f"has {spaces} numbers after a word",
+                where=where,
+                expected=f"{width}, as in the first line" if width else "a word and its numbers, separated by spaces",
+                todo="Word vectors are read from text files; a binary file must be converted first.",
+            )
+        word = line.partition(b" ")[0] if spaces == width else line.rsplit(b" ", width)[0]
+        yield word, line[len(word) + 1 :], width, where
+        read += 1
+    if not read:
+        raise SemanticsError("has no word" if count is not None else "is empty", where=path)
+    if count is not None and read != count:
+        what = f"has {read} words, but its first line states {count}"
+        raise SemanticsError(what, where=path, todo="The file may be truncated: download it again.")
+
+
+def _raw_lines(path: Path) -> Iterator[bytes]:
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+            for line in file:
+                yield line.rstrip(b" \r\n")
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SemanticsError(f"cannot be read ({reason})", where=path) from None
+
+
+def _numbers(word: bytes, text: bytes, where: str) -> Floats:
+    fields = text.split(b" ")
+    with np.errstate(over="ignore"):  # overflow becomes infinite and is reported below
+        vector = np.array([_number(field) for field in fields], dtype=np.float32)
+    wrong = np.flatnonzero(~np.isfinite(vector))
+    if len(wrong):
+        shown, field = (quote(part.decode("utf-8", "replace")) for part in (word, fields[wrong[0]]))
+        raise SemanticsError(f"the word {shown} has {field}", where=where, expected="finite numbers")
+    return vector
+
+
+def _numbers_at_end(fields: list[bytes]) -> int:
+    """Return the number of finite numbers at the end of the fields, not counting the first field."""
+    return sum(1 for _ in itertools.takewhile(lambda field: math.isfinite(_number(field)), reversed(fields[1:])))
+
+
+def _number(field: bytes) -> float:
+    """Return the number, or NaN for other text."""
+    try:
+        return float(field)
+    except ValueError:
+        return math.nan

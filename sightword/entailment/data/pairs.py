@@ -1,0 +1,118 @@
+"""Labelled sentence pairs of one split, and the folder in which the stages pass them on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightword.captions.units import split as tokens_of
+from sightword.errors import FileFormatError, SemanticsError
+from sightword.io.files import Pathish, read_table, write_json, write_table
+from sightword.messages import quote
+
+SPLITS = ("train", "dev", "test")
+LABELS = ("entailment", "neutral", "contradiction", "undecided")
+TODO = "Run `make entailment` (without make: `rm -f entailment/.dvcignore && dvc repro entailment/dvc.yaml`)."
+
+FILE, COUNTS = "pairs.parquet", "pairs.json"
+
+
+@dataclass(frozen=True)
+class SentencePairs:
+    """N pairs; all columns have the same length."""
+
+    premises: list[str]
+    hypotheses: list[str]
+    labels: list[str]
+    """Each one of :data:`LABELS`."""
+    entailed: NDArray[np.bool_]
+    """(N,) whether the premise entails the hypothesis; undecided pairs are not entailed."""
+    sources: list[str]
+    """The source of each pair, as the parameters name it."""
+
+    def __len__(self) -> int:
+        return len(self.premises)
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[str, str, str, str]]) -> SentencePairs:
+        """Return the pairs of rows (premise, hypothesis, label, source)."""
+        premises, hypotheses, labels, sources = ([row[column] for row in rows] for column in range(4))
+        entailed = np.array([label == "entailment" for label in labels], bool)
+        return cls(premises, hypotheses, labels, entailed, sources)
+
+    def where(self, rows: NDArray[Any]) -> SentencePairs:
+        """Return some pairs, by a mask or by their places, in the order given."""
+        places = np.arange(len(self))[rows].tolist()
+        columns = ([column[place] for place in places] for column in (self.premises, self.hypotheses, self.labels))
+        premises, hypotheses, labels = columns
+        return SentencePairs(
+            premises, hypotheses, labels, self.entailed[places], [self.sources[place] for place in places]
+        )
+
+
+def premise_key(premise: str) -> str:
+    """Return the words and signs of a premise in lower case: the same for tokenised and plain text."""
+    return " ".join(tokens_of(premise.lower(), "word"))
+
+
+def premise_numbers(premises: Sequence[str]) -> NDArray[np.int64]:
+    """Return a number (N,) for each of N premises, the same for equal ones by :func:`premise_key`.
+
+    Most premises of SNLI have three pairs, which are alike: intervals and tests take them together.
+    """
+    keys = {text: premise_key(text) for text in set(premises)}
+    return np.unique([keys[text] for text in premises], return_inverse=True)[1].astype(np.int64)
+
+
+def in_training(pairs: SentencePairs, train: SentencePairs) -> NDArray[np.bool_]:
+    """Return (N,) whether the premise of each pair is one of training, by :func:`premise_key`."""
+    known = set(map(premise_key, train.premises))
+    return np.array([premise_key(premise) in known for premise in pairs.premises], bool)
+
+
+def write_pairs(folder: Pathish, splits: Mapping[str, SentencePairs], counts: Mapping[str, Any]) -> None:
+    """Write ``pairs.parquet``, split after split, and ``pairs.json`` into an existing folder."""
+    import pyarrow as pa
+
+    parts = [splits[name] for name in SPLITS]
+    texts = {
+        "premise": [text for part in parts for text in part.premises],
+        "hypothesis": [text for part in parts for text in part.hypotheses],
+        "label": [label for part in parts for label in part.labels],
+    }
+    table = {
+        **{name: pa.array(column, pa.string()) for name, column in texts.items()},
+        "entailed": np.concatenate([part.entailed for part in parts]),
+        "split": pa.array([name for name in SPLITS for _ in range(len(splits[name]))], pa.string()),
+        "source": pa.array([source for part in parts for source in part.sources], pa.string()),
+    }
+    write_table(Path(folder) / FILE, pa.table(table))
+    write_json(Path(folder) / COUNTS, counts)
+
+
+def read_split(folder: Pathish, split: str) -> SentencePairs:
+    """Read the pairs of one split from the folder that the stage sentence_pairs wrote.
+
+    Raises:
+        FileFormatError: the file is missing, damaged, or lacks a column.
+        SemanticsError: no split has this name, or it has no pairs.
+    """
+    if split not in SPLITS:
+        raise SemanticsError(f"no split is called {quote(split)}", expected=", ".join(SPLITS))
+    place = Path(folder) / FILE
+    table = read_table(place, ("premise", "hypothesis", "label", "entailed", "split", "source"), todo=TODO)
+    table = table.filter([name == split for name in table["split"].to_pylist()])
+    if not table.num_rows:
+        raise SemanticsError(f"has no pairs of the split {split}", where=place, todo=TODO)
+    premises, hypotheses, labels, sources = (
+        table[name].to_pylist() for name in ("premise", "hypothesis", "label", "source")
+    )
+    if strange := sorted(set(labels).difference(LABELS), key=str):
+        expected = ", ".join(LABELS)
+        raise FileFormatError(f"has the label {quote(strange[0])}", where=place, expected=expected, todo=TODO)
+    return SentencePairs(premises, hypotheses, labels, table["entailed"].to_numpy(), sources)

@@ -1,0 +1,221 @@
+"""All numbers of a run: the scores of the trained encoder, of baselines and of other encoders, and the mistakes."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from sightword.encoder.arguments import LONGEST
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.entailment.data.pairs import LABELS, SentencePairs, in_training, premise_numbers
+from sightword.entailment.judging import baselines
+from sightword.entailment.judging.classifier import classify
+from sightword.entailment.judging.encoders import Other, energies_by, energy_of, untrained
+from sightword.entailment.judging.judging import Array, System, judge, parts, significance
+from sightword.entailment.judging.settings import EntailmentSettings
+from sightword.entailment.training.energies import ENERGIES, pair_energies
+from sightword.evaluation.semantics.encoding import Embeddings, embed
+from sightword.evaluation.semantics.inputs import inputs_of
+from sightword.hypernyms.judging.judging import score
+from sightword.hypernyms.page.drawings import histogram
+
+log = logging.getLogger(__name__)
+
+BASELINES = ("majority", "hypothesis_only", "new_words")
+IN_PARTS = ("hypothesis_only", "new_words")
+"""The baselines whose scores by length and source are kept, as those of the trained encoder."""
+_SUMMED = ("accuracy", "f1", "auc")
+TAKEN = frozenset((*ENERGIES, *BASELINES, "energy", "split", "dev", *_SUMMED, *(f"{label}_right" for label in LABELS)))
+"""Names that no other encoder can have: the systems' and the keys of the summary."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The numbers of a run."""
+
+    metrics: dict[str, Any]
+    summary: dict[str, Any]
+    histogram: list[tuple[float, float, int, int]]
+    """(from, to, entailed pairs, other pairs) of the trained encoder's energies."""
+    mistakes: pa.Table
+    scores: pa.Table
+    """The energy of each pair, and whether each system accepts it."""
+
+
+def measure(
+    splits: Mapping[str, SentencePairs],
+    encoder: SentenceEncoder,
+    chosen: Mapping[str, Any],
+    others: Sequence[Other],
+    settings: EntailmentSettings,
+    *,
+    device: torch.device,
+) -> Measured:
+    """Judge all systems on a split; each threshold is that of dev.
+
+    Args:
+        splits: ``train``, ``dev`` and the split that is judged.
+        encoder: the trained encoder.
+        chosen: its ``energy``, ``threshold`` and ``criterion``.
+        others: other encoders, each judged beside the same network with random weights.
+        settings: of the stage.
+        device: of the classifiers.
+    """
+    pairs, dev = splits[settings.split], splits["dev"]
+    energy, criterion = str(chosen["energy"]), str(chosen["criterion"])
+    judges = _Judges(splits, settings, criterion, device)
+    vectors = judges.vectors(encoder)
+    own = [pair_energies(energy, vectors.of(part.premises), vectors.of(part.hypotheses)) for part in (dev, pairs)]
+    systems = [System(energy, own[0], own[1], float(chosen["threshold"])), *judges.classifier(energy, vectors)]
+    del vectors
+    systems += judges.baselines()
+    for other in others:
+        systems += judges.of_encoder(other.name, other.encoder)
+        systems += judges.of_encoder(f"{other.name}_untrained", untrained(other.encoder, settings.seed))
+    every = parts(pairs)
+    few, clusters = {"class": every["class"]}, premise_numbers(pairs.premises)
+    metrics: dict[str, Any] = {"dev": {one.name: score(one.dev, dev.entailed, one.threshold) for one in systems}}
+    metrics[settings.split] = {
+        one.name: judge(
+            *(one.energies, pairs.entailed, every if one.name in (energy, *IN_PARTS) else few, one.threshold, clusters)
+        )
+        for one in systems
+    }
+    metrics["leak"] = {"premises_in_training": _percent(in_training(pairs, splits["train"]))}
+    metrics["significance"] = significance({one.name: one.right(pairs.entailed) for one in systems}, clusters)
+    if others:
+        metrics["encoders"] = {one.name: {"energy": energy_of(one.encoder)[0]} for one in others}
+        metrics["unseen"] = {
+            one.name: _unseen(one, pairs, _beside(one.name, energy, systems)) for one in others if one.seen is not None
+        }
+    found = metrics[settings.split]
+    summary = {"energy": energy, "split": settings.split, "dev": metrics["dev"][energy]["accuracy"]}
+    summary |= {key: found[energy][key] for key in _SUMMED}
+    summary |= {f"{name}_right": value["accuracy"] for name, value in found[energy]["class"].items()}
+    summary |= {one.name: found[one.name]["accuracy"] for one in systems[1:]}
+    return Measured(
+        metrics,
+        summary,
+        histogram(own[1], pairs.entailed),
+        _mistakes(pairs, own[1], systems[0].threshold, settings.mistakes),
+        _scores(pairs, systems),
+    )
+
+
+@dataclass(frozen=True)
+class _Judges:
+    """Makes systems for the same splits."""
+
+    splits: Mapping[str, SentencePairs]
+    settings: EntailmentSettings
+    criterion: str
+    device: torch.device
+
+    @property
+    def _judged(self) -> tuple[SentencePairs, SentencePairs]:
+        return self.splits["dev"], self.splits[self.settings.split]
+
+    def _system(self, name: str, energies: Sequence[Array]) -> System:
+        dev, found = energies
+        log.info("entailment: %s is judged", name)
+        return System.chosen(name, dev, found, self.splits["dev"].entailed, self.criterion)
+
+    def baselines(self) -> list[System]:
+        """Return the baselines in the order of :data:`BASELINES`."""
+        alone = baselines.hypothesis_only(
+            self.splits["train"],
+            self.splits["dev"],
+            self._judged,
+            features=self.settings.words,
+            seed=self.settings.seed,
+        )
+        energies = (
+            [baselines.majority(part) for part in self._judged],
+            alone,
+            [baselines.new_words(part) for part in self._judged],
+        )
+        return [self._system(name, found) for name, found in zip(BASELINES, energies, strict=True)]
+
+    def vectors(self, encoder: SentenceEncoder) -> Embeddings:
+        """Return the vectors of all sentences; those of training only for the classifier."""
+        names = ("train", "dev") if self.settings.classifier.epochs else ("dev",)
+        parts = [self.splits[name] for name in dict.fromkeys((*names, self.settings.split))]
+        encode = functools.partial(encoder.encode, max_length=LONGEST)
+        return embed(encode, [text for part in parts for text in (*part.premises, *part.hypotheses)])
+
+    def of_encoder(self, name: str, encoder: SentenceEncoder) -> list[System]:
+        """Judge an encoder by the energy of its similarity, and by the classifier on its vectors."""
+        vectors = self.vectors(encoder)
+        found = [energies_by(encoder, vectors.of(part.premises), vectors.of(part.hypotheses)) for part in self._judged]
+        return [self._system(name, found), *self.classifier(name, vectors)]
+
+    def classifier(self, name: str, vectors: Embeddings) -> list[System]:
+        """Return the classifier on an encoder's vectors; nothing where it is left out."""
+        settings = self.settings.classifier
+        if not settings.epochs:
+            return []
+        train, *judged = (
+            inputs_of(vectors, "directed", part.premises, part.hypotheses, part.entailed.astype(np.int64))
+            if settings.sides == "both"
+            else inputs_of(vectors, "vector", part.hypotheses, None, part.entailed.astype(np.int64))
+            for part in (self.splits["train"], *self._judged)
+        )
+        found = classify(train, judged[0], judged, settings, seed=self.settings.seed, device=self.device)
+        return [self._system(f"{name}_classifier", found)]
+
+
+def _beside(name: str, energy: str, systems: Sequence[System]) -> list[System]:
+    """Return an encoder's own systems, the baselines, and the trained encoder."""
+    own = (name, f"{name}_classifier", f"{name}_untrained", f"{name}_untrained_classifier")
+    return [one for one in systems if one.name in (energy, *own, *BASELINES)]
+
+
+def _unseen(other: Other, pairs: SentencePairs, systems: Sequence[System]) -> dict[str, Any]:
+    """Return the scores on the pairs whose premise is not a training caption of an encoder; thresholds stay."""
+    if other.seen is None:
+        return {}
+    rest = ~other.seen.mask(pairs.premises)
+    found: dict[str, Any] = {"premises_seen": _percent(~rest), "pairs": int(rest.sum())}
+    labels = pairs.entailed[rest]
+    if labels.any() and not labels.all():
+        clusters = premise_numbers(pairs.premises)[rest]
+        found["systems"] = {one.name: judge(one.energies[rest], labels, {}, one.threshold, clusters) for one in systems}
+        rights = {one.name: one.right(pairs.entailed)[rest] for one in systems}
+        found["significance"] = significance(rights, clusters)
+    return found
+
+
+def _percent(mask: Array) -> float:
+    return round(100.0 * float(mask.mean()), 6)
+
+
+def _mistakes(pairs: SentencePairs, energies: Array, threshold: float, number: int) -> pa.Table:
+    """Return the wrong pairs, farthest from the threshold first."""
+    wrong = np.flatnonzero((energies <= threshold) != pairs.entailed)
+    rows = wrong[np.argsort(-np.abs(energies[wrong] - threshold), kind="stable")][:number]
+    part = pairs.where(rows)
+    return pa.table({**_texts(part), "accepted": energies[rows] <= threshold, "energy": energies[rows]})
+
+
+def _scores(pairs: SentencePairs, systems: Sequence[System]) -> pa.Table:
+    own = systems[0]
+    columns = {**_texts(pairs), "entailed": pairs.entailed, "energy": own.energies}
+    columns["accepted"] = own.energies <= own.threshold
+    return pa.table(columns | {f"accepted_{one.name}": one.energies <= one.threshold for one in systems[1:]})
+
+
+def _texts(pairs: SentencePairs) -> dict[str, Any]:
+    columns = {
+        "premise": pairs.premises,
+        "hypothesis": pairs.hypotheses,
+        "label": pairs.labels,
+        "source": pairs.sources,
+    }
+    return {name: pa.array(column, pa.string()) for name, column in columns.items()}

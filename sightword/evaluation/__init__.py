@@ -1,0 +1,1 @@
+"""Evaluation: retrieval, sentence similarity, structure of spaces, binary decisions."""

@@ -1,0 +1,1 @@
+"""Binary decisions: thresholds and scores."""

@@ -1,0 +1,125 @@
+"""Short and long captions of one picture as queries (Vendrov et al. 2016, section 4.6 and Figure 3).
+
+A short caption leaves more out, so it stands higher in an order than a long one. A symmetric similarity takes what is
+left out for a difference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+
+from sightword.evaluation.retrieval.ranks import rank_best
+
+SCHEMA = pa.schema(
+    [(name, pa.string()) for name in ("split", "image_id")]
+    + [(name, pa.int32()) for name in ("shorter", "longer", "words_shorter", "words_longer")]
+    + [(name, pa.int32()) for name in ("rank_shorter", "rank_longer", "rank_of_longer")]
+)
+"""The columns of ``data/retrieval/lengths.parquet``: ``shorter`` and ``longer`` are the captions' numbers,
+``rank_shorter`` and ``rank_longer`` the ranks of the picture for them, ``rank_of_longer`` that of the longer caption
+for the shorter one."""
+NO_PAIRS = "no picture has two captions of different lengths"
+
+
+def words(text: str) -> int:
+    """Return the number of words of a caption: runs of letters, digits and underscores."""
+    return len(re.findall(r"\w+", text))
+
+
+def length_pairs(
+    lengths: NDArray[np.int64], image_of_caption: NDArray[np.int64], most: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows of the shorter and of the longer captions of the pairs with the largest difference in length.
+
+    Args:
+        lengths: (M,) the length of each caption.
+        image_of_caption: (M,) the row of each caption's picture; a pair is of one picture.
+        most: the number of pairs; fewer, if fewer differ at all.
+
+    Returns:
+        Two arrays (P,), the largest difference first; equal differences are in the order of the pictures, then of the
+        captions.
+    """
+    order = np.argsort(image_of_caption, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(image_of_caption[order])) + 1)
+    both = [part[np.column_stack(np.triu_indices(len(part), 1))] for part in parts]
+    pairs = np.concatenate([*both, np.empty((0, 2), np.int64)])
+    pairs = np.where((lengths[pairs[:, 0]] > lengths[pairs[:, 1]])[:, None], pairs[:, ::-1], pairs)
+    difference = lengths[pairs[:, 1]] - lengths[pairs[:, 0]]
+    first = np.argsort(-difference, kind="stable")[:most]
+    shorter, longer = pairs[first[difference[first] > 0]].T
+    return shorter, longer
+
+
+def lengths_table(
+    sentences: NDArray[np.generic],
+    ranks: NDArray[np.int64],
+    similarity: str,
+    *,
+    most: int,
+    split: str,
+    texts: Sequence[str],
+    image_ids: Sequence[str],
+    image_of_caption: NDArray[np.int64],
+    caption_numbers: NDArray[np.int64],
+    device: torch.device | None = None,
+) -> pa.Table:
+    """Return a table with :data:`SCHEMA`, a row for each of the ``most`` pairs (:func:`length_pairs`).
+
+    Args:
+        sentences: (M, D) the captions' embeddings.
+        ranks: (M,) the rank of the picture for each caption, among all pictures of the split.
+        similarity: as in :func:`sightword.evaluation.retrieval.ranks.rank`. Among all other captions, those of the same
+            picture included, the longer caption is on the side of the pictures.
+        most: the number of pairs; 0 gives an empty table.
+        split: the name of the split.
+        texts: (M,) the captions.
+        image_ids: (N,) the pictures' ids.
+        image_of_caption: (M,) the row of each caption's picture.
+        caption_numbers: (M,) each caption's number within its picture.
+        device: the device that computes the scores.
+    """
+    lengths = np.array([words(text) for text in texts])
+    shorter, longer = length_pairs(lengths, image_of_caption, most)
+    rows = np.arange(len(shorter))
+    of_longer = rows
+    if len(rows):
+        of_longer = rank_best(
+            sentences, sentences[shorter], (rows, longer), similarity, left_out=(rows, shorter), device=device
+        )
+    columns = (
+        *([split] * len(rows), [image_ids[row] for row in image_of_caption[shorter]]),
+        *(caption_numbers[shorter], caption_numbers[longer], lengths[shorter], lengths[longer]),
+        *(ranks[shorter], ranks[longer], of_longer),
+    )
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    return pa.table(arrays, schema=SCHEMA)
+
+
+def lengths_entry(table: pa.Table) -> dict[str, Any]:
+    """Return the entry ``lengths`` of ``metrics/retrieval.json`` from a table with :data:`SCHEMA` and at least one row.
+
+    Returns:
+        ``pairs`` and ``pictures``, their numbers; ``shorter`` and ``longer``, each with the mean of ``words``, and
+        ``mean_rank`` and ``median_rank`` of the picture for these captions; ``longer_for_shorter``, both ranks of the
+        longer caption for the shorter one, among all other captions.
+    """
+    column = {name: table[name].to_numpy() for name in table.column_names[2:]}
+
+    def both(name: str) -> dict[str, float]:
+        return {"mean_rank": float(column[name].mean()), "median_rank": float(np.median(column[name]))}
+
+    return {
+        "pairs": len(table),
+        "pictures": len(set(table["image_id"].to_pylist())),
+        "shorter": {"words": float(column["words_shorter"].mean()), **both("rank_shorter")},
+        "longer": {"words": float(column["words_longer"].mean()), **both("rank_longer")},
+        "longer_for_shorter": both("rank_of_longer"),
+    }

@@ -1,0 +1,256 @@
+"""Exact ranks of the right answers, and the best candidates, in one tiled pass over all scores.
+
+Each score is computed once, in float64, and serves both directions. Ties
+(:mod:`sightword.evaluation.retrieval.similarity`) count against the right answer. The ranks are the same whatever the
+size of the tiles, the number of threads or the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from tqdm import tqdm
+
+from sightword.evaluation.retrieval.best import Best, Top
+from sightword.evaluation.retrieval.inputs import Embeddings, embeddings, owners
+from sightword.evaluation.retrieval.similarity import Similarity
+from sightword.evaluation.retrieval.similarity import similarity as similarity_named
+
+_BLOCK_BYTES = 1 << 26
+"""Memory for one block of pictures; with several blocks, the captions are prepared anew for each."""
+_TILE, _TILE_ELSEWHERE = 1024, 4096
+"""Captions and pictures of a tile, on a CPU and on other devices."""
+
+Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Rows of queries and rows of candidates, of the same length."""
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The rank of the correct answer to each query, from 1."""
+
+    caption_to_image: NDArray[np.int64]
+    """(M,) 1 + the number of other pictures that score at least as high for the caption as its own."""
+    image_to_caption: NDArray[np.int64]
+    """(N,) 1 + the number of other pictures' captions that score at least as high as the best of the picture's own."""
+    image_of_caption: NDArray[np.int64]
+    """(M,) the row of each caption's picture, as given."""
+    top_images: Top | None = None
+    """The best pictures for each caption."""
+    top_captions: Top | None = None
+    """The best captions for each picture, including its own."""
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """What is ranked, checked and prepared."""
+
+    images: Embeddings
+    captions: Embeddings
+    owner: NDArray[np.int64]
+    """(M,) the row of each caption's picture."""
+    alike: Similarity
+    caption_bars: NDArray[np.float64]
+    """(M,) the lowest score that is at least as high as that of the caption with its picture, ties included."""
+    image_bars: NDArray[np.float64]
+    """(N,) the same for the best of a picture's own captions."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What some of the captions give."""
+
+    rows: slice
+    """The captions."""
+    caption_to_image: NDArray[np.int64]
+    """(m,) the ranks of their pictures."""
+    image_to_caption: NDArray[np.int64]
+    """(N,) the number of captions of other pictures, among these, that reach the bar of a picture."""
+    top_images: Top | None
+    """The best pictures for each of these captions, with scores in the unit of the similarity."""
+    top_captions: Top | None
+    """The best of these captions for each picture, by their rows among all captions; -1 where one is left out."""
+
+
+def rank(
+    image_embeddings: ArrayLike,
+    caption_embeddings: ArrayLike,
+    image_of_caption: ArrayLike,
+    similarity: str = "cosine",
+    *,
+    top: int = 0,
+    device: torch.device | None = None,
+    progress: bool = False,
+) -> Ranks:
+    """Rank every picture for every caption and every caption for every picture.
+
+    Args:
+        image_embeddings: (N, D) finite numbers, in memory or mapped from a file.
+        caption_embeddings: (M, D) finite numbers.
+        image_of_caption: (M,) whole numbers, the row of each caption's picture, in any order; each picture has
+            at least one caption.
+        similarity: "cosine", "dot", "order" or "reversed_order"
+            (:func:`sightword.evaluation.retrieval.similarity.similarity`).
+        top: the number of best candidates to keep for each query.
+        device: the device that computes the scores; the CPU by default.
+        progress: show a progress bar on a terminal.
+
+    Returns:
+        The ranks, and the best candidates if ``top`` is not 0. Memory beyond the embeddings does not depend on the
+        number of pairs, and stays below 500 MB.
+
+    Raises:
+        ScoringError: shapes that do not fit, values that are not finite, a caption without its picture, a picture
+            without a caption, or an unknown similarity.
+    """
+    scoring = prepare(image_embeddings, caption_embeddings, image_of_caption, similarity, device=device)
+    part = rank_part(scoring, slice(0, len(scoring.captions)), top=top, progress=progress)
+    unit = scoring.alike.unit
+    return Ranks(
+        caption_to_image=part.caption_to_image,
+        image_to_caption=part.image_to_caption + 1,
+        image_of_caption=scoring.owner,
+        top_images=part.top_images and part.top_images.times(unit),
+        top_captions=part.top_captions and part.top_captions.times(unit),
+    )
+
+
+def prepare(
+    image_embeddings: ArrayLike,
+    caption_embeddings: ArrayLike,
+    image_of_caption: ArrayLike,
+    similarity: str,
+    *,
+    device: torch.device | None = None,
+) -> Scoring:
+    """Check what is to be ranked, and score each caption with its own picture; arguments and errors of :func:`rank`."""
+    images = embeddings(image_embeddings, "image_embeddings")
+    captions = embeddings(caption_embeddings, "caption_embeddings")
+    owner = owners(image_of_caption, images, captions)
+    alike = similarity_named(similarity, images, captions, device or torch.device("cpu"))
+    own = alike.own(owner)
+    best = np.full(len(images), -np.inf)
+    np.maximum.at(best, owner, own)
+    return Scoring(images, captions, owner, alike, alike.bar(own), alike.bar(best))
+
+
+def rank_part(
+    scoring: Scoring,
+    part: slice,
+    *,
+    top: int,
+    least: NDArray[np.float64] | None = None,
+    progress: bool = False,
+) -> Part:
+    """Rank every picture for some captions, and these captions for every picture.
+
+    Args:
+        scoring: from :func:`prepare`.
+        part: the captions. Parts that begin at multiples of :func:`tile_side` have the tiles of the whole.
+        top: the number of best candidates to keep for each query.
+        least: (N,) scores below which captions may be missing among the best for a picture, in the unit of the
+            similarity.
+        progress: show a progress bar on a terminal.
+    """
+    alike, pictures, count = scoring.alike, len(scoring.images), part.stop - part.start
+    owner_rows, bar_of_caption, bar_of_image = (
+        torch.from_numpy(values).to(alike.device)
+        for values in (scoring.owner[part], scoring.caption_bars[part], scoring.image_bars)
+    )
+    to_image = torch.ones(count, dtype=torch.int64, device=alike.device)
+    to_caption = torch.zeros(pictures, dtype=torch.int64, device=alike.device)
+    top_images = Best(count, pictures, top, alike) if top else None
+    top_captions = Best(pictures, count, top, alike, least) if top else None
+    with torch.inference_mode():
+        for captions, columns, scores in tiles(alike, part, progress=progress):
+            rows = slice(captions.start - part.start, captions.stop - part.start)
+            if top_images and top_captions:
+                top_images.offer(scores, rows=rows, candidates_from=columns.start)
+                top_captions.offer(scores.T, rows=columns, candidates_from=captions.start)
+            # The correct answer does not compete with itself, in either direction.
+            here = owner_rows[rows] - columns.start
+            mine = torch.nonzero((here >= 0) & (here < scores.shape[1])).squeeze(1)
+            scores[mine, here[mine]] = -torch.inf
+            to_image[rows] += (scores >= bar_of_caption[rows, None]).sum(dim=1)
+            to_caption[columns] += (scores >= bar_of_image[columns]).sum(dim=0)
+    return Part(
+        part,
+        to_image.cpu().numpy(),
+        to_caption.cpu().numpy(),
+        top_images.done() if top_images else None,
+        top_captions.done() if top_captions else None,
+    )
+
+
+def rank_best(
+    candidate_embeddings: ArrayLike,
+    query_embeddings: ArrayLike,
+    right: Pairs,
+    similarity: str = "cosine",
+    *,
+    left_out: Pairs | None = None,
+    device: torch.device | None = None,
+) -> NDArray[np.int64]:
+    """Return the rank (Q,) of the best right candidate of each query; right candidates do not compete with each other.
+
+    Args:
+        candidate_embeddings: (N, D) finite numbers, on the side of the pictures.
+        query_embeddings: (Q, D) finite numbers, on the side of the captions.
+        right: the rows of queries, and of their right candidates: each query has at least one.
+        similarity: as in :func:`rank`.
+        left_out: the rows of queries, and of candidates that they leave out; none of them is right.
+        device: the device that computes the scores; the CPU by default.
+
+    Raises:
+        ScoringError: as :func:`rank`.
+    """
+    candidates = embeddings(candidate_embeddings, "candidate_embeddings")
+    queries = embeddings(query_embeddings, "query_embeddings")
+    alike = similarity_named(similarity, candidates, queries, device or torch.device("cpu"))
+    best = np.full(len(queries), -np.inf)
+    np.maximum.at(best, right[0], alike.pairs_of(*right))
+    bar = torch.from_numpy(alike.bar(best)).to(alike.device)
+    found = torch.ones(len(queries), dtype=torch.int64, device=alike.device)
+    no_rivals = [np.concatenate(each) for each in zip(right, left_out, strict=True)] if left_out else [*right]
+    asked, given = (torch.from_numpy(rows).to(alike.device) for rows in no_rivals)
+    with torch.inference_mode():
+        for rows, columns, scores in tiles(alike, slice(0, len(queries)), progress=False):
+            here = (rows.start <= asked) & (asked < rows.stop) & (columns.start <= given) & (given < columns.stop)
+            scores[asked[here] - rows.start, given[here] - columns.start] = -torch.inf
+            found[rows] += (scores >= bar[rows, None]).sum(dim=1)
+    return found.cpu().numpy()
+
+
+def tile_side(device: torch.device) -> int:
+    """Return the number of captions, and of pictures, of a tile."""
+    return _TILE if device.type == "cpu" else _TILE_ELSEWHERE
+
+
+def tiles(alike: Similarity, part: slice, *, progress: bool) -> Iterator[tuple[slice, slice, torch.Tensor]]:
+    """Yield the rows of captions and pictures of each tile of a part with their scores, which the next tile overwrites.
+
+    The tiles of a caption come in the order of the pictures, and the tiles of a picture in the order of the captions.
+    """
+    side = tile_side(alike.device)
+    block = max(side, _BLOCK_BYTES // (8 * alike.dimensions) // side * side)
+    n, m = part.stop - part.start, alike.counts[1]
+    kept = torch.empty(min(side, n) * min(side, m), dtype=torch.float64, device=alike.device)
+    total = -(-m // side) * -(-n // side)
+    with tqdm(total=total, desc="scoring", unit="tile", disable=None if progress else True) as bar:
+        for block_start in range(0, m, block):
+            block_stop = min(block_start + block, m)
+            images = alike.images(slice(block_start, block_stop))
+            for first in range(part.start, part.stop, side):
+                rows = slice(first, min(first + side, part.stop))
+                captions = alike.captions(rows)
+                for left in range(block_start, block_stop, side):
+                    columns = slice(left, min(left + side, block_stop))
+                    shape = (rows.stop - first, columns.stop - left)
+                    scores = kept[: shape[0] * shape[1]].view(shape)
+                    alike.scores(captions, images[left - block_start : columns.stop - block_start], scores)
+                    yield rows, columns, scores
+                    bar.update()

@@ -1,0 +1,244 @@
+"""SentEval's two logistic regressions: its own, trained by Adam, and scikit-learn's.
+
+They follow facebookresearch/SentEval, commit 5d6dc117 (``senteval/tools/classifier.py``,
+``senteval/tools/validation.py``), as its code behaves with today's torch: the cross-entropy is a mean over the batch
+(``size_average=False`` is ignored).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sightword.compute.devices import threads
+from sightword.evaluation.semantics.inputs import Inputs, finite
+
+Labels = NDArray[np.int64]
+
+BATCH = 64
+ROUND = 4
+"""Epochs between two checks on the dev examples."""
+WORSE_CHECKS = 6
+"""Training stops at the sixth check without a better accuracy (a tenacity of 5); the count is never reset."""
+MOST_EPOCHS = 200
+"""A round starts after at most this many epochs, so training ends after 204 epochs at most."""
+HELD_OUT = 0.05
+"""The share of the training examples that selects the weights in the absence of dev examples."""
+
+_RATE, _MEAN, _SQUARE, _SMALL = 1e-3, 0.9, 0.999, 1e-8  # Adam's defaults
+_ROWS = 1024  # examples whose classes are predicted together
+
+
+def accuracy(predicted: Labels, labels: Labels) -> float:
+    """Return the share of N examples with the correct class."""
+    return int((predicted == labels).sum()) / len(labels)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One linear layer, with its weight (classes, width) and its bias (classes,)."""
+
+    weight: torch.Tensor
+    bias: torch.Tensor
+
+    def predict(self, examples: Inputs) -> Labels:
+        """Return the (N,) classes of N examples."""
+        with threads(1):
+            starts = range(0, len(examples), _ROWS)
+            found = [_answers(examples, start, self.weight, self.bias).argmax(1) for start in starts]
+        predicted: Labels = torch.cat(found).numpy()
+        return predicted
+
+
+@dataclass
+class AdamRegression:
+    """SentEval's default: a linear layer and a softmax, Adam, weight decay, early stopping on dev.
+
+    Fits with different weight decays use the same batches in the same order, so they are trained together on one copy
+    of each batch; each fit stops by its own dev accuracy. The fits always run in one CPU thread, so that the result
+    does not depend on the machine's settings.
+    """
+
+    classes: int
+    seed: int = 1111
+    on_round: Callable[[int], None] = lambda _: None
+    """Called with the number of finished epochs."""
+    grid: Sequence[float] = (1e-5, 1e-4, 1e-3, 1e-2)
+    """The regularisations to choose from."""
+    grid_in_folds: Sequence[float] = (1e-5, 1e-4, 1e-3, 1e-2)
+    """The regularisations to choose from with a test set but without dev examples."""
+    unregularised: float = 1e-9
+    """The regularisation for SNLI."""
+
+    def scan(
+        self, train: Inputs, dev: Inputs, strengths: Sequence[float], order: np.random.RandomState | None = None
+    ) -> list[tuple[float, Layer]]:
+        """Return for each weight decay the best accuracy on dev, 0 to 1, and the layer with that accuracy.
+
+        ``order`` draws the batches, by default a new generator with the seed. SemanticsError if the outputs overflow.
+        """
+        order = order or np.random.RandomState(self.seed)
+        with threads(1), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            start = torch.nn.Linear(train.width, self.classes)
+            fits = _Fits(start.weight.detach(), start.bias.detach(), strengths)
+            best: dict[int, tuple[int, Layer]] = {}
+            worse = dict.fromkeys(range(len(strengths)), 0)
+            epoch = 0
+            while fits.alive and epoch <= MOST_EPOCHS:
+                for _ in range(ROUND):
+                    fits.learn(train, order.permutation(len(train)))
+                epoch += ROUND
+                for fit, right in zip(list(fits.alive), fits.right(dev), strict=True):
+                    if fit not in best or right > best[fit][0]:
+                        best[fit] = right, fits.layer(fit)
+                    else:
+                        worse[fit] += 1
+                fits.keep([fit for fit in fits.alive if worse[fit] < WORSE_CHECKS])
+                self.on_round(epoch)
+        return [(right / len(dev), layer) for _, (right, layer) in sorted(best.items())]
+
+    def final(self, train: Inputs, strength: float) -> Layer:
+        """Fit with the first twentieth of a random order held out as dev examples; raise as :meth:`scan`."""
+        order = np.random.RandomState(self.seed)  # the same generator then draws the batches
+        shuffled = order.permutation(len(train))
+        cut = int(HELD_OUT * len(train))
+        ((_, fitted),) = self.scan(train.at(shuffled[cut:]), train.at(shuffled[:cut]), [strength], order)
+        return fitted
+
+
+class _Fits:
+    """R linear layers of C classes that train together on the same batches, with explicit gradients."""
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor, strengths: Sequence[float]) -> None:
+        self.alive = list(range(len(strengths)))
+        """The numbers of the remaining fits among R."""
+        self._classes = len(bias)
+        self._steps = 0
+        decay = torch.tensor(strengths, dtype=torch.float32).repeat_interleave(self._classes)
+        # Weights (RC, W) and biases (RC,), each with Adam's two moments of the gradient and the decay.
+        self._states = [
+            (start, torch.zeros_like(start), torch.zeros_like(start), decays)
+            for start, decays in (
+                (weight.repeat(len(strengths), 1), decay[:, None]),
+                (bias.repeat(len(strengths)), decay),
+            )
+        ]
+
+    def learn(self, train: Inputs, order: NDArray[np.int64]) -> None:
+        """Train for one epoch."""
+        weight, bias = (value for value, *_ in self._states)
+        chosen = torch.nn.functional.one_hot(torch.from_numpy(train.labels), self._classes).float()
+        for start in range(0, len(order), BATCH):
+            index = order[start : start + BATCH]
+            inputs = train.batch(index)  # (B, W)
+            answers = torch.addmm(bias, inputs, weight.T).view(len(index), -1, self._classes)  # (B, R, C)
+            pull = torch.softmax(answers, dim=2)
+            pull -= chosen[torch.from_numpy(index)][:, None]
+            pull /= len(index)
+            error = pull.view(len(index), -1)
+            self._step(error.T @ inputs, error.sum(0))
+
+    def _step(self, *gradients: torch.Tensor) -> None:
+        """Take one step of Adam, with the weight decay in the gradient."""
+        self._steps += 1
+        size = _RATE / (1 - _MEAN**self._steps)
+        scale = (1 - _SQUARE**self._steps) ** 0.5
+        for (value, mean, square, decay), gradient in zip(self._states, gradients, strict=True):
+            gradient.addcmul_(value, decay)
+            mean.lerp_(gradient, 1 - _MEAN)
+            square.mul_(_SQUARE).addcmul_(gradient, gradient, value=1 - _SQUARE)
+            value.addcdiv_(mean, square.sqrt().div_(scale).add_(_SMALL), value=-size)
+
+    def right(self, dev: Inputs) -> list[int]:
+        """Return the number of correct dev examples of each remaining fit."""
+        weight, bias = (value for value, *_ in self._states)
+        right = torch.zeros(len(self.alive), dtype=torch.int64)
+        for start in range(0, len(dev), _ROWS):
+            answers = _answers(dev, start, weight, bias)
+            found = answers.view(len(answers), -1, self._classes).argmax(2)  # (B, R)
+            right += (found == torch.from_numpy(dev.labels[start : start + _ROWS])[:, None]).sum(0)
+        return [int(count) for count in right]
+
+    def layer(self, fit: int) -> Layer:
+        """Return a copy of the current weights of a fit."""
+        weight, bias = (value[self._places([fit])] for value, *_ in self._states)
+        return Layer(weight, bias)
+
+    def keep(self, fits: list[int]) -> None:
+        """Continue with only these fits."""
+        if fits != self.alive:
+            places = self._places(fits)
+            self._states = [
+                (value[places], mean[places], square[places], decay[places])
+                for value, mean, square, decay in self._states
+            ]
+            self.alive = fits
+
+    def _places(self, fits: list[int]) -> torch.Tensor:
+        first = torch.tensor([self.alive.index(fit) * self._classes for fit in fits], dtype=torch.int64)
+        return (first[:, None] + torch.arange(self._classes)).flatten()
+
+
+def _answers(examples: Inputs, start: int, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    return finite(torch.addmm(bias, examples.batch(slice(start, start + _ROWS)), weight.T))
+
+
+@dataclass
+class SklearnRegression:
+    """SentEval's alternative: scikit-learn's ``LogisticRegression`` with its defaults."""
+
+    seed: int = 1111
+    grid: Sequence[float] = tuple(2.0**power for power in range(-2, 4))
+    grid_in_folds: Sequence[float] = tuple(2.0**power for power in range(-1, 6))
+    unregularised: float = 1e9
+    fits: int = 0
+    """The number of fits made."""
+    unfinished: list[str] = field(default_factory=list)
+    """scikit-learn's warnings of fits that did not converge, which SentEval uses nevertheless."""
+
+    def scan(self, train: Inputs, dev: Inputs, strengths: Sequence[float]) -> list[tuple[float, SklearnFit]]:
+        """Fit once for each inverse regularisation; return each fit with its accuracy on dev.
+
+        SemanticsError if the features do not fit into memory, or overflow.
+        """
+        features = train.matrix()
+        fitted = [self._fit(features, train.labels, strength) for strength in strengths]
+        return [(accuracy(fit.predict(dev), dev.labels), fit) for fit in fitted]
+
+    def final(self, train: Inputs, strength: float) -> SklearnFit:
+        """Fit on all of ``train``; raise as :meth:`scan`."""
+        return self._fit(train.matrix(), train.labels, strength)
+
+    def _fit(self, features: NDArray[np.floating[Any]], labels: Labels, strength: float) -> SklearnFit:
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = LogisticRegression(C=strength, random_state=self.seed).fit(features, labels)
+        self.fits += 1
+        for warning in caught:
+            if issubclass(warning.category, ConvergenceWarning):
+                self.unfinished.append(str(warning.message).partition("\n")[0])
+            else:
+                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+        return SklearnFit(model)
+
+
+@dataclass(frozen=True)
+class SklearnFit:
+    """A fitted model of scikit-learn."""
+
+    model: Any
+
+    def predict(self, examples: Inputs) -> Labels:
+        """Return the (N,) classes of N examples."""
+        predicted: Labels = self.model.predict(examples.matrix())
+        return predicted

@@ -1,0 +1,198 @@
+"""Reads tasks in SentEval's own folder layout: STS12-16, custom sets in their layout, STS Benchmark, SICK, and the
+classification tasks.
+
+The files are those of facebookresearch/SentEval after its download script. Sentences are returned as tokens joined by
+single spaces; a sentence without tokens is ``.``, as in SentEval's own examples.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightword.errors import SemanticsError
+from sightword.evaluation.semantics.classification_data import FILES, ClassificationTask, read_classification
+from sightword.evaluation.semantics.text_files import (
+    SICK_FILES,
+    check_partners,
+    read_columns,
+    read_lines,
+    read_sick,
+    sentence,
+)
+from sightword.messages import quote
+
+SUBTASKS = {
+    "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
+    "STS13": ("FNWN", "headlines", "OnWN"),  # without SMT, whose licence forbids redistribution
+    "STS14": ("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news"),
+    "STS15": ("answers-forums", "answers-students", "belief", "headlines", "images"),
+    "STS16": ("answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
+}
+"""The published tasks and their subtasks, in SentEval's order. Other sets have the subtasks of their folder."""
+
+AGGREGATES = ("mean", "weighted_mean", "all")
+"""The names beside the subtasks in the metrics, which subtasks may not use."""
+
+_SUPERVISED = {
+    "STSBenchmark": ("STS/STSBenchmark", ("sts-train.csv", "sts-dev.csv", "sts-test.csv")),
+    "SICKRelatedness": ("SICK", SICK_FILES),
+}
+_Row = tuple[str, str, float]
+"""Both sentences as in the file, and the score."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Sentence pairs with people's scores, in the order of the file."""
+
+    first: list[str]
+    second: list[str]
+    gold: NDArray[np.float64]
+    """(N,) scores; higher means more similar."""
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+@dataclass(frozen=True)
+class SimilarityTask:
+    """A task with subtasks that is evaluated only by the cosine."""
+
+    name: str
+    subtasks: dict[str, Pairs]
+
+
+@dataclass(frozen=True)
+class RelatednessTask:
+    """A task with training pairs, for a trained head."""
+
+    name: str
+    train: Pairs
+    """By the token counts of both sentences, 0 for ``.``, then by the score: the order of SentEval's batches."""
+    dev: Pairs
+    test: Pairs
+
+
+def missing_file(name: str, data: Path) -> str | None:
+    """Return the first missing file or folder of a task, relative to ``data``; None if all exist.
+
+    SemanticsError if the task is unknown, or ``data`` has no folder ``downstream``.
+    """
+    downstream = data / "downstream"
+    if not downstream.is_dir():
+        expected = "the folder that holds SentEval's downstream/ (with STS/ and SICK/ in it)"
+        todo = "See data/README.md for where to get the files."
+        raise SemanticsError("has no folder downstream", where=data, expected=expected, todo=todo)
+    gone = (file.relative_to(data).as_posix() for file in files_of(name, downstream) if not file.exists())
+    return next(gone, None)
+
+
+def read_task(name: str, data: Path) -> SimilarityTask | RelatednessTask | ClassificationTask:
+    """Read a published task or a set of one's own in ``downstream/STS/NAME-en-test``, below the folder ``data``.
+
+    SemanticsError, with file and line, if the task is unknown, or a file is missing or cannot be read.
+    """
+    if missing := missing_file(name, data):
+        todo = "Get the data set, or leave the task out, or set missing to skip."
+        raise SemanticsError(f"task {name}: does not exist", where=data / missing, todo=todo)
+    downstream = data / "downstream"
+    if name in FILES:
+        return read_classification(name, downstream)
+    files = files_of(name, downstream)
+    if name in _SUPERVISED:
+        read = _read_benchmark if name == "STSBenchmark" else _read_relatedness
+        train, dev, test = map(read, files)
+        train.sort(key=lambda row: (len(row[0].split()), len(row[1].split()), row[2]))
+        return RelatednessTask(name, *map(_pairs, (train, dev, test), files))
+    subtasks: dict[str, Pairs] = {}
+    before: dict[tuple[str, ...], Path] = {}
+    for inputs, gold in zip(files[::2], files[1::2], strict=True):
+        subtasks[_subtask(inputs)] = pairs = _read_subtask(inputs, gold)
+        # A subtask that repeats another one under a new name would count twice in the averages.
+        twin = before.setdefault((*pairs.first, *pairs.second, *map(repr, pairs.gold.tolist())), inputs)
+        if twin != inputs:
+            what, todo = f"has the same pairs and scores as {twin.name}", "Remove one of the two, with its STS.gs file."
+            raise SemanticsError(what, where=inputs, expected="each subtask once", todo=todo)
+    return SimilarityTask(name, subtasks)
+
+
+def files_of(name: str, downstream: Path) -> list[Path]:
+    """Return the files that a task needs, for STS input and gold of each subtask; or the missing folder of a set.
+
+    SemanticsError if the task is unknown, or its folder holds no subtask or one with a wrong name.
+    """
+    supervised = _SUPERVISED | FILES
+    if name in supervised:
+        folder_name, files = supervised[name]
+        return [downstream / folder_name / file for file in files]
+    if not re.fullmatch(r"STS[\w.-]+", name):
+        known = ", ".join([*SUBTASKS, *_SUPERVISED, *FILES])
+        expected = f"{known}, or the name of a set in downstream/STS/NAME-en-test"
+        raise SemanticsError(f"no such task: {quote(name)}", expected=expected)
+    folder = downstream / "STS" / f"{name}-en-test"
+    if not folder.is_dir():
+        return [folder]
+    subtasks = SUBTASKS.get(name) or sorted(map(_subtask, folder.glob("STS.input.*.txt")))
+    if not subtasks:
+        raise SemanticsError("has no subtask", where=folder, expected="STS.input.SUBTASK.txt and STS.gs.SUBTASK.txt")
+    if taken := [subtask for subtask in subtasks if subtask in ("", *AGGREGATES)]:
+        what = f"a subtask is called {quote(taken[0])}" if taken[0] else "has a subtask without a name"
+        todo = "Rename its two files."
+        raise SemanticsError(what, where=folder, expected="a name that is not empty or that of an average", todo=todo)
+    return [folder / f"STS.{kind}.{subtask}.txt" for subtask in subtasks for kind in ("input", "gs")]
+
+
+def _subtask(inputs: Path) -> str:
+    return inputs.name.removeprefix("STS.input.").removesuffix(".txt")
+
+
+def _read_subtask(inputs: Path, gold: Path) -> Pairs:
+    rows = list(read_columns(inputs, 2, "two sentences, separated by a tab"))
+    scores = read_lines(gold)
+    check_partners(gold, len(scores), inputs, len(rows), "one line for each pair (blank where a pair has no score)")
+    found = [
+        (first, second, _number(score, f"{gold}, line {number}"))
+        for number, ((_, (first, second)), score) in enumerate(zip(rows, scores, strict=True), start=1)
+        if score.strip()  # pairs without people's score are left out (most of STS15 and STS16)
+    ]
+    return _pairs(found, gold)
+
+
+def _read_benchmark(file: Path) -> list[_Row]:
+    expected = "genre, file, year, id, score, two sentences, separated by tabs"
+    rows = read_columns(file, 7, expected, or_more=True)  # as on some lines of the original distribution
+    return [(row[5], row[6], _number(row[4], where, low=0)) for where, row in rows]
+
+
+def _read_relatedness(file: Path) -> list[_Row]:
+    return [(row[1], row[2], _number(row[3], where, low=1)) for where, row in read_sick(file, 4)]
+
+
+def _pairs(rows: Sequence[_Row], where: Path) -> Pairs:
+    if not rows:
+        raise SemanticsError("has no pair with a score", where=where)
+    gold = np.array([score for _, _, score in rows], dtype=np.float64)
+    if len(gold) > 1 and (gold == gold[0]).all():
+        what = f"all {len(gold)} scores are {gold[0]:g}, so no correlation is defined"
+        raise SemanticsError(what, where=where, expected="scores that differ")
+    first = [sentence(text.split()) for text, _, _ in rows]
+    return Pairs(first, [sentence(text.split()) for _, text, _ in rows], gold)
+
+
+def _number(text: str, where: str, *, low: int | None = None) -> float:
+    """Return a score; with ``low``, a score from ``low`` to 5, as the classes of the trained head need."""
+    expected = "a number" if low is None else f"a number from {low} to 5"
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or "_" in text or (low is not None and not low <= value <= 5):
+        raise SemanticsError(f"the score is {quote(text.strip())}", where=where, expected=expected)
+    return value

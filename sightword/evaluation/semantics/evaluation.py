@@ -1,0 +1,185 @@
+"""Evaluates any sentence encoder by SentEval's protocol (facebookresearch/SentEval, commit 5d6dc117)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from sightword.errors import SemanticsError
+from sightword.evaluation.semantics.classification_data import ClassificationTask
+from sightword.evaluation.semantics.datasets import RelatednessTask, SimilarityTask, missing_file, read_task
+from sightword.evaluation.semantics.encoding import Embeddings, Encode, embed
+from sightword.evaluation.semantics.inputs import inputs_of
+from sightword.evaluation.semantics.relatedness import cosine, train_head
+from sightword.evaluation.semantics.results import Entry, Judged, Seen, aggregate, judge_pairs
+from sightword.evaluation.semantics.settings import ClassifierName
+from sightword.evaluation.semantics.validation import check_folds, classify
+from sightword.settings import MAX_SEED
+
+UNCHOSEN = "the trained head gives every dev pair the same score, so there is none to choose"
+
+Task = SimilarityTask | RelatednessTask | ClassificationTask
+
+
+class Evaluation(dict[str, Any]):
+    """The metrics of an evaluation by task, the content of ``metrics/semantics.json``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.judged: list[Judged] = []
+        """The rows of all subtasks with correlations, in the order of the tasks, with the score of each pair."""
+        self.accuracies: dict[str, Entry] = {}
+        """The metrics of each task with accuracies."""
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """The metrics without the rows."""
+        return dict(self)
+
+
+def evaluate(
+    encode: Encode,
+    tasks: Sequence[str],
+    data: str | os.PathLike[str],
+    training_captions: Iterable[str] | None = None,
+    *,
+    trained_head: bool = True,
+    seed: int = 1111,
+    classifier: ClassifierName = "pytorch",
+    kfold: int = 5,
+    missing: Literal["error", "skip"] = "error",
+    progress: bool = False,
+) -> Evaluation:
+    """Evaluate an encoder by SentEval's tasks.
+
+    Args:
+        encode: maps a list of N sentences (the file's tokens joined by single spaces) to an array (N, D) of finite
+            numbers. The encoder receives each distinct sentence of all tasks once, at most 2048 at a time and of
+            similar length. An optional method ``prepare`` receives all of them first.
+        tasks: ``STS12`` to ``STS16``, ``STSBenchmark``, ``SICKRelatedness``, ``SICKEntailment``, the transfer tasks
+            ``MR``, ``CR``, ``SUBJ``, ``MPQA``, ``SST2``, ``TREC``, ``MRPC``, ``SNLI``, and custom sets.
+        data: the folder that holds SentEval's ``downstream/``.
+        training_captions: the encoder's training captions, to measure the share of test sentences seen in training.
+        trained_head: evaluate STSBenchmark and SICKRelatedness also by SentEval's trained head.
+        seed: the seed of the head and of the classifiers.
+        classifier: SentEval's logistic regression in PyTorch (its default) or scikit-learn's.
+        kfold: folds of the cross-validations.
+        missing: "skip" leaves out tasks with missing files and lists them under ``skipped``.
+        progress: show a progress bar on a terminal.
+
+    Returns:
+        The metrics of each task, and the score of each pair in ``judged``. A task has its subtasks, each with the
+        correlations of :func:`sightword.evaluation.semantics.results.judge_pairs`, and the aggregates ``mean``,
+        ``weighted_mean`` (by pairs) and ``all`` (one correlation over all pairs together), each ``{pearson,
+        spearman}``. STSBenchmark and SICKRelatedness instead have ``cosine`` and ``trained``, on their test pairs;
+        ``trained`` also has ``dev_pearson``. Tasks with classes have ``accuracy`` and ``dev_accuracy``
+        (:func:`sightword.evaluation.semantics.validation.classify`). ``zero_vectors`` counts a set's sentences with a
+        vector of zeros, if any. If all pairs have the same score, the correlations and their aggregates are None, and
+        ``undefined`` gives the reason.
+
+    Raises:
+        SemanticsError: a task is unknown, data cannot be read (the message names file and line), or the encoder's
+            result cannot be evaluated.
+    """
+    training = None if training_captions is None else _texts(training_captions)
+    _check(seed, classifier, kfold, missing)
+    read, skipped = _read(tasks, Path(data), missing)
+    for task in read:
+        if isinstance(task, ClassificationTask):
+            check_folds(task, classifier, kfold)
+    vectors = embed(encode, (text for task in read for text in _sentences(task, trained_head)), progress=progress)
+    seen = None if training is None else Seen(training)
+    found = Evaluation()
+    for task in read:
+        if isinstance(task, ClassificationTask):
+            entry = classify(task, vectors, classifier=classifier, kfold=kfold, seed=seed, progress=progress)
+            if seen is not None:
+                entry["seen_in_training"] = float(seen.mask(task.test_sentences()).mean())
+            entry |= {"classifier": classifier, "kfold": kfold} | _zeros(vectors, task.test_sentences())
+            found[task.name] = found.accuracies[task.name] = entry
+            continue
+        subtasks = task.subtasks if isinstance(task, SimilarityTask) else {"cosine": task.test}
+        rows = [
+            judge_pairs(task.name, name, pairs, cosine(vectors.of(pairs.first), vectors.of(pairs.second)), seen)
+            for name, pairs in subtasks.items()
+        ]
+        if isinstance(task, RelatednessTask) and trained_head:
+            rows.append(_trained(task, vectors, seed, seen))
+        for row in rows:
+            row.entry.update(_zeros(vectors, [*row.pairs.first, *row.pairs.second]))
+        found[task.name] = {row.subtask: row.entry for row in rows}
+        if isinstance(task, SimilarityTask):
+            found[task.name] |= aggregate(rows)
+        found.judged.extend(rows)
+    if skipped:
+        found["skipped"] = skipped
+    return found
+
+
+judge = evaluate
+
+
+def _texts(captions: Iterable[str]) -> list[str]:
+    if isinstance(captions, str):
+        raise SemanticsError("the training captions are one text", expected="a list of captions, or None")
+    found = list(captions)
+    if wrong := [place for place, caption in enumerate(found) if not isinstance(caption, str)]:
+        raise SemanticsError(f"training caption {wrong[0]} is not a text but {type(found[wrong[0]]).__name__}")
+    return found
+
+
+def _check(seed: int, classifier: str, kfold: int, missing: str) -> None:
+    """Check the arguments, since callers of the library may pass anything."""
+    known_classifiers, known_actions = get_args(ClassifierName), ("error", "skip")
+    for name, value, known in (("classifier", classifier, known_classifiers), ("missing", missing, known_actions)):
+        if value not in known:
+            raise SemanticsError(f"{name} is {value!r}", expected=" or ".join(map(repr, known)))
+    for name, number, least in (("seed", seed, 0), ("kfold", kfold, 2)):
+        if type(number) is not int or not least <= number <= MAX_SEED:
+            raise SemanticsError(f"{name} is {number!r}", expected=f"a whole number from {least}")
+
+
+def _read(tasks: Sequence[str], data: Path, missing: Literal["error", "skip"]) -> tuple[list[Task], dict[str, str]]:
+    if isinstance(tasks, str):
+        raise SemanticsError(f"the tasks are the text {tasks!r}", expected="a list of names")
+    if twice := sorted({name for name in tasks if list(tasks).count(name) > 1}):
+        raise SemanticsError(f"task {twice[0]} is named twice", expected="each task once")
+    gone = {name: missing_file(name, data) for name in tasks} if missing == "skip" else {}
+    skipped = {name: f"{file} does not exist" for name, file in gone.items() if file is not None}
+    read = [read_task(name, data) for name in tasks if name not in skipped]
+    if not read:
+        what = f"no task to evaluate: none of the {len(tasks)} tasks has its files"
+        raise SemanticsError(what, where=data, todo="Get at least one data set.")
+    return read, skipped
+
+
+def _sentences(task: Task, trained_head: bool) -> Iterable[str]:
+    if isinstance(task, ClassificationTask):
+        return task.sentences()
+    if isinstance(task, SimilarityTask):
+        parts = list(task.subtasks.values())
+    else:
+        parts = [task.train, task.dev, task.test] if trained_head else [task.test]
+    return [text for pairs in parts for text in (*pairs.first, *pairs.second)]
+
+
+def _zeros(vectors: Embeddings, sentences: Sequence[str]) -> Entry:
+    """Return the number of sentences with a vector of zeros, if any; their cosine counts as 0, as in SentEval."""
+    count = int((~vectors.of(sentences).any(axis=1)).sum())
+    return {"zero_vectors": count} if count else {}
+
+
+def _trained(task: RelatednessTask, vectors: Embeddings, seed: int, seen: Seen | None) -> Judged:
+    parts = (task.train, task.dev, task.test)
+    train, dev, test = (inputs_of(vectors, "compared", part.first, part.second, part.gold) for part in parts)
+    found = train_head(train, dev, test, seed=seed)
+    scores = np.zeros(len(task.test)) if found is None else found.predicted
+    row = judge_pairs(task.name, "trained", task.test, scores, seen)
+    row.entry["dev_pearson"] = None if found is None else found.dev_pearson
+    if found is None:
+        row.entry["undefined"] = UNCHOSEN
+    return row

@@ -1,0 +1,134 @@
+"""Scores a pair of vectors in two ways: by the cosine, and by SentEval's trained head.
+
+Both follow facebookresearch/SentEval, commit 5d6dc117 (``senteval/sts.py``, ``senteval/sick.py``,
+``senteval/tools/relatedness.py``), as its code behaves with today's torch: the mean squared error is a mean
+(``size_average=False`` is ignored).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sightword.compute.devices import threads
+from sightword.evaluation.semantics.inputs import Inputs, finite
+from sightword.statistics import pearson
+
+Vectors = NDArray[np.floating[Any]]
+
+CLASSES = 5
+BATCH = 64
+CHECK_EVERY = 50
+"""Epochs between two checks on the dev pairs."""
+WORSE_CHECKS = 4
+"""Training stops at the fourth check without a better correlation; the count is never reset."""
+MOST_EPOCHS = 1000
+"""A round of 50 epochs starts after at most this many epochs, so training ends after 1050 epochs at most."""
+
+
+def cosine(first: Vectors, second: Vectors) -> NDArray[np.float64]:
+    """Return the (N,) cosines of pairs of (N, D) vectors in float64; zero for a vector of zeros, as in SentEval.
+
+    The norm is the root of the product of both squared norms, so that equal vectors have a cosine of exactly 1 on every
+    machine and tie in Spearman's ranks.
+    """
+    a, b = _scaled(first), _scaled(second)
+    dots = np.einsum("nd,nd->n", a, b)
+    norms = np.sqrt(np.einsum("nd,nd->n", a, a) * np.einsum("nd,nd->n", b, b))
+    cosines: NDArray[np.float64] = np.divide(dots, norms, out=np.zeros_like(dots), where=norms > 0)
+    return cosines
+
+
+def _scaled(vectors: Vectors) -> NDArray[np.float64]:
+    """Return float64 rows divided by a power of two near their largest entry: exact, and no square overflows."""
+    rows = vectors.astype(np.float64)
+    _, exponent = np.frexp(np.abs(rows).max(axis=1, keepdims=True))
+    scaled: NDArray[np.float64] = np.ldexp(rows, -exponent)
+    return scaled
+
+
+class HeadScores(NamedTuple):
+    """The trained head's (N,) expected classes of the test pairs, and the correlation on dev that chose its weights."""
+
+    predicted: NDArray[np.float64]
+    dev_pearson: float
+
+
+def train_head(train: Inputs, dev: Inputs, test: Inputs, *, seed: int = 1111) -> HeadScores | None:
+    """Train SentEval's relatedness head: a softmax layer over the classes 1 to 5 on ``|u - v|`` and ``u * v``.
+
+    Targets spread a gold score over its two neighbouring classes (below 1 they do not sum to 1, since STS Benchmark
+    starts at 0 and the classes at 1). Mean squared error, Adam with its defaults, batches of 64, weights of the best
+    dev correlation. Training always runs in one CPU thread, so that the result does not depend on the machine's
+    settings.
+
+    Args:
+        train: training pairs with scores from 0 to 5, in SentEval's order, by the two lengths in tokens and the score.
+        dev: pairs that select the weights and the end of training.
+        test: pairs to predict.
+        seed: the seed of the first weights and the batches; SentEval's is 1111.
+
+    Returns the predictions, or None if the head scored all dev pairs equally at each check; SemanticsError on overflow.
+    """
+    x, y = _features(train), torch.from_numpy(_targets(train.labels))
+    dev_x, test_x = _features(dev), _features(test)
+    with threads(1), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        start = torch.nn.Linear(x.shape[1] - 1, CLASSES)
+        layer = torch.cat([start.weight.detach(), start.bias.detach()[:, None]], dim=1)  # (5, 2D + 1)
+        order = np.random.RandomState(seed)  # SentEval's generator, so the same batches
+        optimiser = torch.optim.Adam([layer], fused=True)
+        best: tuple[float, torch.Tensor] | None = None
+        epoch = worse = 0
+        while worse < WORSE_CHECKS and epoch <= MOST_EPOCHS:
+            for _ in range(CHECK_EVERY):
+                _epoch(layer, optimiser, x, y, torch.from_numpy(order.permutation(len(x))))
+            epoch += CHECK_EVERY
+            r = pearson(_expected(layer, dev_x), dev.labels)
+            if r is not None and (best is None or r > best[0]):
+                best = r, layer.clone()
+            else:
+                worse += 1
+        if best is None:
+            return None
+        return HeadScores(_expected(best[1], test_x), best[0])
+
+
+def _epoch(
+    layer: torch.Tensor, optimiser: torch.optim.Optimizer, x: torch.Tensor, y: torch.Tensor, order: torch.Tensor
+) -> None:
+    """Train for one epoch; the gradient of softmax and squared error is explicit, for speed."""
+    for rows in torch.split(order, BATCH):
+        inputs, targets = x[rows], y[rows]
+        shares = torch.softmax(inputs @ layer.T, dim=1)  # (64, 5)
+        error = (shares - targets) * (2.0 / targets.numel())
+        pull = shares * (error - (error * shares).sum(dim=1, keepdim=True))
+        layer.grad = pull.T @ inputs
+        optimiser.step()
+
+
+def _expected(layer: torch.Tensor, x: torch.Tensor) -> NDArray[np.float64]:
+    """Return the expected class of each pair in float64, since in float32 equal pairs differ in the last bits."""
+    classes = torch.arange(1, CLASSES + 1, dtype=torch.float64)
+    weights = layer.double().T
+    parts = [torch.softmax(part.double() @ weights, dim=1) @ classes for part in torch.split(x, 1024)]
+    expected: NDArray[np.float64] = finite(torch.cat(parts)).numpy()
+    return expected
+
+
+def _features(examples: Inputs) -> torch.Tensor:
+    """Return (N, 2D + 1) float32: the features, and a one for the bias; raise SemanticsError on overflow."""
+    return finite(torch.cat([examples.batch(slice(None)), torch.ones(len(examples), 1)], dim=1))
+
+
+def _targets(gold: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return (N, 5) targets, each score over its neighbouring classes (Tai, Socher & Manning 2015, equation 15)."""
+    floor = np.floor(gold)
+    classes = np.arange(1, CLASSES + 1)
+    above = (classes == floor[:, None] + 1) * (gold - floor)[:, None]
+    below = (classes == floor[:, None]) * (floor - gold + 1)[:, None]
+    targets: NDArray[np.float32] = (above + below).astype(np.float32)
+    return targets

@@ -1,0 +1,100 @@
+"""One row of the evaluation: an encoder's scores of a subtask's pairs, and their correlations with people's scores.
+
+The encoder has seen a sentence in training if the sentence equals a training caption without case and punctuation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightword.evaluation.semantics.datasets import Pairs
+from sightword.statistics import fisher_interval, pearson, rank_interval, spearman
+
+Entry = dict[str, Any]
+SeenMasks = tuple[NDArray[np.bool_], NDArray[np.bool_]]
+
+CONSTANT = "the encoder gives every pair the same score, so there is no correlation"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One row of the table: a subtask, or one scoring method of a task without subtasks."""
+
+    task: str
+    subtask: str
+    """SentEval's file name, such as ``surprise.OnWN``; ``cosine`` or ``trained`` for STSBenchmark and SICK."""
+    pairs: Pairs
+    scores: NDArray[np.float64]
+    """(N,) the encoder's scores."""
+    entry: Entry
+    """The row's metrics."""
+    seen: SeenMasks | None = None
+    """Two (N,) masks: the first and second sentences that are training captions; None without known training captions.
+    """
+
+
+class Seen:
+    """The training captions; a sentence without letters and digits was never seen."""
+
+    def __init__(self, training_captions: Iterable[str]) -> None:
+        self._known = {bare(caption) for caption in training_captions} - {""}
+
+    def mask(self, sentences: Sequence[str]) -> NDArray[np.bool_]:
+        """Return (N,) whether each of N sentences is a training caption."""
+        return np.fromiter((bare(sentence) in self._known for sentence in sentences), np.bool_, len(sentences))
+
+
+def bare(sentence: str) -> str:
+    """Return the sentence in folded case, with single spaces instead of all but letters and digits."""
+    return " ".join("".join(c if c.isalnum() else " " for c in sentence.casefold()).split())
+
+
+def judge_pairs(task: str, subtask: str, pairs: Pairs, scores: NDArray[np.float64], seen: Seen | None) -> Judged:
+    """Correlate an encoder's (N,) scores with people's.
+
+    The entry of the row holds ``pearson`` and ``spearman`` with their 95 % intervals, ``pairs``, and with training
+    captions ``seen_in_training`` (the share of sentences that are training captions), ``pairs_seen`` (the share of
+    pairs with two such sentences) and ``unseen`` (the same correlations over the pairs without such a sentence). An
+    undefined correlation is None, and ``undefined`` gives the reason.
+    """
+    entry = _correlations(scores, pairs.gold)
+    masks = None
+    if seen is not None:
+        masks = first, second = seen.mask(pairs.first), seen.mask(pairs.second)
+        entry["seen_in_training"] = float((first.mean() + second.mean()) / 2)
+        entry["pairs_seen"] = float((first & second).mean())
+        neither = ~(first | second)
+        entry["unseen"] = _correlations(scores[neither], pairs.gold[neither])
+    if entry["pearson"] is None:
+        entry["undefined"] = CONSTANT if len(pairs) > 1 else "one pair has no correlation"
+    return Judged(task, subtask, pairs, scores, entry, masks)
+
+
+def _correlations(scores: NDArray[np.float64], gold: NDArray[np.float64]) -> Entry:
+    r, rho = pearson(scores, gold), spearman(scores, gold)
+    ends = None if r is None else fisher_interval(r, len(gold))
+    rank_ends = None if rho is None else rank_interval(rho, len(gold))
+    return {
+        "pearson": r,
+        "spearman": rho,
+        "pairs": len(gold),
+        "pearson_ci95": None if ends is None else list(ends),
+        "spearman_ci95": None if rank_ends is None else list(rank_ends),
+    }
+
+
+def aggregate(rows: Sequence[Judged]) -> dict[str, Entry]:
+    """Aggregate subtasks in three ways, each None if a subtask's correlation is undefined."""
+    gold, scores = np.concatenate([row.pairs.gold for row in rows]), np.concatenate([row.scores for row in rows])
+    found: dict[str, Entry] = {"mean": {}, "weighted_mean": {}, "all": {}}
+    for kind, correlate in (("pearson", pearson), ("spearman", spearman)):
+        values = [row.entry[kind] for row in rows]
+        for name, weights in (("mean", None), ("weighted_mean", [len(row.pairs) for row in rows])):
+            found[name][kind] = None if None in values else float(np.average(values, weights=weights))
+        found["all"][kind] = correlate(scores, gold)
+    return found

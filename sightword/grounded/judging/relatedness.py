@@ -1,0 +1,159 @@
+"""Relatedness of sentence pairs in each space: the cosine beside people's scores, by subtask and genre."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sightword.evaluation.semantics.datasets import (
+    Pairs,
+    RelatednessTask,
+    SimilarityTask,
+    files_of,
+    missing_file,
+    read_task,
+)
+from sightword.evaluation.semantics.encoding import Embeddings
+from sightword.evaluation.semantics.relatedness import cosine
+from sightword.evaluation.semantics.results import Judged, Seen, aggregate, judge_pairs
+from sightword.evaluation.semantics.text_files import read_columns
+from sightword.grounded.judging.concreteness import mean_rating
+
+BENCHMARK, WHOLE = "STSBenchmark", "cosine"
+"""The task with genres, and the name of its pairs together, as in the metrics of the stage semantics."""
+
+SCHEMA = pa.schema(
+    [(name, pa.string()) for name in ("space", "task", "subtask", "genre")]
+    + [("pair", pa.int32())]
+    + [(name, pa.float64()) for name in ("gold", "score", "centred", "concreteness")]
+    + [("seen", pa.bool_())]
+)
+"""The columns of ``relatedness.parquet``, one row for each space and pair: ``genre`` is empty but for STS Benchmark,
+``centred`` the cosine around the mean caption, ``concreteness`` the mean rating of the pair's rated tokens (null
+without one), ``seen`` whether a sentence of the pair is a training caption."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The pairs of a subtask."""
+
+    task: str
+    subtask: str
+    pairs: Pairs
+    genres: list[str] | None = None
+    """(N,) the genre of each pair: captions, news or forums; None if the task has none."""
+
+
+def read_parts(tasks: Sequence[str], data: Path, missing: str = "error") -> tuple[list[Part], dict[str, str]]:
+    """Read the pairs of tasks; return them with the tasks that were skipped, each with its reason.
+
+    SemanticsError if a file cannot be read or, unless ``missing`` is ``skip``, does not exist.
+    """
+    found: list[Part] = []
+    skipped: dict[str, str] = {}
+    for name in tasks:
+        if missing == "skip" and (gone := missing_file(name, data)):
+            skipped[name] = f"{gone} does not exist"
+            continue
+        task = read_task(name, data)
+        if isinstance(task, SimilarityTask):
+            found += [Part(name, subtask, pairs) for subtask, pairs in task.subtasks.items()]
+        elif isinstance(task, RelatednessTask):
+            found.append(Part(name, WHOLE, task.test, _genres(data) if name == BENCHMARK else None))
+    return found, skipped
+
+
+def _genres(data: Path) -> list[str]:
+    """Return the genre of each test pair of STS Benchmark, without ``main-``, always in the plural."""
+    file = files_of(BENCHMARK, data / "downstream")[-1]
+    rows = read_columns(file, 7, "genre, file, year, id, score, two sentences, separated by tabs", or_more=True)
+    genres = [row[0].removeprefix("main-") for _, row in rows]
+    return ["forums" if genre == "forum" else genre for genre in genres]
+
+
+def sentences(parts: Sequence[Part]) -> list[str]:
+    """Return the sentences of all pairs."""
+    return [text for part in parts for text in (*part.pairs.first, *part.pairs.second)]
+
+
+def scores(part: Part, vectors: Embeddings, middle: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    """Return the (N,) cosines of the pairs, after ``middle`` (D,) is subtracted from each vector."""
+    first, second = vectors.of(part.pairs.first), vectors.of(part.pairs.second)
+    return cosine(first, second) if middle is None else cosine(first - middle, second - middle)
+
+
+def judge(
+    parts: Sequence[Part], vectors: Embeddings, seen: Seen | None, middle: NDArray[np.float64] | None = None
+) -> tuple[dict[str, Any], list[Judged]]:
+    """Correlate the cosines with people's scores.
+
+    Returns:
+        By task the entries of :func:`sightword.evaluation.semantics.results.judge_pairs`: those of its subtasks with
+        their aggregates, that of SICK relatedness, and for STS Benchmark ``all`` and each genre; and the rows of all
+        subtasks.
+    """
+    metrics: dict[str, Any] = {}
+    rows: list[Judged] = []
+    for part in parts:
+        values = scores(part, vectors, middle)
+        row = judge_pairs(part.task, part.subtask, part.pairs, values, seen)
+        rows.append(row)
+        if part.genres is not None:
+            metrics[part.task] = {"all": row.entry} | {
+                genre: judge_pairs(part.task, genre, pairs, values[places], seen).entry
+                for genre, places, pairs in by_genre(part)
+            }
+        elif part.subtask == WHOLE:
+            metrics[part.task] = row.entry
+        else:
+            metrics.setdefault(part.task, {})[part.subtask] = row.entry
+    for task in dict.fromkeys(part.task for part in parts if part.subtask != WHOLE):
+        metrics[task] |= aggregate([row for row in rows if row.task == task])
+    return metrics, rows
+
+
+def by_genre(part: Part) -> list[tuple[str, NDArray[np.int64], Pairs]]:
+    """Return each genre of STS Benchmark with the places of its pairs, and the pairs."""
+    genres = np.array(part.genres or [], object)
+    found = []
+    for genre in dict.fromkeys(part.genres or []):
+        places = np.flatnonzero(genres == genre)
+        first, second = ([texts[place] for place in places] for texts in (part.pairs.first, part.pairs.second))
+        found.append((genre, places, Pairs(first, second, part.pairs.gold[places])))
+    return found
+
+
+def concreteness(parts: Sequence[Part], ratings: Mapping[str, float]) -> dict[str, Any]:
+    """Return the mean rating of each genre of STS Benchmark (:func:`mean_rating`)."""
+    return {
+        genre: mean_rating(ratings, [*pairs.first, *pairs.second])
+        for part in parts
+        for genre, _, pairs in by_genre(part)
+    }
+
+
+def table(
+    space: str, parts: Sequence[Part], judged: Sequence[Judged], centred: Sequence[Judged], ratings: Mapping[str, float]
+) -> pa.Table:
+    """Return the rows of one space, with :data:`SCHEMA`."""
+    tables = [SCHEMA.empty_table()]
+    for part, row, other in zip(parts, judged, centred, strict=True):
+        count = len(part.pairs)
+        both = zip(part.pairs.first, part.pairs.second, strict=True)
+        columns = [
+            *([name] * count for name in (space, part.task, part.subtask)),
+            part.genres or [""] * count,
+            np.arange(1, count + 1, dtype=np.int32),
+            *(part.pairs.gold, row.scores, other.scores),
+            [mean_rating(ratings, pair)["mean"] for pair in both],
+            pa.nulls(count, pa.bool_()) if row.seen is None else row.seen[0] | row.seen[1],
+        ]
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+        tables.append(pa.table(arrays, schema=SCHEMA))
+    return pa.concat_tables(tables).combine_chunks()

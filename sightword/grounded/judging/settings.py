@@ -1,0 +1,104 @@
+"""The section ``judge`` of ``grounded/params.yaml``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from sightword.evaluation.semantics.settings import CLASSIFICATION, TASKS, ClassifierName, known_once
+from sightword.settings import MAX_SEED, Settings
+
+Split = Literal["train", "dev", "test"]
+
+FEWEST = 100
+"""Resamples that have an interval, at least."""
+
+
+class JudgeSettings(Settings):
+    """How an encoder of grounded spaces is judged."""
+
+    splits: list[Split] = Field(default=["dev", "test"], min_length=1)
+    """The splits of the pictures on which the structure is measured; the first one is that of the tables (published:
+    COCO's validation set)."""
+    k: int = Field(default=10, ge=1)
+    """Neighbours K of the mNNO (the paper states no number; the released code has 10)."""
+    curve: list[int] = Field(default=[1, 2, 5, 10, 20, 50, 100])
+    """The numbers of neighbours of the mNNO's curve; numbers that the pictures of a split do not allow are left out."""
+    captions: Literal["each", "first", "sample_1000"] = "each"
+    """The captions of the mNNO: ``each`` caption number c of every picture in turn, and the mean over c; the ``first``
+    alone; or ``sample_1000``, captions drawn at random with their pictures, which may come twice, as in the released
+    code. The last has no interval."""
+    resamples: int = Field(default=1000, ge=0)
+    """Resamples of the pictures, for the intervals of the structure and for its paired tests: 100 or more, or 0 for
+    none."""
+    data: str = "data/raw/senteval"
+    """The folder that holds SentEval's ``downstream/``."""
+    tasks: list[str] = Field(default=list(TASKS))
+    """Tasks of relatedness, by the cosine: ``STS12`` to ``STS16``, ``STSBenchmark`` (its test pairs, by genre too),
+    ``SICKRelatedness``, and sets of one's own."""
+    transfer: list[str] = Field(default=["MR", "CR", "SUBJ", "MPQA", "MRPC", "SST2", "SNLI", "SICKEntailment"])
+    """SentEval's transfer tasks, by a logistic regression; the published mean is over these eight accuracies."""
+    transfer_spaces: Literal["sentence", "judged", "all"] = "sentence"
+    """The space whose vectors the transfer tasks get: that of the sentence encoder (as the paper, it seems), the one in
+    which the scenario is judged, or all."""
+    missing: Literal["error", "skip"] = "error"
+    """A task whose files do not exist: stop, or leave the task out and name it in the metrics."""
+    classifier: ClassifierName = "pytorch"
+    """The logistic regression of the transfer tasks: SentEval's own, trained by Adam, or scikit-learn's."""
+    kfold: int = Field(default=5, ge=2)
+    """Folds of the cross-validation in MR, CR, SUBJ, MPQA and MRPC."""
+    ratings: str = ""
+    """A file of concreteness ratings (Brysbaert et al. 2014) below ``data/raw/ratings``; empty for none."""
+    neighbours: list[str] = Field(default=[])
+    """Sentences whose nearest captions are listed."""
+    listed: int = Field(default=5, ge=1)
+    """How many nearest captions are listed for each sentence."""
+    groups: list[str] = Field(default=[])
+    """Words; captions of the first split that hold exactly one of these words are the points of the t-SNE."""
+    points: int = Field(default=100, ge=2)
+    """Points of a group, at most; the captions are taken evenly."""
+    seed: int = Field(default=1111, ge=0, le=MAX_SEED)
+    """The seed of the resamples, the classifiers, the sample of captions and the t-SNE; 1111 is SentEval's."""
+    batch_size: int = Field(default=256, ge=1)
+    """Sentences encoded together."""
+
+    @field_validator("resamples")
+    @classmethod
+    def _enough(cls, value: int) -> int:
+        if 0 < value < FEWEST:
+            raise ValueError(f"too few for an interval; {FEWEST} or more, or 0 for none")
+        return value
+
+    @field_validator("splits")
+    @classmethod
+    def _each_once(cls, value: list[Split]) -> list[Split]:
+        if len(set(value)) < len(value):
+            raise ValueError("a split is named twice")
+        return value
+
+    @field_validator("curve")
+    @classmethod
+    def _counts(cls, value: list[int]) -> list[int]:
+        if any(k < 1 for k in value):
+            raise ValueError("a number of neighbours is below 1")
+        return sorted(set(value))
+
+    @field_validator("tasks")
+    @classmethod
+    def _tasks(cls, value: list[str]) -> list[str]:
+        return known_once(value)
+
+    @field_validator("transfer")
+    @classmethod
+    def _transfer(cls, value: list[str]) -> list[str]:
+        if wrong := [name for name in value if name not in CLASSIFICATION]:
+            raise ValueError(f"no such transfer task: {wrong[0]!r} (accepted: {', '.join(CLASSIFICATION)})")
+        return known_once(value, classification=True)
+
+    @field_validator("groups", "neighbours")
+    @classmethod
+    def _texts(cls, value: list[str]) -> list[str]:
+        if len({text.strip().lower() for text in value} - {""}) < len(value):
+            raise ValueError("an entry is empty or comes twice")
+        return value

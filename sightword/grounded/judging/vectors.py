@@ -1,0 +1,38 @@
+"""Vectors of sentences in several spaces, each distinct sentence read once for all spaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightword.encoder.arguments import LONGEST
+from sightword.encoder.grounded import GroundedEncoder
+from sightword.evaluation.semantics.encoding import Embeddings, embed
+
+
+def embed_spaces(
+    encoder: GroundedEncoder, sentences: Iterable[str], spaces: Sequence[str], *, batch_size: int = 256
+) -> dict[str, Embeddings]:
+    """Encode each distinct sentence once; return the vectors of each space.
+
+    Raises:
+        SemanticsError: there is no sentence, or the vectors are not finite.
+    """
+    widths: dict[str, int] = {}
+
+    def encode(texts: list[str]) -> NDArray[Any]:
+        found = encoder.encode_spaces(texts, batch_size=batch_size, max_length=LONGEST)
+        widths.update({space: found[space].shape[1] for space in spaces})
+        return np.concatenate([found[space] for space in spaces], axis=1)
+
+    distinct = sorted(set(sentences))
+    joined = embed(encode, distinct)
+    rows, start, by_space = joined.rows(distinct), 0, {}
+    for space in spaces:
+        vectors = joined.vectors[:, start : start + widths[space]]
+        by_space[space] = Embeddings(distinct, np.ascontiguousarray(vectors[rows]))
+        start += widths[space]
+    return by_space

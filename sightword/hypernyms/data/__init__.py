@@ -1,0 +1,1 @@
+"""Taxonomies and their pairs."""

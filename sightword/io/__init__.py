@@ -1,0 +1,1 @@
+"""Reading and writing bytes: files, tables, HDF5, downloads."""

@@ -1,0 +1,347 @@
+"""Files that appear whole or not at all, also with a killed process or a full disk; JSON and Parquet."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gzip
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+import stat
+import sys
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sightword.errors import FileFormatError, SetupError, SightwordError
+from sightword.io.mapping import mapping
+from sightword.messages import first_line
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Pathish = str | os.PathLike[str]
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of the system when nothing more can be written: no space, a quota, a limit of the file's size."""
+
+
+def sync(path: Path) -> None:
+    """Write a file, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems do not sync folders, and need not.
+        if error.errno not in (errno.EINVAL, errno.EBADF, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def beside(path: Path) -> Path:
+    """Return a new temporary name in the folder of ``path``."""
+    return path.with_name(f".{path.name[:40]}.{secrets.token_hex(6)}.tmp")
+
+
+@contextlib.contextmanager
+def replacing(final: Path) -> Iterator[Path]:
+    """Yield an empty temporary file beside ``final``; sync it and rename it to ``final`` when the block succeeds."""
+    temporary = beside(final)
+    try:
+        with _naming(temporary, final):
+            temporary.touch(exist_ok=False)
+            yield temporary
+            sync(temporary)
+            os.replace(temporary, final)
+            sync(final.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def atomic_file(path: Pathish) -> Iterator[Path]:
+    """Yield a temporary path beside ``path``, whose folder is made; rename it to ``path`` when the block succeeds.
+
+    Raises:
+        SetupError: ``path`` is a mount point.
+        OSError: of the file system; ``path`` is then as it was before. On a full disk the error names ``path``.
+    """
+    final = Path(path)
+    if final.exists() and not final.is_file():
+        raise FileExistsError(errno.EEXIST, "is not a plain file, which could be replaced", str(final))
+    final.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(final) as temporary:
+        yield temporary
+
+
+@contextlib.contextmanager
+def atomic_folder(path: Pathish) -> Iterator[Path]:
+    """Yield an empty temporary folder beside ``path``, whose parent is made; on success it replaces ``path``.
+
+    Raises:
+        SetupError: ``path`` is a mount point.
+        OSError: of the file system. On a full disk the error names the file below ``path``.
+    """
+    final = Path(path)
+    if final.is_mount():
+        raise _mounted(final)
+    final.parent.mkdir(parents=True, exist_ok=True)
+    temporary = beside(final)
+    try:
+        with _naming(temporary, final):
+            temporary.mkdir()
+            yield temporary
+            for entry in sorted(temporary.rglob("*")):
+                if not entry.is_symlink() and (entry.is_dir() or entry.is_file()):
+                    sync(entry)
+            sync(temporary)
+            _put(temporary, final)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _put(temporary: Path, final: Path) -> None:
+    """Replace a folder in two steps: the earlier one is moved aside, and back if the second rename fails."""
+    earlier = beside(final)
+    if final.is_dir():
+        os.replace(final, earlier)
+    try:
+        os.replace(temporary, final)
+    except OSError:
+        if earlier.is_dir():
+            os.replace(earlier, final)
+        raise
+    sync(final.parent)
+    shutil.rmtree(earlier, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _naming(temporary: Path, final: Path) -> Iterator[None]:
+    """Let errors of a full disk name the final path, and give those of mount points a message."""
+    try:
+        yield
+    except OSError as error:
+        names = [os.fspath(name) for name in (error.filename2, error.filename) if isinstance(name, str | os.PathLike)]
+        if error.errno == errno.EBUSY and os.fspath(final) in names:
+            raise _mounted(final) from None
+        if error.errno not in FULL:
+            raise
+        # Of two names the second is that of a copy; an error of a write has none.
+        name = Path(names[0]) if names else temporary
+        if name.is_relative_to(temporary):
+            name = final / name.relative_to(temporary)
+        raise OSError(error.errno, os.strerror(error.errno), os.fspath(name)) from None
+
+
+def _mounted(final: Path) -> SetupError:
+    todo = "Mount the disk at a folder above, or have the whole project on it."
+    return SetupError("is a mount point, which cannot be replaced", where=final, todo=todo)
+
+
+def canonical_json(value: Any) -> str:
+    """Return the one spelling of a value: sorted keys, no spaces, plain ASCII, no NaN."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def write_json(path: Pathish, value: Any) -> None:
+    """Write ``value`` as indented JSON, keys in the order given, atomically; ValueError for NaN or an infinity."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_text(path: Pathish, text: str) -> None:
+    """Write ``text`` as UTF-8 with the line ends it has, atomically."""
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(text.encode("utf-8"))
+
+
+def write_tsv(path: Pathish, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a table with tabs between its cells, as DVC plots read it; floats keep six digits, None is empty."""
+
+    def cell(value: object) -> str:
+        return f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value)
+
+    write_text(path, "".join("\t".join(map(cell, row)) + "\n" for row in [header, *rows]))
+
+
+@contextlib.contextmanager
+def reading(path: Pathish, *, todo: str | None = None) -> Iterator[None]:
+    """Turn errors of the file system, while ``path`` is read, into a FileFormatError."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise FileFormatError("does not exist", where=path, todo=todo) from None
+    except OSError as error:
+        what = f"cannot be read ({error.strerror or first_line(error)})"
+        raise FileFormatError(what, where=path, todo=todo) from None
+
+
+def require_regular(path: Pathish) -> None:
+    """Raise OSError for a pipe, a socket or a device, which would wait when opened, and for a missing file."""
+    mode = Path(path).stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "it is a pipe or a device, not a regular file", os.fspath(path))
+
+
+def read_text(path: Pathish, *, todo: str | None = None) -> str:
+    """Read a UTF-8 file without its byte order mark; FileFormatError if missing, unreadable or not UTF-8."""
+    with reading(path, todo=todo):
+        data = Path(path).read_bytes()
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        what = f"is not UTF-8 text (byte {error.start})"
+        raise FileFormatError(what, where=path, todo=todo or "Save it as UTF-8.") from None
+
+
+def read_packed(path: Pathish, error: type[SightwordError]) -> bytes:
+    """Return the bytes of a file, decompressed if the name ends in ``.gz``; an error of the class ``error`` if the file
+    cannot be read or is damaged.
+    """
+    try:
+        require_regular(path)
+        with gzip.open(path) if os.fspath(path).endswith(".gz") else open(path, "rb") as file:
+            return file.read()
+    except (OSError, EOFError, zlib.error) as reason:
+        what = f"cannot be read ({getattr(reason, 'strerror', None) or first_line(reason)})"
+        raise error(what, where=path) from None
+
+
+def check_line_ends(first: bytes, path: Pathish, error: type[SightwordError]) -> None:
+    """Raise an error of the class ``error`` if the first line of a file has a CR within: other lines are part of it."""
+    if b"\r" in first.rstrip(b"\r\n"):
+        todo = "Convert the line ends, for instance with `tr '\\r' '\\n' < OLD > NEW`."
+        raise error(
+            "ends in CR, as on old Macs", where=f"{path}, line 1", expected="lines that end in LF or CR LF", todo=todo
+        )
+
+
+# In the text of valid JSON: a pair of surrogates (one character), half of one, any other escape.
+_ESCAPES = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>\\u[dD][89a-fA-F]..)|\\.")
+
+
+def read_json(path: Pathish, *, todo: str | None = None) -> Any:
+    """Read a JSON file.
+
+    Raises:
+        FileFormatError: missing, not JSON, with two values for a key, with half a character (a surrogate without its
+            other) or a number of too many digits (each with line and column), or nested too deeply to be read.
+    """
+    with reading(path, todo=todo):
+        require_regular(path)
+    text = read_text(path, todo=todo)
+    try:
+        document = parse_json(text, FileFormatError, path)
+    except json.JSONDecodeError as error:
+        what = "is empty" if not text.strip() else f"is not valid JSON ({error.msg})"
+        place = f"{path}, line {error.lineno}, column {error.colno}"
+        todo = todo or "It may have been cut off: fetch or make it again."
+        raise FileFormatError(what, where=place, todo=todo) from None
+    except RecursionError:
+        raise FileFormatError("is nested too deeply", where=path, todo=todo) from None
+    except ValueError:  # a number with more digits than Python accepts
+        limit = sys.get_int_max_str_digits()
+        place = _place(path, text, re.search(rf"\d{{{limit + 1}}}", text))
+        expected = f"up to {limit} digits"
+        raise FileFormatError("has a number too long", where=place, expected=expected, todo=todo) from None
+    escapes = _ESCAPES.finditer(text) if re.search(r"\\u[dD][89a-fA-F]", text) else ()
+    half = next((found for found in escapes if found["half"]), None)
+    if half:
+        place, expected = _place(path, text, half), "two such halves for one character, as for an emoji"
+        todo = "The text may have been cut off: write the whole character, or delete the half."
+        raise FileFormatError(f"has half a character, {half[0]}", where=place, expected=expected, todo=todo)
+    return document
+
+
+def parse_json(text: str, error: type[SightwordError], where: object) -> Any:
+    """Return the value of a JSON text; ValueError or RecursionError if the text is none.
+
+    Raises:
+        SightwordError: of the class ``error``, if an object has two values for a key.
+    """
+
+    def whole(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            records = ((key, value, where) for key, value in pairs)
+            return mapping(records, "the key", "value", error, todo="Delete one of the two.")
+        return found
+
+    return json.loads(text, object_pairs_hook=whole)
+
+
+def _place(path: Pathish, text: str, found: re.Match[str] | None) -> str:
+    """Return the file, with the line and column of a match."""
+    at = found.start() if found else 0
+    return f"{path}, line {text.count(chr(10), 0, at) + 1}, column {at - text.rfind(chr(10), 0, at)}"
+
+
+def sha256_file(path: Pathish) -> str:
+    """Return the sha256 of a file's bytes, in hex; FileFormatError if the file is missing or unreadable."""
+    with reading(path):
+        require_regular(path)
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_table(path: Pathish, table: pa.Table) -> None:
+    """Write a Parquet file: the same table gives the same bytes, with one pyarrow version."""
+    import pyarrow.parquet as pq
+
+    with atomic_file(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd", write_statistics=False)
+
+
+def read_table(path: Pathish, columns: Iterable[str], *, todo: str | None = None) -> pa.Table:
+    """Read the required columns of a Parquet file, in the given order; errors advise ``todo``.
+
+    Raises:
+        FileFormatError: missing, not Parquet, without one of the columns or with two of its name, or with text that is
+            not UTF-8.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    names = list(columns)
+    try:
+        with reading(path, todo=todo):
+            require_regular(path)
+            with pq.ParquetFile(os.fspath(path)) as file:
+                have = file.schema_arrow.names
+                wrong = [name for name in names if have.count(name) != 1]
+                if wrong:
+                    what = f"has two columns {', '.join(wrong)}"
+                    if wrong[0] not in have:
+                        what = f"has no column {', '.join(wrong)} (it has: {', '.join(have) or 'none'})"
+                    raise FileFormatError(what, where=path, expected="one of each name", todo=todo)
+                table = file.read(columns=names).select(names)
+    except pa.ArrowInvalid as error:
+        raise FileFormatError(f"is not a whole Parquet file ({first_line(error)})", where=path, todo=todo) from None
+    except UnicodeDecodeError:
+        raise FileFormatError("has a column whose name is not UTF-8 text", where=path, todo=todo) from None
+    _check_text(path, table, todo)
+    return table
+
+
+def _check_text(path: Pathish, table: pa.Table, todo: str | None) -> None:
+    """Raise FileFormatError for a text that is not UTF-8, with column and row: Arrow itself does not check."""
+    import pyarrow as pa
+
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:
+            for row, value in enumerate(column, start=1):
+                try:
+                    value.as_py()
+                except UnicodeDecodeError as error:
+                    what = f"{name} is not UTF-8 text (byte {error.start})"
+                    raise FileFormatError(what, where=f"{path}, row {row}", todo=todo) from None
+            raise

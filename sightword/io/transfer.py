@@ -1,0 +1,307 @@
+"""Download of one file from one address, resumed where the last attempt was cut off.
+
+A transfer survives cut connections and killed processes: received bytes are kept beside the file as ``NAME.part``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import re
+import shutil
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import requests
+from filelock import FileLock
+from tqdm import tqdm
+
+from sightword import __version__
+from sightword.errors import DownloadError
+from sightword.io.files import FULL, require_regular, sha256_file, write_text
+from sightword.io.http_answers import reason, retry_after, validator
+
+log = logging.getLogger(__name__)
+
+CHUNK = 1 << 14  # bytes; a chunk that is cut is lost
+LOCAL_CHUNK = 1 << 20
+TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
+LONGEST_WAIT = 60.0
+"""Seconds before another attempt at most; a server that asks for more is not asked again."""
+MAKE_ROOM = "Make room and run the command again: the bytes downloaded so far are kept."
+
+
+class UnreachableError(DownloadError):
+    """This address does not give the file; another address may."""
+
+
+class _CutError(Exception):
+    """The transfer ended early, and may be tried again after ``wait`` seconds; it counts as ``weight`` attempts."""
+
+    def __init__(self, why: str, wait: float | None = None, weight: int = 1) -> None:
+        super().__init__(why)
+        self.wait, self.weight = wait, weight
+
+
+@dataclass(frozen=True)
+class Patience:
+    """The limits of a transfer's attempts."""
+
+    tries: int = 4
+    """Attempts in a row without a new byte; half as many without an answer, twice as many after some bytes came."""
+    wait: float = 1.0
+    """Seconds before the second attempt, doubled at each further one."""
+    timeout: float = 60.0
+    """Seconds of silence that count as a cut."""
+
+
+class Resuming:
+    """A resumable transfer.
+
+    Args:
+        part: the file of received bytes; it stays after a failure, and after success until the caller removes it.
+        size: the published size in bytes, if known.
+        checked: the caller will compare a hash, so that parts may come from several addresses.
+    """
+
+    def __init__(
+        self,
+        part: Path,
+        *,
+        size: int | None = None,
+        checked: bool = False,
+        progress: bool = False,
+        patience: Patience = Patience(),
+    ) -> None:
+        self.part, self.size, self.checked, self.patience = part, size, checked, patience
+        self.resumed = False
+        """Whether bytes of an earlier attempt or process were used."""
+        self._progress = progress
+        self._notes = part.with_name(part.name + ".json")
+
+    def discard(self) -> None:
+        """Delete the received bytes."""
+        self.part.unlink(missing_ok=True)
+        self._notes.unlink(missing_ok=True)
+
+    def fill(self, url: str) -> None:
+        """Download the whole file to ``part``; UnreachableError without the file, DownloadError without room for it."""
+        local = local_path(url)
+        if local is not None:
+            self._copy(local)
+            return
+        failures, tries, furthest = 0, self.patience.tries, self._have()
+        while True:
+            try:
+                self._attempt(url)
+                return
+            except _CutError as cut:
+                # New bytes must be more than ever before: a server without ranges would be asked for ever.
+                if self._have() > furthest:
+                    failures, tries, furthest = 0, 2 * self.patience.tries, self._have()
+                failures += cut.weight
+                if failures >= tries:
+                    raise UnreachableError(f"{cut}, again and again", where=url) from None
+                wait = self.patience.wait * 2 ** (failures - 1) if cut.wait is None else cut.wait
+                log.warning("%s: %s; trying again", url, cut)
+                time.sleep(min(wait, LONGEST_WAIT))
+
+    def _attempt(self, url: str) -> None:
+        headers = {"Accept-Encoding": "identity", "User-Agent": f"sightword/{__version__}"}
+        have, noted = self._have(), self._noted(url)
+        if not (noted or self.checked):
+            have = 0
+        if have:
+            headers |= {"Range": f"bytes={have}-"} | ({"If-Range": noted} if noted else {})
+        try:
+            timeout = (min(20.0, self.patience.timeout), self.patience.timeout)
+            response = requests.get(url, stream=True, headers=headers, timeout=timeout)
+        except requests.exceptions.SSLError as error:
+            raise UnreachableError(f"the secure connection fails ({reason(error)})", where=url) from None
+        except (requests.ConnectionError, requests.Timeout) as error:
+            raise _CutError(f"no connection ({reason(error)})", weight=2) from None
+        except (requests.RequestException, ValueError) as error:  # ValueError: urllib3 of some addresses
+            raise UnreachableError(reason(error), where=url) from None
+        with response:
+            start, total = self._agree(url, response, have)
+            if start == total:
+                return
+            identity = (self._noted(url) if start else None) or validator(response.headers)  # a part may have none
+            with writing(self._notes):
+                write_text(self._notes, json.dumps({"url": url, "validator": identity, "total": total}))
+            self.resumed |= start > 0
+            need_room(self.part.parent, None if total is None else total - start)
+            self._write(_received(response), start, total)
+        if total is not None and (have := self._have()) != total:
+            if have > total:
+                self.discard()
+                raise UnreachableError(f"the file there has more than {total} bytes", where=url)
+            raise _CutError(f"the connection was cut after {have} of {total} bytes")
+
+    def _agree(self, url: str, response: requests.Response, have: int) -> tuple[int, int | None]:
+        """Return the first byte of the answer and the size of the file; equal numbers mean that all bytes are here."""
+        status, headers = response.status_code, response.headers
+        answer = f"the server answers {status} {response.reason}"
+        span = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)", headers.get("Content-Range", ""))
+        total = int(span.group(2)) if span and span.group(2) != "*" else None
+        known = self._read_notes().get("total") if have else None
+        if status == 416 and have:
+            if total != have or (known and total != known) or not self._same(url, headers, absent=True):
+                self.discard()
+                raise _CutError("the received part does not fit the file; starting over")
+        elif status in TEMPORARY:
+            wait = retry_after(headers.get("Retry-After", ""))
+            if wait is not None and wait > LONGEST_WAIT:
+                raise UnreachableError(f"{answer} and asks for {wait:,.0f} seconds of patience", where=url)
+            raise _CutError(answer, wait)
+        elif status not in (200, 206):
+            raise UnreachableError(answer, where=url)
+        elif headers.get("Content-Encoding", "identity") != "identity":
+            raise UnreachableError("the server compresses the file, though asked not to", where=url)
+        elif headers.get("Content-Type", "").startswith("text/html"):
+            raise UnreachableError("there is a web page instead of the file", where=url)
+        elif status == 206:
+            known = self.size or known
+            fits = have and span is not None and span.group(1) == str(have) and (not known or total in (None, known))
+            # Some servers and proxies ignore If-Range: the rest may belong to another file.
+            if not fits or not self._same(url, headers, absent=self.checked):
+                self.discard()
+                raise _CutError("the rest does not fit the received part; starting over")
+        else:
+            have = 0
+            length = headers.get("Content-Length", "")
+            total = int(length) if length.isdecimal() else None
+        if None not in (total, self.size) and total != self.size:
+            raise UnreachableError(f"the file there has {total} bytes, not {self.size}", where=url)
+        # Without a size from the server, the published size shows whether all bytes came.
+        return have, self.size if total is None else total
+
+    def _noted(self, url: str) -> str | None:
+        """Return the validator of the received part, if this address sent it."""
+        notes = self._read_notes()
+        return notes.get("validator") if notes.get("url") == url else None
+
+    def _same(self, url: str, headers: Mapping[str, str], *, absent: bool) -> bool:
+        """Compare the validators of an answer and the received part (RFC 9110, 15.3.7.3); ``absent`` without both."""
+        noted = self._noted(url)
+        found = headers.get("ETag" if noted and noted.startswith('"') else "Last-Modified")
+        return absent if noted is None or found is None else found == noted
+
+    def _copy(self, source: Path) -> None:
+        """Copy a file of this machine, such as one of a mirror on a shared disk."""
+        with _source(source):
+            require_regular(source)
+            total = source.stat().st_size
+        if self.size is not None and total != self.size:
+            raise UnreachableError(f"has {total} bytes, not {self.size}", where=source)
+        self.part.unlink(missing_ok=True)
+        need_room(self.part.parent, total)
+        self._write(_read(source), 0, total)
+
+    def _write(self, chunks: Iterable[bytes], start: int, total: int | None) -> None:
+        name, hidden = self.part.stem, not self._progress
+        bar = tqdm(desc=name, initial=start, total=total, unit="B", unit_scale=True, disable=hidden)
+        with bar, writing(self.part), open(self.part, "ab" if start else "wb") as file:
+            for chunk in chunks:
+                file.write(chunk)
+                bar.update(len(chunk))
+                if total is not None and file.tell() > total:
+                    break  # some servers never end
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _have(self) -> int:
+        return self.part.stat().st_size if self.part.is_file() else 0
+
+    def _read_notes(self) -> dict[str, Any]:
+        try:
+            notes = json.loads(self._notes.read_text())
+        except (OSError, ValueError):
+            return {}
+        return notes if isinstance(notes, dict) else {}
+
+
+def retrieve(url: str, path: Path, *, begins: str = "", progress: bool = False) -> None:
+    """Download a file to its place, where other processes see only the whole file.
+
+    Raises:
+        DownloadError: the file cannot be downloaded, or its sha256 does not begin with the hex digits ``begins``.
+    """
+    part = path.with_name(path.name + ".part")
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(part.with_suffix(".lock")) as lock, contextlib.ExitStack() as stack:
+        stack.callback(Path(lock.lock_file).unlink, missing_ok=True)
+        transfer = Resuming(part, checked=bool(begins), progress=progress)
+        while not path.exists():  # another process may have downloaded the file meanwhile
+            transfer.resumed = False
+            transfer.fill(url)
+            if (found := sha256_file(part)).startswith(begins):
+                os.replace(part, path)
+            elif not transfer.resumed:
+                transfer.discard()
+                raise DownloadError(f"its sha256 {found} does not begin with {begins}", where=url)
+            transfer.discard()  # the beginning may have belonged to another file
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn an error of the disk, while ``path`` is written, into a DownloadError."""
+    try:
+        yield
+    except requests.RequestException:
+        raise  # an OSError of the network, with a message of its own
+    except OSError as error:
+        full = error.errno in FULL
+        what = "the disk is full" if full else f"cannot be written ({error.strerror or error})"
+        raise DownloadError(what, where=path, todo=MAKE_ROOM if full else None) from None
+
+
+def need_room(folder: Path, count: int | None) -> None:
+    """Raise DownloadError if a disk lacks room for ``count`` more bytes."""
+    free = shutil.disk_usage(folder).free
+    if count is not None and count > free:
+        what = f"{count:,} bytes are to come, and the disk has room for {free:,}"
+        raise DownloadError(what, where=folder, todo=MAKE_ROOM)
+
+
+def local_path(address: str) -> Path | None:
+    """Return the path of ``file:///a.zip`` or ``/a.zip``, else None; UnreachableError for a text without address."""
+    try:
+        parts = urllib.parse.urlsplit(address)
+    except ValueError as error:
+        raise UnreachableError(f"is not an address ({error})", where=address) from None
+    if parts.scheme == "file":
+        return Path(urllib.request.url2pathname(parts.path))
+    return None if "://" in address else Path(address)
+
+
+@contextlib.contextmanager
+def _source(path: Path) -> Iterator[None]:
+    """Turn an error of the file system, while ``path`` is read, into an UnreachableError."""
+    try:
+        yield
+    except OSError as error:
+        raise UnreachableError(f"cannot be read ({error.strerror or error})", where=path) from None
+
+
+def _read(source: Path) -> Iterator[bytes]:
+    with _source(source), open(source, "rb") as file:
+        while chunk := file.read(LOCAL_CHUNK):
+            yield chunk
+
+
+def _received(response: requests.Response) -> Iterator[bytes]:
+    try:
+        yield from response.iter_content(CHUNK)
+    except requests.RequestException as error:
+        # The received bytes are kept: their number shows whether some are missing.
+        why = "" if "IncompleteRead" in str(error) else f" ({reason(error)})"
+        raise _CutError(f"the connection was cut{why}") from None

@@ -1,0 +1,1 @@
+"""Visual-semantic embedding: the system that trains on captions and pictures."""

@@ -1,0 +1,102 @@
+"""The choice of the snapshots that are best on dev."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from sightword.encoder.arguments import LONGEST
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.errors import TrainingError
+from sightword.evaluation.retrieval import protocols
+from sightword.features.pairs import Pairs
+from sightword.training.snapshots import Snapshots
+from sightword.training.validation import DEPTHS, DIRECTIONS, Recall, validate
+from sightword.vse.selection.ensemble import ensemble
+from sightword.vse.selection.settings import SelectSettings
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The chosen ensemble, and its scores."""
+
+    encoder: SentenceEncoder
+    epochs: list[int]
+    """Epochs of the chosen snapshots, the best first."""
+    recall: dict[int, float]
+    """Mean recall@10 of both directions on dev, in percent, for each snapshot's epoch."""
+    score: dict[int, float]
+    """The score that the choice compares (:data:`CRITERIA`), for each snapshot's epoch."""
+    ensemble: dict[str, Any]
+    """The ensemble's own retrieval score on dev."""
+
+
+def mean_r10(recall: Mapping[str, Any]) -> float:
+    """Return the mean recall@10 of both directions, in percent."""
+    return float(recall["caption_to_image"]["r10"] + recall["image_to_caption"]["r10"]) / 2
+
+
+def _rsum(recall: Mapping[str, Any], *directions: str) -> float:
+    return float(sum(sum(recall[direction][f"r{k}"] for k in DEPTHS) for direction in directions))
+
+
+CRITERIA: dict[str, Callable[[Mapping[str, Any]], float]] = {
+    "mean_r10": mean_r10,
+    "caption_to_image_rsum": lambda recall: _rsum(recall, "caption_to_image"),
+    "rsum": lambda recall: _rsum(recall, *DIRECTIONS),
+}
+"""The scores that ``select.criterion`` names, in percent; more is better."""
+
+
+def choose(
+    snapshots: Snapshots,
+    dev: Pairs,
+    settings: SelectSettings,
+    *,
+    device: torch.device,
+    recall: Mapping[int, Recall] | None = None,
+    beside: Sequence[SentenceEncoder] = (),
+) -> Choice:
+    """Make the ensemble of the best snapshots, and measure it (Merkx & Frank 2019, section 3.3).
+
+    Of two equally good snapshots the later one is chosen.
+
+    Args:
+        snapshots: the snapshots to choose from.
+        dev: the split to compare on.
+        settings: the parameters.
+        device: the device to work on.
+        recall: the recall of each snapshot on this split; None: it is measured.
+        beside: encoders of other training runs.
+
+    Raises:
+        TrainingError: there are fewer snapshots than members.
+        EncoderError: an encoder does not fit beside the ensemble.
+    """
+    cycle = snapshots.training["cycle"] if settings.candidates == "cycle" else 1
+    epochs = [epoch for epoch in snapshots.epochs if epoch % cycle == 0]
+    if len(epochs) < settings.members:
+        raise TrainingError(
+            f"select.members = {settings.members} snapshots are wanted, there are {len(epochs)} to choose from",
+            todo="Train for more cycles (train.epochs, train.cycle), "
+            "or keep and compare every epoch (train.snapshots: epoch, select.candidates: all).",
+        )
+    r10: dict[int, float] = {}
+    score: dict[int, float] = {}
+    for epoch in epochs:
+        similarity = snapshots.model.similarity
+        found = recall[epoch] if recall else validate(snapshots.load(epoch).to(device), dev, similarity)
+        r10[epoch], score[epoch] = mean_r10(found), CRITERIA[settings.criterion](found)
+        other = "" if settings.criterion == "mean_r10" else f", {settings.criterion} {score[epoch]:.1f}"
+        log.info("snapshot of epoch %d: mean recall@10 %.1f on %s%s", epoch, r10[epoch], settings.split, other)
+    chosen = sorted(score, key=lambda epoch: (-score[epoch], -epoch))[: settings.members]
+    encoder = ensemble(snapshots, chosen, settings.renormalise, device, beside=beside)
+    images, captions = encoder.encode_images(dev.features), encoder.encode(dev.texts, max_length=LONGEST)
+    whole = protocols.score(images, captions, dev.image_of_caption, encoder.similarity_name)
+    return Choice(encoder=encoder, epochs=chosen, recall=r10, score=score, ensemble=whole)

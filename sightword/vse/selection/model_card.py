@@ -1,0 +1,284 @@
+"""The model card of an encoder: a README with a YAML head for model hubs.
+
+The card has what the stage select knows: no scores on the test split, and no name of the corpus.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from sightword.captions.table import CaptionTable
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.features.origin import control, describe, random_weights
+from sightword.features.table import FeatureTable
+from sightword.model.ngrams import SHORTEST
+from sightword.model.shape import Shape
+from sightword.statistics import with_interval
+from sightword.vse.selection.choice import Choice
+from sightword.vse.selection.settings import SelectSettings
+
+DIRECTIONS = {"caption_to_image": "caption to picture", "image_to_caption": "picture to caption"}
+RECALLS = (1, 5, 10)
+OF_NO_NAME = """\
+- The corpus's name is not among what this card is made from. In the project, `sightword audit models/encoder`
+  follows the encoder back to its files and their hashes.
+"""
+TEST_ELSEWHERE = "in the report and in\n`metrics/retrieval.json` of the run"
+
+
+@dataclass(frozen=True)
+class Amount:
+    """The captions of one split whose pictures have features."""
+
+    pictures: int
+    captions: int
+    tokens: list[int]
+    """The number of tokens of each caption."""
+
+    @classmethod
+    def of(cls, captions: CaptionTable, features: FeatureTable, split: str) -> Amount:
+        """Return the captions of a split."""
+        rejected = set(features.rejected)
+        chosen = captions.split(split)
+        rows = [row for row, image in enumerate(chosen.image_ids) if image not in rejected]
+        return cls(len({chosen.image_ids[row] for row in rows}), len(rows), [len(chosen.ids[row]) for row in rows])
+
+
+def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> str:
+    """Return the whole text; the same choice gives the same bytes.
+
+    Args:
+        choice: the encoder and its scores on dev.
+        settings: the parameters of the choice.
+        training: the captions of the training split.
+    """
+    encoder, model, vocabulary = choice.encoder, choice.encoder.model, choice.encoder.vocabulary
+    features = encoder.notes.get("features", {})
+    members, unit, longest = len(encoder.members), vocabulary.unit, f"{max(training.tokens):,}"
+    weights = sum(weights.numel() for weights in encoder.members[0].parameters())
+    rows = []
+    for direction, words in DIRECTIONS.items():
+        entry = choice.ensemble[direction]
+        cells = [with_interval(entry[f"r{k}"], entry[f"r{k}_ci95"]) for k in RECALLS]
+        rows.append([words, *cells, f"{entry['median_rank']:g}", str(entry["queries"])])
+    epochs = ", ".join(f"{epoch} ({choice.recall[epoch]:.1f})" for epoch in choice.epochs)
+    if unit == "character":
+        known = f"{len(vocabulary.tokens)} characters: {_shown(vocabulary.tokens)}"
+        reads, limit = "character by character", _OF_CHARACTERS
+    else:
+        known = f"{len(vocabulary.tokens):,} words, those of its training captions"
+        reads, limit = "word by word", _OF_WORDS
+    kept = control(encoder.notes.get("training", {}))
+    data = f"\n\n> **{kept}**\n" if kept else " It was trained only on pictures and their captions.\n"
+    return f"""\
+{_head(choice, settings)}
+
+# A sentence encoder that learned from pictures
+
+It turns a sentence into {encoder.width} numbers, and the features of a picture into as many, so that a
+caption and its picture lie close together.{data}
+- Captions: {_reader(model, unit, reads)}.
+- Pictures: {encoder.features_width} features of an image network, and a linear map.
+- {members} snapshot{"s" * (members != 1)} of one training with {weights:,} weights each; the
+  {"vector" if encoder.beside else "embedding"} is their sum{", brought to length 1" * encoder.renormalise}.
+{_beside(encoder, settings, reads)}- Compared by {_SIMILARITIES[encoder.similarity_name]}.
+{_RANDOM * random_weights(features)}
+{use("encoder", encoder, packaged=False)}
+## Scores on {settings.split}
+
+{_table(["", "R@1", "R@5", "R@10", "median rank", "queries"], rows)}
+
+Recall in percent, with the 95 % interval (Wald's; near 0 and 100 Wilson's). The snapshots were chosen on this split, by
+`{settings.criterion}`, so the scores are a little too good; those on the test split are {TEST_ELSEWHERE}.
+Chosen epochs, with the mean R@10 of each alone: {epochs}.
+
+## Data
+
+- Trained on {training.captions:,} captions of {training.pictures:,} pictures. The median length is
+  {median(training.tokens):g} {unit}s, the longest has {longest}.
+- Features of the pictures: {describe(features)}.
+{OF_NO_NAME}
+## Limits
+
+- It knows {known}. Others count as unknown. It has learned the language of its captions and no other.
+{limit}
+- It knows what captions say of pictures. Negation, time, causes, opinions, numbers and names are hardly in it.
+- Sentences unlike captions, much longer than {longest} {unit}s above all, are outside of what
+  it was trained on.
+- Who is shown in the pictures, and how annotators put it, is in the embeddings, stereotypes included. It is
+  made for research, not for decisions about people.
+
+## Licences
+
+The code is under the Apache License 2.0. The weights come from captions, pictures and an image network, whose terms go
+with them; look up those of your corpus. Of what Sightword's recipes use:
+
+- Flickr8k: for non-commercial research and education; its pictures belong to Flickr's users.
+- COCO: annotations under CC BY 4.0; the pictures under Flickr's terms of use.
+- The sample corpus: drawn by Sightword, under the code's licence.
+- Image networks of torchvision: code under BSD-3-Clause; the published weights were trained on ImageNet, whose terms
+  are non-commercial research and education.
+
+## Parameters
+
+Training:
+
+{_table(["parameter", "value"], _pairs(encoder.notes.get("training", {})))}
+
+Features:
+
+{_table(["attribute", "value"], _pairs({key: value for key, value in features.items() if value not in ("", "{}")}))}
+
+Text before it is read:
+
+{_table(["choice", "value"], _pairs(vocabulary.normalise.to_json()))}
+"""
+
+
+def use(name: str, encoder: SentenceEncoder, *, packaged: bool) -> str:
+    """Return the section on use, of a folder of this name, or of an encoder of the package."""
+    if packaged:
+        where, how = "With Sightword installed", "As a model of sentence-transformers"
+        imported = "from sightword.encoder.sentence_transformers import SightwordModule\n"
+        model = "modules=[SightwordModule(encoder)]"
+    else:
+        where = "With Sightword installed, in the folder above this one"
+        how = "As a model of sentence-transformers (the second argument lets it import Sightword's class)"
+        imported, model = "", f"{json.dumps(name)}, trust_remote_code=True"
+    return f"""\
+## Use
+
+{where}:
+
+```python
+from sightword import SentenceEncoder
+
+encoder = SentenceEncoder.from_pretrained({json.dumps(name)})
+captions = encoder.encode(["a dog runs in the snow", "two children on a beach"])  # (2, {encoder.width})
+pictures = encoder.encode_images(features)  # (N, {encoder.features_width}) to (N, {encoder.width})
+encoder.similarity(captions, pictures)  # (2, N)
+```
+
+{how}:
+
+```python
+from sentence_transformers import SentenceTransformer
+{imported}
+model = SentenceTransformer({model})
+```
+"""
+
+
+def result(dataset: str, title: str, split: str, directions: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result of ``model-index``.
+
+    Args:
+        dataset: the short name of the corpus.
+        title: the corpus and split, in words.
+        split: the name of the split.
+        directions: the scores of each direction, with ``r1``, ``r5`` and ``r10`` in percent.
+    """
+    metrics = [
+        {
+            "type": f"recall_at_{k}",
+            "name": f"Recall@{k}, {words}, percent",
+            "value": round(directions[direction][f"r{k}"], 4),
+        }
+        for direction, words in DIRECTIONS.items()
+        for k in RECALLS
+    ]
+    return {
+        "task": {"type": "image-text-retrieval", "name": "Image-text retrieval"},
+        "dataset": {"type": dataset, "name": title, "split": split},
+        "metrics": metrics,
+    }
+
+
+def _reader(model: Shape, unit: str, reads: str) -> str:
+    if model.cell == "ngrams":
+        lengths = f"{SHORTEST} to {model.longest_ngram} {unit}s"
+        return f"the mean of the embeddings of their n-grams of {lengths}, hashed to {model.ngram_buckets:,} embeddings"
+    direction = f"{'bidirectional ' * model.bidirectional}{model.reader} with {model.hidden} states a direction"
+    return f"read {reads} by a {direction},\n  {_POOLINGS[model.pooling]}"
+
+
+def _beside(encoder: SentenceEncoder, settings: SelectSettings, reads: str) -> str:
+    """Return a line for each encoder of another training run."""
+    lines = []
+    for name, other in zip(settings.beside, encoder.beside, strict=True):
+        epochs, seed = other.notes.get("epochs", []), other.notes.get("training", {}).get("seed")
+        weights = sum(weights.numel() for weights in other.members[0].parameters())
+        lines.append(
+            f"- Beside it `{name}`, of another training run (seed {seed}; epochs {', '.join(map(str, epochs))}; "
+            f"{weights:,} weights each): {_reader(other.model, other.vocabulary.unit, reads)}.\n  "
+            "The embedding joins the vectors, all of one length.\n"
+        )
+    return "".join(lines)
+
+
+def _head(choice: Choice, settings: SelectSettings) -> str:
+    """Return the YAML head. Each value is JSON, which is YAML too, so that nothing in it can break out."""
+    unit, cell = choice.encoder.vocabulary.unit, choice.encoder.model.cell
+    title = f"{settings.split} split of the training corpus"
+    scored = result("unnamed", title, settings.split, choice.ensemble)
+    fields: dict[str, Any] = {
+        "library_name": "sentence-transformers",
+        "pipeline_tag": "sentence-similarity",
+        "license": "other",
+        "tags": [
+            *("sentence-transformers", "sentence-similarity", "feature-extraction", "visually-grounded"),
+            *("image-text-retrieval", f"{unit}-level", cell),
+        ],
+        "model-index": [{"name": "sightword", "results": [scored]}],
+    }
+    return yaml_head(fields)
+
+
+def yaml_head(fields: Mapping[str, Any]) -> str:
+    """Return the YAML head of these fields, one a line."""
+    return "\n".join(["---", *(f"{key}: {json.dumps(value)}" for key, value in fields.items()), "---"])
+
+
+_RANDOM = """
+> **For demonstration only.** The image network had random weights: nobody trained it to see. Its
+> features are what chance filters make of a picture. The scores show that the pipeline runs, and say
+> nothing about the method.
+"""
+_OF_CHARACTERS = """\
+- No word list went into it: a word is what its spelling and the pictures made of it. Words that are
+  spelled alike are often taken for each other, and one that the captions lack is a guess."""
+_OF_WORDS = "- No dictionary and no other text went into it: it knows of a word what pictures showed with it."
+_POOLINGS = {
+    "attention": "with attention over the states",
+    "max": "of which the largest value over time is taken",
+    "mean": "of which the mean over time is taken",
+    "last": "of which the last one is taken",
+}
+_SIMILARITIES = {
+    "cosine": "the cosine",
+    "dot": "the dot product, in which the length of a sum weighs: the more its members agree, the longer it is",
+    "order": "the order penalty of Vendrov et al. (2016): a caption lies below its pictures in every dimension",
+    "reversed_order": "the order penalty of Vendrov et al. (2016), turned round: a picture lies below its captions",
+}
+
+
+def _pairs(values: Mapping[str, Any]) -> list[list[str]]:
+    texts = ((key, value if isinstance(value, str) else json.dumps(value)) for key, value in values.items())
+    return [[f"`{key}`", f"`{text}`" if text else ""] for key, text in texts]
+
+
+def _shown(characters: Sequence[str]) -> str:
+    """Return characters as code; the backtick, which ends code, and invisible characters have a name or a number."""
+    named = {" ": "the space", "`": "the backtick"}
+    seen = [character for character in characters if character.isprintable() and character not in named]
+    rest = [named.get(character, f"U+{ord(character):04X}") for character in characters if character not in seen]
+    return ", ".join([*([f"`{''.join(seen)}`"] if seen else []), *rest])
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

@@ -1,0 +1,1 @@
+"""The training run of the caption and image encoders."""

@@ -1,0 +1,45 @@
+"""What a node must have in common with the process that gives it work."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+import pytest
+
+from sightword.compute.ray_nodes import Requirements
+from sightword.errors import SetupError
+
+
+@pytest.fixture
+def requirements(tmp_path, monkeypatch) -> Requirements:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "input").write_bytes(b"pictures")
+    (tmp_path / "probe").touch()
+    return Requirements.here(["input"], tmp_path / "probe")
+
+
+def test_a_node_that_has_all_enters_the_folder_of_the_run(requirements, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(os.path.sep)
+    requirements.check()
+    assert os.getcwd() == str(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["Python", "ray", "torch", "Sightword"])
+def test_another_version_is_told(requirements, name) -> None:
+    found = requirements.versions[name]
+    other = dataclasses.replace(requirements, versions={**requirements.versions, name: "0.9"})
+    with pytest.raises(SetupError) as caught:
+        other.check()
+    assert f"has {name} {found}; expected 0.9, as where the run was started. Install the same" in str(caught.value)
+
+
+def test_what_a_node_does_not_see_is_told(requirements, tmp_path) -> None:
+    with pytest.raises(SetupError, match="cannot enter the project's folder /nowhere"):
+        dataclasses.replace(requirements, folder="/nowhere").check()
+    (tmp_path / "probe").unlink()
+    with pytest.raises(SetupError, match=r"does not see the store .*SIGHTWORD_STORE"):
+        requirements.check()
+    (tmp_path / "input").write_bytes(b"other")
+    with pytest.raises(SetupError, match="does not see the same file input"):
+        requirements.check()

@@ -1,0 +1,213 @@
+"""Works side by side, or one after the other: the same bits, one thread more at most."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+from sightword.compute import threads
+from sightword.compute.devices import thread_count
+from sightword.compute.threads import WORTH_A_THREAD, side_by_side, spread
+from sightword.model.attention import Attention
+from sightword.model.packing import Packing
+from sightword.model.recurrent import Recurrent
+
+
+@pytest.fixture(autouse=True)
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def step(hidden: int, cell: str, precision: str) -> list[torch.Tensor]:
+    """All that a step through the recurrent layer and the attention computes, the loss's gradients included."""
+    torch.manual_seed(0)
+    recurrent, attention = Recurrent(20, hidden, cell), Attention(2 * hidden, 8, mask_padding=False)
+    lengths = torch.randint(1, 20, (24,))
+    packing = Packing.of(lengths)
+    inputs = torch.randn(int(lengths.sum()), 20, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+        states = recurrent.packed(inputs, packing)
+        pooled = attention.packed(states, packing)
+    pooled.square().sum().backward()
+    weights = [*recurrent.parameters(), *attention.parameters()]
+    return [states.detach(), pooled.detach(), inputs.grad, *(weight.grad for weight in weights)]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@pytest.mark.parametrize("count", [2, 3])
+def test_side_by_side_and_one_after_the_other_give_the_same_bits(monkeypatch, cell, precision, count):
+    torch.set_num_threads(count)
+    found = []
+    for least in (0, 1 << 60):
+        monkeypatch.setattr(threads, "WORTH_A_THREAD", least)
+        found.append(step(96, cell, precision))
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(one, other)
+
+
+def where(_: int = 0) -> tuple[int, int, bool]:
+    time.sleep(0.005)
+    return threading.get_ident(), torch.get_num_threads(), torch.is_grad_enabled()
+
+
+def test_a_second_thread_is_taken_for_large_works_only_and_is_always_the_same():
+    own = threading.get_ident()
+    (first, later), (_, again) = (side_by_side([where, where], size=WORTH_A_THREAD) for _ in range(2))
+    assert first == (own, 1, False)
+    assert later[0] != own
+    assert later[1:] == (1, False)
+    assert again == later
+    assert side_by_side([where, where], size=WORTH_A_THREAD - 1) == [(own, 1, False)] * 2
+    assert side_by_side([where], size=1 << 40) == [(own, 2, False)]
+    torch.set_num_threads(5)
+    assert [count for _, count, _ in side_by_side([where, where], size=WORTH_A_THREAD)] == [2, 3]
+    assert [count for _, count, _ in side_by_side([where, where], size=0)] == [2, 3]
+    assert torch.get_num_threads() == 5
+    assert torch.is_grad_enabled()
+
+
+def test_several_threads_and_works_within_works_do_not_wait_for_each_other():
+    def nested() -> list[int]:
+        torch.set_num_threads(2)
+        return [number for number, _, _ in side_by_side([where, where], size=1 << 40)]
+
+    before = threading.active_count()
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: side_by_side([nested, nested], size=1 << 40), range(20)))
+    assert len(found) == 20
+    assert threading.active_count() <= before + 1
+
+
+def test_what_either_work_raises_is_raised_once_both_have_ended():
+    ended = []
+
+    def slow() -> None:
+        time.sleep(0.05)
+        ended.append(True)
+
+    with pytest.raises(ZeroDivisionError):
+        side_by_side([lambda: 1 / 0, slow], size=1 << 40)
+    assert ended == [True]
+    with pytest.raises(ZeroDivisionError):
+        side_by_side([slow, lambda: 1 / 0], size=1 << 40)
+    assert side_by_side([lambda: 1, lambda: 2], size=1 << 40) == [1, 2]
+    assert torch.get_num_threads() == 2
+
+
+def test_a_forked_process_has_a_second_thread_of_its_own():
+    code = """if True:
+        import os, threading, torch
+        from sightword.compute.threads import side_by_side
+        torch.set_num_threads(2)
+        def both():
+            return side_by_side([threading.get_ident, threading.get_ident], size=1 << 40)
+        assert len(set(both())) == 2
+        child = os.fork()
+        if not child:
+            torch.set_num_threads(2)  # a forked child begins with one
+            ok = len(set(both())) == 2
+            os._exit(0 if ok else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert len(set(both())) == 2
+    """
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=60, env=environment)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_spread_does_each_item_once_with_one_thread_each(count):
+    torch.set_num_threads(count)
+    found: list[tuple[int, int]] = []
+    spread(lambda item: found.append((item, torch.get_num_threads())), range(7))
+    spread(lambda item: found.append((item, torch.get_num_threads())), [7])
+    spread(lambda _: 1 / 0, [])
+    assert sorted(found) == [(item, 1) for item in range(8)]
+    assert torch.get_num_threads() == count
+
+
+def test_spread_does_as_many_at_a_time_as_it_may():
+    torch.set_num_threads(5)
+    lock, now, found = threading.Lock(), [0], []
+    met = threading.Barrier(3)
+
+    def work(_):
+        with lock:
+            now[0] += 1
+            found.append(now[0])
+        met.wait(30)
+        with lock:
+            now[0] -= 1
+
+    spread(work, range(6), most=3)
+    assert max(found) == 3
+    assert torch.get_num_threads() == 5
+
+
+def test_a_thread_that_starts_meanwhile_has_the_threads_of_the_process():
+    """Such as a thread of a server, of which each encodes."""
+    found: list[int] = []
+    turn = threading.Lock()  # a thread that starts in the moment in which a pool does may have one
+
+    def other():
+        found.append(torch.get_num_threads())
+        spread(lambda _: None, [1, 2])
+        found.append(torch.get_num_threads())
+
+    def work(_):
+        with turn:
+            later = threading.Thread(target=other)
+            later.start()
+            later.join()
+
+    spread(work, [1, 2])
+    other()
+    assert found == [2] * 6
+
+
+def test_threads_that_start_and_spread_at_the_same_time_keep_their_number():
+    torch.set_num_threads(4)
+    found: list[int] = []
+
+    def work():
+        spread(lambda _: None, range(4))
+        found.append(thread_count())
+
+    for _ in range(10):
+        each = [threading.Thread(target=work) for _ in range(6)]
+        for thread in each:
+            thread.start()
+        for thread in each:
+            thread.join()
+    work()
+    assert found == [4] * 61
+
+
+def test_a_spread_within_a_spread_leaves_the_number_of_later_threads():
+    found: list[int] = []
+    spread(lambda _: spread(lambda _: None, [1, 2]), range(4))
+    later = threading.Thread(target=lambda: found.append(thread_count()))
+    later.start()
+    later.join()
+    assert found == [2]
+
+
+def test_spread_leaves_the_number_of_threads_that_later_threads_start_with():
+    found: list[int] = []
+    for items in ([], [1], [1, 2, 3]):
+        spread(lambda _: None, items)
+        later = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
+        later.start()
+        later.join()
+    assert found == [2, 2, 2]

@@ -1,0 +1,134 @@
+"""Short and long captions, against loops over all pairs and all candidates."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightword.evaluation.retrieval import ranks as ranks_module
+from sightword.evaluation.retrieval.lengths import length_pairs, lengths_entry, lengths_table, words
+from sightword.evaluation.retrieval.ranks import rank, rank_best
+
+
+def scores_of(name, query, candidates):
+    """Exact scores of small whole numbers; the cosine's are compared with a margin."""
+    if name == "order":
+        return -(np.maximum(query - candidates, 0) ** 2).sum(1)
+    if name == "reversed_order":
+        return -(np.maximum(candidates - query, 0) ** 2).sum(1)
+    products = candidates @ query
+    lengths = np.linalg.norm(candidates, axis=1) * np.linalg.norm(query)
+    return products if name == "dot" else np.divide(products, lengths, out=np.zeros(len(products)), where=lengths > 0)
+
+
+def plain_rank(name, query, candidates, right, left_out=()):
+    """1 + the wrong candidates that score at least as high as the best right one."""
+    scores = scores_of(name, query, candidates)
+    best = max(scores[row] for row in right)
+    rivals = [row for row in range(len(candidates)) if row not in right and row not in left_out]
+    return 1 + sum(scores[row] >= best - 1e-9 for row in rivals)
+
+
+@pytest.mark.parametrize("name", ["cosine", "dot", "order", "reversed_order"])
+def test_the_rank_of_the_best_right_answer_is_counted_one_by_one(name, monkeypatch):
+    monkeypatch.setattr(ranks_module, "_TILE", 7)
+    draw = np.random.default_rng(0)
+    candidates, queries = draw.integers(0, 3, (40, 4)).astype(float), draw.integers(0, 3, (15, 4)).astype(float)
+    right = [draw.choice(40, draw.integers(1, 4), replace=False) for _ in queries]
+    left_out = [np.setdiff1d(draw.choice(40, 3), mine) for mine in right]
+
+    def pairs(lists):
+        return np.repeat(np.arange(15), [len(one) for one in lists]), np.concatenate(lists)
+
+    found = rank_best(candidates, queries, pairs(right), name)
+    assert found.tolist() == [plain_rank(name, *row) for row in zip(queries, [candidates] * 15, right, strict=True)]
+    found = rank_best(candidates, queries, pairs(right), name, left_out=pairs(left_out))
+    every = zip(queries, [candidates] * 15, right, left_out, strict=True)
+    assert found.tolist() == [plain_rank(name, *row) for row in every]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 6), st.integers(0, 4)), min_size=1, max_size=25),
+    st.integers(0, 30),
+)
+def test_the_chosen_pairs_differ_most_of_all_pairs_of_captions_of_a_picture(captions, most):
+    lengths, owner = (np.array(column) for column in zip(*captions, strict=True))
+    shorter, longer = length_pairs(lengths, owner, most)
+    every = [
+        abs(int(lengths[one] - lengths[other]))
+        for one, other in itertools.combinations(range(len(owner)), 2)
+        if owner[one] == owner[other] and lengths[one] != lengths[other]
+    ]
+    assert (lengths[longer] - lengths[shorter]).tolist() == sorted(every, reverse=True)[:most]
+    assert (owner[shorter] == owner[longer]).all()
+    assert len({*zip(shorter.tolist(), longer.tolist(), strict=True)}) == len(shorter)
+
+
+def test_equal_differences_are_in_the_order_of_pictures_and_captions():
+    shorter, longer = length_pairs(np.array([3, 1, 5, 3, 1, 1]), np.array([1, 1, 0, 0, 0, 2]), 10)
+    assert [*zip(shorter.tolist(), longer.tolist(), strict=True)] == [(4, 2), (3, 2), (4, 3), (1, 0)]
+
+
+@pytest.mark.parametrize("name", ["cosine", "order"])
+def test_the_table_has_the_ranks_of_loops(name):
+    draw = np.random.default_rng(1)
+    images, sentences = draw.integers(0, 4, (12, 5)).astype(float), draw.integers(0, 4, (36, 5)).astype(float)
+    owner = np.repeat(np.arange(12), 3)
+    texts = [" ".join(["word"] * int(length)) for length in draw.integers(1, 9, 36)]
+    ids = [f"p{row}" for row in range(12)]
+    ranks = rank(images, sentences, owner, name).caption_to_image
+    table = lengths_table(
+        *(sentences, ranks, name),
+        most=10, split="test", texts=texts, image_ids=ids, image_of_caption=owner, caption_numbers=np.arange(36) % 3,
+    )  # fmt: skip
+    rows = table.to_pylist()
+    assert len(rows) == 10
+    for row in rows:
+        picture = int(row["image_id"][1:])
+        short, long = 3 * picture + row["shorter"], 3 * picture + row["longer"]
+        assert (row["words_shorter"], row["words_longer"]) == (len(texts[short].split()), len(texts[long].split()))
+        assert row["rank_shorter"] == plain_rank(name, sentences[short], images, [picture])
+        assert row["rank_longer"] == plain_rank(name, sentences[long], images, [picture])
+        assert row["rank_of_longer"] == plain_rank(name, sentences[short], sentences, [long], [short])
+    entry = lengths_entry(table)
+    assert (entry["pairs"], entry["pictures"]) == (10, len({row["image_id"] for row in rows}))
+    for kind, column in (
+        ("shorter", "rank_shorter"),
+        ("longer", "rank_longer"),
+        ("longer_for_shorter", "rank_of_longer"),
+    ):
+        values = [row[column] for row in rows]
+        assert entry[kind]["mean_rank"] == pytest.approx(sum(values) / 10)
+        assert entry[kind]["median_rank"] == sum(sorted(values)[4:6]) / 2
+    assert entry["shorter"]["words"] == pytest.approx(np.mean([row["words_shorter"] for row in rows]))
+
+
+def test_an_order_finds_the_picture_and_the_longer_caption_where_a_short_one_leaves_things_out():
+    """Each word has a dimension; a picture has all words of its captions and further ones."""
+    draw = np.random.default_rng(2)
+    images = (draw.random((20, 16)) < 0.6).astype(float)
+    owner = np.repeat(np.arange(20), 2)
+    sentences = images[owner] * (draw.random((40, 16)) < np.tile([0.25, 0.9], 20)[:, None])
+    sentences[::2] *= sentences[1::2]  # the shorter caption's words are all in the longer one
+    texts = ["word " * int(row.sum()) for row in sentences]
+    about = {"split": "test", "texts": texts, "image_ids": [f"p{row}" for row in range(20)]}
+    about |= {"image_of_caption": owner, "caption_numbers": np.arange(40) % 2, "most": 20}
+    order = lengths_table(sentences, rank(images, sentences, owner, "order").caption_to_image, "order", **about)
+    for row in order.to_pylist():
+        picture = int(row["image_id"][1:])
+        short = sentences[2 * picture]
+        fitting = [one for one in range(20) if (images[one] >= short).all()]
+        assert row["rank_shorter"] == len(fitting)  # ties count against, and the own picture always fits
+        longer = [one for one in range(40) if one != 2 * picture and (sentences[one] >= short).all()]
+        assert row["rank_of_longer"] == len(longer)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("", 0), (".", 0), ("A dog .", 2), ("two dogs' toys, here", 4), ("ein großes Ö", 3)]
+)
+def test_words_are_counted_without_punctuation(text, count):
+    assert words(text) == count

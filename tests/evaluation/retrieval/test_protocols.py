@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import sightword
+from sightword.corpus.karpathy import read_karpathy
+from sightword.corpus.records import clean
+from sightword.corpus.tables import write_tables
+from sightword.errors import CorpusError, ScoringError
+from sightword.evaluation.retrieval.folds import corpus_order, fold_rows
+from sightword.evaluation.retrieval.protocols import entry, rank_folds, score
+from sightword.evaluation.retrieval.ranks import Ranks, rank
+from sightword.evaluation.retrieval.similarity import NAMES
+
+
+def made(to_image, to_caption):
+    """Ranks of folds in which caption n belongs to picture n modulo the number of pictures."""
+    return Ranks(np.array(to_image), np.array(to_caption), np.arange(len(to_image)) % len(to_caption))
+
+
+def test_an_entry_has_the_keys_of_the_metrics_file():
+    found = sightword.score(np.eye(3), np.eye(3)[[2, 0, 1, 1]], [2, 0, 1, 1])
+    assert list(found) == ["caption_to_image", "image_to_caption", "rsum"]
+    assert found["caption_to_image"] == {
+        "r1": 100.0,
+        "r5": 100.0,
+        "r10": 100.0,
+        "rsum": 300.0,
+        "median_rank": 1.0,
+        "mean_rank": 1.0,
+        "queries": 4,
+        "r1_ci95": pytest.approx([51.0100, 100.0], abs=1e-4),
+        "r5_ci95": pytest.approx([51.0100, 100.0], abs=1e-4),
+        "r10_ci95": pytest.approx([51.0100, 100.0], abs=1e-4),
+        "r1_bootstrap95": [100.0, 100.0],
+        "r5_bootstrap95": [100.0, 100.0],
+        "r10_bootstrap95": [100.0, 100.0],
+        "median_rank_bootstrap95": [1.0, 1.0],
+    }
+    assert found["image_to_caption"]["queries"] == 3
+    assert found["rsum"] == 600.0
+
+
+def test_recalls_medians_and_means_are_of_the_ranks():
+    found = entry([made([1, 5, 6, 11], [2, 10])])
+    there, back = found["caption_to_image"], found["image_to_caption"]
+    assert (there["r1"], there["r5"], there["r10"]) == (25.0, 50.0, 75.0)
+    assert (there["median_rank"], there["mean_rank"]) == (5.5, 5.75)
+    assert there["r5_ci95"] == pytest.approx([15.0036, 84.9964], abs=1e-4)
+    assert (back["r1"], back["r5"], back["r10"], back["queries"]) == (0.0, 50.0, 100.0, 2)
+    assert (there["rsum"], back["rsum"], found["rsum"]) == (150.0, 150.0, 300.0)
+
+
+def test_numbers_by_hand():
+    # 8 queries from captions to pictures, two for each picture; hits: 2, 5, 7 of 8.
+    found = entry([made([1, 2, 9, 1, 5, 30, 4, 6], [1, 7, 2, 12])])
+    there, back = found["caption_to_image"], found["image_to_caption"]
+    assert (there["r1"], there["r5"], there["r10"], there["rsum"]) == (25.0, 62.5, 87.5, 175.0)
+    assert there["r1_ci95"] == pytest.approx([7.1477, 59.0730], abs=1e-4)
+    assert there["r10_ci95"] == pytest.approx([52.9105, 97.7583], abs=1e-4)
+    assert (there["median_rank"], there["mean_rank"], there["queries"]) == (4.5, 7.25, 8)
+    assert (back["r1"], back["r5"], back["r10"], back["median_rank"]) == (25.0, 50.0, 75.0, 4.5)
+    assert found["rsum"] == 175 + 150
+
+
+def test_published_intervals_come_out():
+    # Merkx & Frank (2019), Table 2: 27.5 +- 1.2 of 5000 captions, 38.5 +- 3.0 of 1000 pictures.
+    to_image = np.where(np.arange(5000) < 1375, 1, 20)
+    to_caption = np.where(np.arange(1000) < 385, 1, 20)
+    found = entry([Ranks(to_image, to_caption, np.repeat(np.arange(1000), 5))])
+    assert round(found["caption_to_image"]["r1_ci95"], 1) == 1.2
+    assert round(found["image_to_caption"]["r1_ci95"], 1) == 3.0
+
+
+def test_folds_pool_their_queries_and_average_their_medians():
+    found = entry([made([1, 1, 1], [1]), made([4], [3])])["caption_to_image"]
+    assert (found["r1"], found["queries"], found["mean_rank"], found["median_rank"]) == (75.0, 4, 1.75, 2.5)
+
+
+def test_both_intervals_are_around_their_numbers():
+    random = np.random.default_rng(3)
+    images = random.standard_normal((60, 3))
+    owner = np.repeat(np.arange(60), 3)
+    found = score(images, images[owner] + random.standard_normal((180, 3)), owner)
+    for direction in ("caption_to_image", "image_to_caption"):
+        scores = found[direction]
+        for name in ("r1", "r5", "r10", "median_rank"):
+            low, high = scores[f"{name}_bootstrap95"]
+            assert low < scores[name] < high, (direction, name)
+
+
+@pytest.mark.parametrize("similarity", NAMES)
+def test_a_collapsed_model_scores_no_better_than_chance(similarity):
+    owner = np.repeat(np.arange(40), 5)
+    found = score(np.full((40, 7), 0.3), np.full((200, 7), 0.3), owner, similarity)
+    assert found["rsum"] == 0.0
+    assert found["caption_to_image"]["median_rank_bootstrap95"] == [40.0, 40.0]
+
+
+@pytest.mark.parametrize("similarity", NAMES)
+def test_random_embeddings_score_about_chance(similarity):
+    random = np.random.default_rng(0)
+    owner = np.repeat(np.arange(500), 5)
+    found = score(random.random((500, 8)), random.random((2500, 8)), owner, similarity)
+    assert found["caption_to_image"]["r10"] == pytest.approx(100 * 10 / 500, abs=1)
+    assert found["image_to_caption"]["r10"] == pytest.approx(100 * (1 - (1 - 5 / 2500) ** 10), abs=2)
+
+
+def test_folds_are_blocks_or_drawn_with_a_seed():
+    blocks = fold_rows(np.arange(5003), "contiguous")
+    assert [(fold[0], fold[-1], len(fold)) for fold in blocks] == [(k * 1000, k * 1000 + 999, 1000) for k in range(5)]
+    drawn = fold_rows(np.arange(5003), "random", 1)
+    assert len(set(np.concatenate(drawn).tolist())) == 5000
+    assert not np.array_equal(drawn[0], blocks[0])
+    assert np.array_equal(drawn, fold_rows(np.arange(5003), "random", 1))
+    assert not np.array_equal(drawn, fold_rows(np.arange(5003), "random", 2))
+
+
+def test_contiguous_folds_are_blocks_of_the_corpuss_own_order(tmp_path):
+    """From Karpathy's file to the folds, against blocks cut from the test pictures as the file lists them."""
+    random = np.random.default_rng(0)
+    names = [f"COCO_val2014_{number:012}.jpg" for number in random.choice(600_000, 5_600, replace=False)]
+    splits = random.permutation(["test"] * 5_000 + ["val"] * 300 + ["restval"] * 300)
+    entries = [
+        {"filename": name, "split": split, "sentences": [{"raw": "a", "tokens": ["a"], "sentid": number}]}
+        for number, (name, split) in enumerate(zip(names, splits.tolist(), strict=True))
+    ]
+    (tmp_path / "dataset_coco.json").write_text(json.dumps({"images": entries}))
+    images, captions = read_karpathy(tmp_path, None, "raw")
+    write_tables(tmp_path, clean(images, captions, None, require_pictures=False), "pictures")
+
+    as_listed = [entry["filename"] for entry in entries if entry["split"] == "test"]
+    ids = sorted(as_listed)
+    found = fold_rows(corpus_order(tmp_path / "images.parquet", ids), "contiguous")
+    for number, fold in enumerate(found):
+        assert {ids[row] for row in fold} == set(as_listed[1000 * number : 1000 * (number + 1)])
+    with pytest.raises(CorpusError, match=r"images.parquet: lacks 1 of 2 pictures, first b.jpg"):
+        corpus_order(tmp_path / "images.parquet", [ids[0], "b.jpg"])
+
+
+def test_five_folds_are_five_rankings_of_a_thousand():
+    random = np.random.default_rng(4)
+    images = random.standard_normal((5001, 6))
+    owner = random.permutation(np.concatenate([np.arange(5001), random.integers(0, 5001, 2000)]))
+    captions = images[owner] + random.standard_normal((7001, 6))
+    found = entry(rank_folds(images, captions, owner, fold_rows(np.arange(5001), "contiguous")))
+    alone = []
+    for first in range(0, 5000, 1000):
+        inside = (owner >= first) & (owner < first + 1000)
+        alone.append(score(images[first : first + 1000], captions[inside], owner[inside] - first))
+    for direction in ("caption_to_image", "image_to_caption"):
+        queries = np.array([part[direction]["queries"] for part in alone])
+        assert found[direction]["queries"] == queries.sum()
+        for name in ("r1", "r10", "mean_rank"):
+            values = np.array([part[direction][name] for part in alone])
+            assert found[direction][name] == pytest.approx((values * queries).sum() / queries.sum())
+        assert found[direction]["median_rank"] == np.mean([part[direction]["median_rank"] for part in alone])
+    assert found["image_to_caption"]["queries"] == 5000
+    everything = score(images, captions, owner)
+    assert everything["caption_to_image"]["r10"] < found["caption_to_image"]["r10"]
+
+
+def test_too_few_pictures_have_no_folds():
+    with pytest.raises(ScoringError, match="4999 pictures are too few for five folds; expected at least 5000"):
+        fold_rows(np.arange(4999), "contiguous")
+
+
+def test_a_fold_is_ranked_among_its_own_pictures_and_captions():
+    random = np.random.default_rng(5)
+    images, owner = random.standard_normal((12, 6)), random.permutation(np.repeat(np.arange(12), 2))
+    captions = images[owner] + random.standard_normal((24, 6))
+    folds = [np.array([1, 4, 7]), np.array([0, 2, 3, 11])]
+    for rows, found in zip(folds, rank_folds(images, captions, owner, folds), strict=True):
+        inside = np.isin(owner, rows)
+        alone = rank(images[rows], captions[inside], np.searchsorted(rows, owner[inside]))
+        np.testing.assert_array_equal(found.caption_to_image, alone.caption_to_image)
+        np.testing.assert_array_equal(found.image_to_caption, alone.image_to_caption)
+
+
+@pytest.mark.parametrize("similarity", NAMES)
+def test_the_order_of_the_captions_does_not_matter(similarity):
+    random = np.random.default_rng(6)
+    images, owner = random.standard_normal((20, 5)), np.repeat(np.arange(20), 3)
+    captions = images[owner] + random.standard_normal((60, 5))
+    shuffled = random.permutation(60)
+    assert score(images, captions, owner, similarity) == score(images, captions[shuffled], owner[shuffled], similarity)

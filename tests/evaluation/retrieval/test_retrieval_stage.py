@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sightword.captions.table import CaptionTable, read_captions, write_captions
+from sightword.encoder import arguments, sentence_encoder
+from sightword.errors import CaptionsError, ScoringError
+from sightword.evaluation.retrieval import folds
+from sightword.evaluation.retrieval.protocols import score
+from sightword.evaluation.retrieval.querybank import with_querybank
+from sightword.evaluation.retrieval.settings import RetrievalSettings
+from sightword.features.table import Origin, write_features
+from sightword.io.files import write_table
+from sightword.statistics import rounded
+from stages import retrieval
+
+PICTURES = 12
+
+
+def embedded(sentences):
+    return np.stack([np.roll(np.linspace(1, 0, PICTURES), int(text.split()[-1])) for text in sentences])
+
+
+class StandIn:
+    """Encodes captions as the picture they name, with some noise."""
+
+    similarity_name = "cosine"
+    width = PICTURES
+
+    @classmethod
+    def load(cls, folder, *, device):
+        return cls()
+
+    def encode(self, sentences, *, batch_size, show_progress_bar, max_length):
+        assert max_length == arguments.LONGEST  # no caption of a corpus is too long
+        return embedded(sentences)
+
+    def encode_images(self, features):
+        return features
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sentence_encoder, "SentenceEncoder", StandIn)
+    ids = [f"p{number:02}.jpg" for number in range(PICTURES)]
+    images = [image_id for image_id in ids for _ in range(2)]
+    table = CaptionTable(
+        images,
+        [0, 1] * PICTURES,
+        ["train" if image_id == "p03.jpg" else "test" for image_id in images],
+        [f"picture {int(image_id[1:3]) + number}" for image_id in ids for number in (0, 1)],
+        [np.array([2], np.int32)] * (2 * PICTURES),
+    )
+    write_captions("data/captions/captions.parquet", table)
+    origin = Origin("b", "p", "w", "", "{}", "float32", "extracted")
+    block = (np.arange(PICTURES), np.eye(PICTURES, dtype=np.float32))
+    write_features("data/features/features.h5", ids, [""] * PICTURES, PICTURES, [block], origin)
+    return tmp_path
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_the_stage_writes_metrics_plots_and_lists(workplace, caplog):
+    with caplog.at_level(logging.INFO):
+        retrieval.work(RetrievalSettings())
+    found = json.loads(Path("metrics/retrieval.json").read_text())
+    assert list(found) == ["test"]
+    assert list(found["test"]) == ["full", "skipped"]
+    few = "the split test has 11 pictures, five folds need 5000"
+    assert found["test"]["skipped"] == {"five_fold_1k": few}
+    rows = [number for number in range(PICTURES) if number != 3]
+    captions = embedded([f"x {n + k}" for n in rows for k in (0, 1)])
+    assert found["test"]["full"] == rounded(score(np.eye(PICTURES)[rows], captions, np.repeat(np.arange(11), 2)))
+    assert f"protocol five_fold_1k left out: {few}" in caplog.text
+    assert "retrieval: test, 22 captions x 11 pictures; R@1/5/10" in caplog.records[-1].getMessage()
+
+    lists = pq.read_table("data/retrieval/top.parquet").to_pylist()
+    assert len(lists) == (22 + 11) * 10
+    assert [row["position"] for row in lists[:11]] == [*range(1, 11), 1]
+    assert lists[0]["query_image"] == lists[0]["image_id"] == "p00.jpg"
+    assert lists[0]["right"]
+    recall = Path("plots/retrieval/recall.tsv").read_text().splitlines()
+    assert recall[0] == "k\tcaption_to_image\timage_to_caption"
+    assert recall[-1] == "11\t100\t100"
+    assert Path("plots/retrieval/ranks.tsv").read_text().startswith("rank\tcaption_to_image\timage_to_caption\n1\t")
+
+
+def test_the_encoder_says_how_it_is_compared(workplace, monkeypatch):
+    monkeypatch.setattr(StandIn, "similarity_name", "order")
+    retrieval.work(RetrievalSettings())
+    scores = pq.read_table("data/retrieval/top.parquet")["score"].to_pylist()
+    assert max(scores) <= 0  # minus an error; the cosines of the same embeddings are positive
+
+
+def test_the_same_inputs_give_the_same_bytes(workplace):
+    retrieval.work(RetrievalSettings())
+    once = contents(workplace)
+    retrieval.work(RetrievalSettings())
+    assert contents(workplace) == once
+
+
+def test_a_small_split_needs_no_cluster(workplace, monkeypatch):
+    retrieval.work(RetrievalSettings())
+    expected = contents(workplace)
+    monkeypatch.setenv("SIGHTWORD_ENGINE", "ray")
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")  # nothing answers there
+    retrieval.work(RetrievalSettings())
+    assert contents(workplace) == expected
+
+
+def test_five_folds_alone_of_too_few_pictures_are_told_before_anything_is_encoded(workplace, monkeypatch):
+    monkeypatch.setattr(StandIn, "load", None)
+    with pytest.raises(ScoringError, match=r"retrieval.protocols: the split test has 11 pictures.* Add full to retri"):
+        retrieval.work(RetrievalSettings(protocols=["five_fold_1k"]))
+    assert not Path("metrics").exists()
+
+
+def test_the_query_bank_is_the_training_split_and_changes_nothing_else(workplace, monkeypatch, caplog):
+    table = read_captions("data/captions/captions.parquet")
+    splits = ["train" if int(image_id[1:3]) in (3, 7, 8) else "test" for image_id in table.image_ids]
+    write_captions("data/captions/captions.parquet", dataclasses.replace(table, splits=splits))
+    retrieval.work(RetrievalSettings(protocols=["full"]))
+    plain = contents(workplace)
+    with caplog.at_level(logging.INFO):
+        retrieval.work(RetrievalSettings(protocols=["full", "querybank"], bank_pictures=2, bank_temperature=0.5))
+    found = json.loads(Path("metrics/retrieval.json").read_text())["test"]
+    rows = [number for number in range(PICTURES) if number not in (3, 7, 8)]
+    captions = embedded([f"x {n + k}" for n in rows for k in (0, 1)])
+    asking = np.eye(PICTURES)[[3, 7]], embedded(["x 3", "x 7"])
+    sides = with_querybank(np.eye(PICTURES)[rows], captions, *asking, temperature=0.5)
+    assert found["querybank"].pop("bank_pictures") == 2
+    assert found["querybank"] == rounded(score(*sides, np.repeat(np.arange(9), 2), "dot"))
+    assert found["querybank"] != found["full"]
+    assert "the query bank has 2 pictures, with one caption each" in caplog.text
+    changed = {path.name for path, text in contents(workplace).items() if plain[path] != text}
+    assert changed == {"retrieval.json"}
+    for name, remedy in (("order", "Leave querybank out."), ("dot", "or set select.renormalise: true")):
+        monkeypatch.setattr(StandIn, "similarity_name", name)
+        with pytest.raises(ScoringError, match=rf"compared by the cosine, this one is by {name}.*{remedy}"):
+            retrieval.work(RetrievalSettings(protocols=["querybank"]))
+
+
+def test_the_lists_are_as_long_as_asked_for(workplace):
+    retrieval.work(RetrievalSettings(top=3))
+    assert max(pq.read_table("data/retrieval/top.parquet")["position"].to_pylist()) == 3
+
+
+def test_pairs_of_a_short_and_a_long_caption_are_listed_and_their_mean_ranks_are_metrics(workplace):
+    retrieval.work(RetrievalSettings(protocols=["full"], length_pairs=4))
+    found = json.loads(Path("metrics/retrieval.json").read_text())["test"]
+    assert found["skipped"] == {"lengths": "no picture has two captions of different lengths"}
+    assert pq.read_table("data/retrieval/lengths.parquet").num_rows == 0
+    table = read_captions("data/captions/captions.parquet")
+    texts = [f"{'so ' * row}{text}" if row in (5, 8) else text for row, text in enumerate(table.texts)]
+    write_captions("data/captions/captions.parquet", dataclasses.replace(table, texts=texts))
+    retrieval.work(RetrievalSettings(protocols=["full"], length_pairs=4))
+    found = json.loads(Path("metrics/retrieval.json").read_text())["test"]
+    rows = pq.read_table("data/retrieval/lengths.parquet").to_pylist()
+    assert list(found) == ["full", "lengths"]
+    assert [(row["image_id"], row["words_longer"] - row["words_shorter"]) for row in rows] == [
+        ("p04.jpg", 8),
+        ("p02.jpg", 5),
+    ]
+    assert [(row["shorter"], row["longer"]) for row in rows] == [(1, 0), (0, 1)]
+    assert found["lengths"]["pairs"] == 2
+    assert found["lengths"]["longer"]["mean_rank"] == np.mean([row["rank_longer"] for row in rows])
+    retrieval.work(RetrievalSettings(protocols=["full"]))
+    assert list(json.loads(Path("metrics/retrieval.json").read_text())["test"]) == ["full"]
+
+
+def test_five_folds_are_blocks_of_the_corpuss_own_order(workplace, monkeypatch):
+    """Four folds of two pictures, against a plain loop over the order in which the publisher lists them."""
+    monkeypatch.setattr(folds, "FOLDS", 4)
+    monkeypatch.setattr(folds, "FOLD_SIZE", 2)
+    monkeypatch.setattr(folds, "PICTURES", 8)
+    order = [7, 0, 11, 3, 5, 1, 10, 2, 8, 4, 9, 6]  # picture 3 is of another split
+    ids = [f"p{number:02}.jpg" for number in order]
+    table = pa.table({"image_id": ids, "position": pa.array(range(PICTURES), pa.int32())}).sort_by("image_id")
+    write_table("data/corpus/images.parquet", table)
+    retrieval.work(RetrievalSettings())
+    found = json.loads(Path("metrics/retrieval.json").read_text())["test"]["five_fold_1k"]
+    of_test = [number for number in order if number != 3]
+    parts = []
+    for first in range(0, 8, 2):
+        rows = of_test[first : first + 2]
+        captions = embedded([f"x {n + k}" for n in rows for k in (0, 1)])
+        parts.append(score(np.eye(PICTURES)[rows], captions, np.repeat([0, 1], 2)))
+    for direction in ("caption_to_image", "image_to_caption"):
+        for name in ("r1", "mean_rank", "median_rank"):
+            assert found[direction][name] == pytest.approx(np.mean([part[direction][name] for part in parts]))
+
+
+def test_an_empty_split_is_told_and_nothing_is_written(workplace):
+    with pytest.raises(CaptionsError, match="the split 'dev' has no captions"):
+        retrieval.work(RetrievalSettings(split="dev"))
+    assert not Path("metrics").exists()
+    assert not Path("data/retrieval").exists()

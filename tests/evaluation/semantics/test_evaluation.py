@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import numpy as np
+import pytest
+
+import sightword
+from sightword.errors import SemanticsError
+from sightword.evaluation.semantics import relatedness
+from sightword.evaluation.semantics.datasets import SUBTASKS, read_task
+from sightword.evaluation.semantics.encoding import Embeddings
+from sightword.evaluation.semantics.evaluation import UNCHOSEN, evaluate, judge
+from sightword.evaluation.semantics.inputs import inputs_of
+from sightword.evaluation.semantics.relatedness import cosine, train_head
+from sightword.evaluation.semantics.results import CONSTANT
+from sightword.statistics import fisher_interval, pearson, spearman
+
+TASKS = ["STSOwn", "STSBenchmark", "SICKRelatedness"]
+
+
+def test_the_result_has_the_keys_of_the_metrics_file(data, bag_encoder):
+    found = sightword.evaluate(bag_encoder, TASKS, data, ["a man"])
+    assert list(found) == TASKS
+    assert list(found["STSOwn"]) == ["park.life", "street", "mean", "weighted_mean", "all"]
+    numbers = ["pearson", "spearman", "pairs", "pearson_ci95", "spearman_ci95"]
+    keys = [*numbers, "seen_in_training", "pairs_seen", "unseen"]
+    assert list(found["STSOwn"]["street"]) == keys
+    assert list(found["STSOwn"]["street"]["unseen"]) == numbers
+    for name in TASKS[1:]:
+        assert list(found[name]) == ["cosine", "trained"]
+        assert list(found[name]["cosine"]) == keys
+        assert list(found[name]["trained"]) == [*keys, "dev_pearson"]
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
+def test_scores_are_correlations_of_cosine_and_gold(data, bag_encoder):
+    found = evaluate(bag_encoder, ["STSOwn"], str(data))["STSOwn"]
+    parts = read_task("STSOwn", data).subtasks
+    scores = {name: cosine(bag_encoder(pairs.first), bag_encoder(pairs.second)) for name, pairs in parts.items()}
+    for name, pairs in parts.items():
+        assert found[name]["pearson"] == pytest.approx(pearson(scores[name], pairs.gold))
+        assert found[name]["spearman"] == pytest.approx(spearman(scores[name], pairs.gold))
+        assert found[name]["pearson_ci95"] == list(fisher_interval(found[name]["pearson"], len(pairs)))
+    assert found["street"]["pearson"] > 0.3
+    for kind in ("pearson", "spearman"):
+        one, two = found["park.life"][kind], found["street"][kind]
+        assert found["mean"][kind] == pytest.approx((one + two) / 2)
+        assert found["weighted_mean"][kind] == pytest.approx((30 * one + 28 * two) / 58)
+    together = np.concatenate([scores["park.life"], scores["street"]])
+    gold = np.concatenate([parts["park.life"].gold, parts["street"].gold])
+    assert found["all"] == {"pearson": pearson(together, gold), "spearman": spearman(together, gold)}
+
+
+def test_the_trained_heads_batches_follow_sentevals_order_with_empty_sentences_of_length_0(
+    data, bag_encoder, monkeypatch
+):
+    """SentEval sorts its lists of tokens; the full stop of an empty one is put in later, by the batcher."""
+    monkeypatch.setattr(relatedness, "MOST_EPOCHS", 50)
+    file = data / "downstream/STS/STSBenchmark/sts-train.csv"
+    rows = [line.split("\t") for line in file.read_text().splitlines()]
+    # The pairs with an empty sentence have higher scores than those with one of one token, and come first all the same.
+    rows[2][5], rows[4][5], rows[5][6], rows[7][6], rows[9][5] = "dog", "", "cat", "", "."
+    file.write_text("".join("\t".join(row) + "\n" for row in rows))
+    triples = [(row[5].split(), row[6].split(), float(row[4])) for row in rows]
+    triples.sort(key=lambda one: (len(one[0]), len(one[1]), one[2]))
+    first, second = ([" ".join(one[side]) or "." for one in triples] for side in (0, 1))
+    task = read_task("STSBenchmark", data)
+    assert (task.train.first, task.train.second) == (first, second)
+    gold = np.array([one[2] for one in triples])
+    texts = sorted({*first, *second, *task.dev.first, *task.dev.second, *task.test.first, *task.test.second})
+    vectors = Embeddings(texts, bag_encoder(texts))
+    train, dev, test = (
+        inputs_of(vectors, "compared", part_first, part_second, part_gold)
+        for part_first, part_second, part_gold in (
+            (first, second, gold),
+            (task.dev.first, task.dev.second, task.dev.gold),
+            (task.test.first, task.test.second, task.test.gold),
+        )
+    )
+    found = evaluate(bag_encoder, ["STSBenchmark"], data)["STSBenchmark"]["trained"]
+    assert found["dev_pearson"] == train_head(train, dev, test).dev_pearson
+
+
+def test_each_sentence_is_encoded_once_over_all_tasks(data, bag_encoder):
+    calls = []
+
+    def encode(sentences):
+        calls.extend(sentences)
+        return bag_encoder(sentences)
+
+    evaluate(encode, TASKS, data)
+    assert len(calls) == len(set(calls)) > 300
+    everything = set(calls)
+    calls.clear()
+    evaluate(encode, TASKS, data, trained_head=False)
+    assert set(calls) < everything  # training sentences are left alone when no head is trained
+
+
+def test_without_training_captions_the_shares_are_left_out(data, bag_encoder):
+    found = evaluate(bag_encoder, ["STSOwn"], data)
+    assert "seen_in_training" not in found["STSOwn"]["street"]
+
+
+def test_seen_sentences_are_those_among_the_training_captions(data, bag_encoder):
+    street = read_task("STSOwn", data).subtasks["street"]
+    found = evaluate(bag_encoder, ["STSOwn"], data, [sentence.upper() + " ." for sentence in street.first])
+    assert found["STSOwn"]["street"]["seen_in_training"] >= 0.5
+    assert found["STSOwn"]["park.life"]["seen_in_training"] < 0.1
+
+
+def test_unseen_pairs_have_two_unseen_sentences(data, bag_encoder):
+    street = read_task("STSOwn", data).subtasks["street"]
+    training = [*street.first[:9], *street.second[:4]]
+    found = evaluate(bag_encoder, ["STSOwn"], data, training)["STSOwn"]["street"]
+    known = set(training)
+    both = [a in known and b in known for a, b in zip(street.first, street.second, strict=True)]
+    neither = [a not in known and b not in known for a, b in zip(street.first, street.second, strict=True)]
+    assert sum(both) >= 4
+    assert found["pairs_seen"] == sum(both) / len(both)
+    scores = cosine(bag_encoder(street.first), bag_encoder(street.second))[neither]
+    unseen = found["unseen"]
+    assert unseen["pairs"] == sum(neither) < 28
+    assert unseen["pearson"] == pytest.approx(pearson(scores, street.gold[neither]))
+    assert unseen["spearman"] == pytest.approx(spearman(scores, street.gold[neither]))
+    assert unseen["pearson_ci95"] == list(fisher_interval(unseen["pearson"], sum(neither)))
+
+
+def test_without_unseen_pairs_their_correlation_is_none(data, bag_encoder):
+    street = read_task("STSOwn", data).subtasks["street"]
+    found = evaluate(bag_encoder, ["STSOwn"], data, [*street.first, *street.second])["STSOwn"]["street"]
+    assert (found["seen_in_training"], found["pairs_seen"]) == (1.0, 1.0)
+    assert found["unseen"] == dict.fromkeys(("pearson", "spearman", "pearson_ci95", "spearman_ci95")) | {"pairs": 0}
+    assert "undefined" not in found
+
+
+def test_a_constant_encoder_has_undefined_correlations_with_the_reason(data):
+    found = evaluate(lambda sentences: np.full((len(sentences), 333), 0.1), TASKS, data)
+    for entry in (found["STSOwn"]["street"], found["STSBenchmark"]["cosine"], found["SICKRelatedness"]["trained"]):
+        assert entry["pearson"] is entry["spearman"] is entry["pearson_ci95"] is None
+        assert entry["undefined"] in (CONSTANT, UNCHOSEN)
+    assert found["SICKRelatedness"]["trained"]["undefined"] == UNCHOSEN
+    for aggregate in ("mean", "weighted_mean", "all"):
+        assert found["STSOwn"][aggregate] == {"pearson": None, "spearman": None}
+
+
+def test_vectors_of_zeros_are_counted(data, bag_encoder):
+    street = read_task("STSOwn", data).subtasks["street"]
+    silent = set(street.first[:5])
+    found = evaluate(
+        lambda sentences: bag_encoder(sentences) * [[sentence not in silent] for sentence in sentences],
+        ["STSOwn", "STSBenchmark"],
+        data,
+        trained_head=False,
+    )
+    expected = sum(sentence in silent for sentence in [*street.first, *street.second])
+    assert found["STSOwn"]["street"]["zero_vectors"] == expected >= 5
+    assert "zero_vectors" not in found["STSBenchmark"]["cosine"]
+
+
+@pytest.mark.parametrize("scale", [1e30, 1e200])
+def test_vectors_that_are_too_large_for_the_head_are_refused(data, bag_encoder, scale):
+    with pytest.raises(SemanticsError, match="so large that a classifier on them overflows"):
+        evaluate(lambda sentences: bag_encoder(sentences) * scale, ["STSBenchmark"], data)
+    assert evaluate(lambda sentences: bag_encoder(sentences) * scale, ["STSOwn"], data)["STSOwn"]["street"]["pearson"]
+
+
+def test_half_precision_scores_as_single_precision(data, bag_encoder):
+    def half(sentences):
+        return (bag_encoder(sentences) * 100).astype(np.float16)  # products of up to 300,000
+
+    one = evaluate(half, ["STSBenchmark"], data)
+    other = evaluate(lambda sentences: half(sentences).astype(np.float32), ["STSBenchmark"], data)
+    assert one["STSBenchmark"]["trained"] == other["STSBenchmark"]["trained"]
+
+
+def test_nan_is_an_error_that_names_the_sentence(data):
+    with pytest.raises(SemanticsError, match=r"sentence '.*': the encoder gave NaN or infinity"):
+        evaluate(lambda sentences: np.full((len(sentences), 2), np.nan), ["STSOwn"], data)
+
+
+def test_missing_sets_are_an_error_or_named(data, bag_encoder):
+    with pytest.raises(SemanticsError, match="task STS13: does not exist"):
+        evaluate(bag_encoder, ["STSOwn", "STS13"], data)
+    found = evaluate(bag_encoder, ["STSOwn", "STS13"], data, missing="skip")
+    assert list(found) == ["STSOwn", "skipped"]
+    assert found["skipped"] == {"STS13": "downstream/STS/STS13-en-test does not exist"}
+    with pytest.raises(SemanticsError, match="no task to evaluate: none of the 1 tasks has its files"):
+        evaluate(bag_encoder, ["STS13"], data, missing="skip")
+
+
+def test_wrong_arguments_are_refused(data, bag_encoder):
+    with pytest.raises(SemanticsError, match="task STSOwn is named twice"):
+        evaluate(bag_encoder, ["STSOwn", "STSOwn"], data)
+    with pytest.raises(SemanticsError, match="the tasks are the text 'STSOwn'; expected a list of names"):
+        evaluate(bag_encoder, "STSOwn", data)
+    with pytest.raises(SemanticsError, match="the training captions are one text"):
+        evaluate(bag_encoder, ["STSOwn"], data, "a caption")
+    with pytest.raises(SemanticsError, match="training caption 1 is not a text but NoneType"):
+        evaluate(bag_encoder, ["STSOwn"], data, ["a caption", None])
+    with pytest.raises(SemanticsError, match="classifier is 'Pytorch'; expected 'pytorch' or 'sklearn'"):
+        evaluate(bag_encoder, ["STSOwn"], data, classifier="Pytorch")
+    with pytest.raises(SemanticsError, match="missing is 'bogus'"):
+        evaluate(bag_encoder, ["STSOwn"], data, missing="bogus")
+    for wrong in ({"seed": -1}, {"kfold": 1}, {"kfold": 2.5}, {"seed": True}):
+        with pytest.raises(SemanticsError, match="expected a whole number from"):
+            evaluate(bag_encoder, ["STSOwn"], data, **wrong)
+
+
+@pytest.fixture(scope="module")
+def reference(real_data):
+    """(encode, SentEval's own scores with it)."""
+    path = real_data / "reference" / "hash_encoder.py"
+    spec = importlib.util.spec_from_file_location("hash_encoder", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    scores = json.loads((real_data / "reference/senteval_scores_hash_encoder.json").read_text())["tasks"]
+    return lambda sentences: module.encode_batch([sentence.split() for sentence in sentences]), scores
+
+
+def test_sts12_to_16_are_sentevals_own_scores(real_data, reference):
+    encode, scores = reference
+    found = evaluate(encode, list(SUBTASKS), real_data / "senteval")
+    for task, subtasks in SUBTASKS.items():
+        for subtask in subtasks:
+            ours, theirs = found[task][subtask], scores[task][subtask]
+            assert ours["pairs"] == theirs["nsamples"]
+            assert ours["pearson"] == pytest.approx(theirs["pearson"], abs=1e-9)
+            assert ours["spearman"] == pytest.approx(theirs["spearman"], abs=1e-3)
+        for ours, theirs in (("mean", "mean"), ("weighted_mean", "wmean")):
+            assert found[task][ours]["pearson"] == pytest.approx(scores[task]["all"]["pearson"][theirs], abs=1e-9)
+            assert found[task][ours]["spearman"] == pytest.approx(scores[task]["all"]["spearman"][theirs], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [pytest.param("STSBenchmark", marks=pytest.mark.slow), pytest.param("SICKRelatedness", marks=pytest.mark.full)],
+)
+def test_the_trained_head_gives_sentevals_own_scores(real_data, reference, task):
+    encode, scores = reference
+    found = judge(encode, [task], real_data / "senteval")
+    trained, theirs = found.metrics[task]["trained"], scores[task]
+    assert trained["pairs"] == theirs["ntest"]
+    assert trained["dev_pearson"] == pytest.approx(theirs["devpearson"], abs=5e-4)
+    assert trained["pearson"] == pytest.approx(theirs["pearson"], abs=5e-4)
+    assert trained["spearman"] == pytest.approx(theirs["spearman"], abs=1e-3)
+    row = found.judged[-1]
+    assert np.mean((row.scores - row.pairs.gold) ** 2) == pytest.approx(theirs["mse"], abs=2e-3)
+
+
+@pytest.mark.full
+def test_the_head_differs_from_sentevals_score_no_more_than_between_seeds(real_data, reference):
+    encode, scores = reference
+    found = [
+        judge(encode, ["STSBenchmark"], real_data / "senteval", seed=seed).metrics["STSBenchmark"]["trained"]["pearson"]
+        for seed in (1111, 1112, 1113)
+    ]
+    assert min(found) < max(found)
+    assert abs(found[0] - scores["STSBenchmark"]["pearson"]) < max(found) - min(found)

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sightword.captions.table import CaptionTable, write_captions
+from sightword.encoder import arguments, sentence_encoder
+from sightword.errors import SemanticsError
+from sightword.evaluation.semantics.evaluation import evaluate
+from sightword.evaluation.semantics.pair_table import read_pairs
+from sightword.evaluation.semantics.settings import SemanticsSettings
+from sightword.statistics import rounded
+from stages import semantics
+
+
+@pytest.fixture
+def workplace(data, bag_encoder, monkeypatch):
+    class StandIn:
+        @classmethod
+        def load(cls, folder, *, device):
+            return cls()
+
+        def encode(self, sentences, *, batch_size, max_length, precision):
+            assert max_length == arguments.LONGEST  # no sentence of a data set is too long
+            assert precision == "bf16"
+            return bag_encoder(sentences)
+
+    monkeypatch.chdir(data)
+    monkeypatch.setattr(sentence_encoder, "SentenceEncoder", StandIn)
+    texts = (data / "downstream/STS/STSOwn-en-test/STS.input.street.txt").read_text().splitlines()[0].split("\t")
+    ids = [np.array([2], np.int32)] * 2
+    write_captions("data/captions/captions.parquet", CaptionTable(["a", "b"], [0, 0], ["train", "test"], texts, ids))
+    return data
+
+
+def chosen(**changes):
+    return SemanticsSettings(**{"data": ".", "tasks": ["STSOwn", "SICKRelatedness"], "precision": "bf16", **changes})
+
+
+def test_the_stage_writes_metrics_table_and_plots(workplace, bag_encoder, caplog):
+    with caplog.at_level(logging.INFO):
+        semantics.work(chosen(trained_head=False, worst_pairs=7))
+    found = json.loads(Path("metrics/semantics.json").read_text())
+    plain = evaluate(bag_encoder, ["STSOwn", "SICKRelatedness"], ".", trained_head=False)
+    assert found["STSOwn"]["all"] == rounded(plain["STSOwn"]["all"])
+    assert found["STSOwn"]["street"]["seen_in_training"] == round(1 / 56, 6)  # the test caption was not trained on
+    assert len(Path("metrics/semantics.csv").read_text().splitlines()) == 4
+    assert Path("plots/semantics/scores.tsv").read_text().startswith("name\tpearson\tlo\thi\tpairs\nSTSOwn park.life\t")
+    assert len(Path("plots/semantics/pairs.tsv").read_text().splitlines()) == 99
+    assert (
+        Path("plots/semantics/systems.tsv")
+        .read_text()
+        .startswith("name\tsystem\tpearson\tlo\thi\nSTSOwn park.life\tthis")
+    )
+    assert "STSOwn street" in Path("plots/semantics/systems.svg").read_text()
+    assert Path("plots/semantics/breakdown.tsv").read_text().startswith("name\tpairs\trank_difference\tlean\n")
+    assert len(read_pairs("data/semantics/pairs.parquet").subtasks) == 3
+    assert len(Path("data/semantics/worst.tsv").read_text().splitlines()) == 8
+    assert "semantics: 2 tasks, mean Pearson" in caplog.text
+
+
+def test_skipped_tasks_are_logged(workplace, caplog):
+    semantics.work(chosen(tasks=["STSOwn", "STS12"], missing="skip"))
+    assert "STS12 left out: downstream/STS/STS12-en-test does not exist" in caplog.text
+    assert json.loads(Path("metrics/semantics.json").read_text())["skipped"].keys() == {"STS12"}
+
+
+def test_a_wrong_file_leaves_nothing_behind(workplace):
+    (workplace / "downstream/STS/STSOwn-en-test/STS.gs.street.txt").write_text("1\n")
+    with pytest.raises(SemanticsError, match="has 1 line for the 30"):
+        semantics.work(chosen())
+    assert not Path("metrics").exists()
+    assert not Path("plots").exists()

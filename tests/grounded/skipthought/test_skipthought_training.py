@@ -1,0 +1,161 @@
+"""The order of the batches and the training run: killed and continued, equal bytes, and what it refuses."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+from small_text import text_of
+
+from sightword.errors import TrainingError
+from sightword.grounded.skipthought import task as training
+from sightword.grounded.skipthought.batches import batches
+from sightword.grounded.skipthought.settings import SkipthoughtSettings
+from sightword.training.checkpoint import Checkpoint
+
+CPU = torch.device("cpu")
+SMALL = SkipthoughtSettings(
+    embedding=6, hidden=8, batch=16, steps=30, validate_every=8, rate=0.01, bucket=3, validation=12
+)
+
+
+def run(text, settings=SMALL, **more):
+    return training.train(settings, text, device=CPU, **more)
+
+
+def equal(one, other):
+    first, second = one.state_dict(), other.state_dict()
+    return all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.parametrize(("bucket", "objective"), [(1, "skipthought"), (4, "skipthought"), (4, "infonce")])
+def test_an_epoch_has_each_triple_at_most_once_and_can_start_anywhere(random_text, bucket, objective):
+    settings = SMALL.model_copy(update={"bucket": bucket, "objective": objective})
+    found = random_text.pairs(0) if objective == "infonce" else random_text.triples(0)
+    each = len(found) // 16
+    order = list(itertools.islice(batches(random_text, settings, seed=1), 2 * each))
+    for epoch in (order[:each], order[each:]):
+        drawn = np.concatenate(epoch)
+        assert len(set(drawn.tolist())) == len(drawn) == 16 * each
+        assert set(drawn.tolist()) <= set(found.tolist())
+    assert not np.array_equal(order[0], order[each])
+    for start in range(2 * each):
+        assert np.array_equal(next(batches(random_text, settings, seed=1, start=start)), order[start])
+    assert not np.array_equal(next(batches(random_text, settings, seed=2)), order[0])
+
+
+def test_buckets_share_out_triples_by_length(random_text):
+    def spread(bucket):
+        settings = SMALL.model_copy(update={"bucket": bucket})
+        order = itertools.islice(batches(random_text, settings, seed=0), 12)
+        return np.mean([np.std(random_text.offsets[own + 2] - random_text.offsets[own - 1]) for own in order])
+
+    assert spread(12) < spread(1) / 3
+
+
+@pytest.fixture(scope="module", params=["skipthought", "infonce"])
+def whole(request, random_text):
+    settings = SMALL.model_copy(update={"objective": request.param})
+    return settings, *run(random_text, settings)
+
+
+def test_a_run_has_its_curves_and_gives_the_same_bytes_twice(random_text, whole):
+    settings, network, now = whole
+    assert now.steps == 30
+    assert [done for done, _ in now.held_out] == [8, 16, 24, 30]
+    assert [done for done, _ in now.loss] == [8, 16, 24, 30]
+    again, curves = run(random_text, settings)
+    assert equal(again, network)
+    assert curves == now
+
+
+@pytest.mark.parametrize("killed_at", [1, 13])
+def test_killed_and_continued_it_ends_with_the_same_bytes(random_text, whole, tmp_path, monkeypatch, killed_at):
+    settings, network, now = whole
+    monkeypatch.setattr(training, "SECONDS", 0.0)
+    step, done = training.Run.step, []
+
+    def until_killed(self, numbers):
+        done.append(numbers)
+        if len(done) > killed_at:
+            raise KeyboardInterrupt
+        return step(self, numbers)
+
+    monkeypatch.setattr(training.Run, "step", until_killed)
+    with pytest.raises(KeyboardInterrupt):
+        run(random_text, settings, checkpoint=Checkpoint(tmp_path))
+    monkeypatch.setattr(training.Run, "step", step)
+    again, curves = run(random_text, settings, checkpoint=Checkpoint(tmp_path))
+    assert equal(again, network)
+    assert curves == now
+
+
+def test_the_rate_falls_continuously_and_the_gradient_is_clipped(random_text):
+    settings = SMALL.model_copy(update={"decay_steps": 10, "clip": 0.01})
+    own = training.Run(settings, random_text, CPU, None)
+    own.progress.steps = 5
+    own.step(random_text.triples(0)[:16])
+    assert own.optimiser.param_groups[0]["lr"] == pytest.approx(0.01 * math.sqrt(0.5))
+    assert torch.cat([weights.grad.ravel() for weights in own.weights]).norm().item() == pytest.approx(0.01, rel=1e-3)
+
+
+@pytest.mark.parametrize("objective", ["skipthought", "infonce"])
+def test_a_run_that_learns_nothing_is_reported(caplog, objective):
+    rows = [[2 + number % 5, 7 + number % 5] for number in range(200)]
+    text = text_of(rows, words=12, held_out=range(160, 200))
+    settings = SMALL.model_copy(update={"objective": objective, "rate": 0.03})
+    run(text, settings)
+    assert "learned nothing" not in caplog.text
+    run(text, settings.model_copy(update={"rate": 1e30}))
+    assert "the encoder learned nothing. Look at skipthought.rate" in caplog.text
+
+
+def test_without_an_objective_nothing_is_trained(random_text):
+    network, now = run(random_text, SMALL.model_copy(update={"objective": "none"}))
+    torch.manual_seed(0)
+    wanted = training.build(SMALL.model_copy(update={"objective": "none"}), 20)
+    assert equal(network, wanted)
+    assert now == training.Progress()
+    assert network.captions.embedding.weight.abs().max() <= 0.1
+    for gate in network.captions.recurrent.onward.weight_hh_l0.detach().chunk(3):
+        assert torch.allclose(gate @ gate.t(), torch.eye(8), atol=1e-5)
+
+
+def test_in_bfloat16_it_learns_a_cycle_of_sentences():
+    rows = [[2 + number % 5, 7 + number % 5] for number in range(200)]
+    text = text_of(rows, words=12, held_out=range(180, 200))
+    settings = SMALL.model_copy(update={"steps": 150, "precision": "bf16", "hidden": 16, "rate": 0.03, "bucket": 1})
+    _, now = run(text, settings)
+    assert now.perplexity < 1.2
+
+
+def test_a_loss_that_is_not_finite_is_one_message_and_never_in_a_checkpoint(random_text, tmp_path, monkeypatch):
+    step = training.Run.step
+
+    def diverging(self, numbers):
+        if self.progress.steps == 3:
+            self.network.output.weight.data[5, 0] = float("nan")
+        return step(self, numbers)
+
+    monkeypatch.setattr(training, "SECONDS", 0.0)
+    monkeypatch.setattr(training.Run, "step", diverging)
+    with pytest.raises(TrainingError, match=r"not a finite number between batch 0 and 4. Lower skipthought.rate"):
+        run(random_text, checkpoint=Checkpoint(tmp_path))
+    progress, tensors = Checkpoint(tmp_path).load()
+    assert progress.batches == 3
+    assert all(values.isfinite().all() for values in tensors.values())
+
+
+def test_a_neighbour_that_is_named_twice_is_one_message():
+    with pytest.raises(ValidationError, match="a neighbour is named twice"):
+        SkipthoughtSettings(decode=["next", "next"])
+
+
+def test_too_little_text_is_one_message():
+    text = text_of([[2, 3]] * 10, words=12)
+    with pytest.raises(TrainingError, match="the text has 8 triples of successive sentences, fewer than one batch"):
+        run(text)

@@ -1,0 +1,247 @@
+"""Scenarios on a small world: what is trained, what is saved, and a run that resumes."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from small_ground import SETTINGS, TEXTS, VOCABULARY, described, rows, saved_start, scenario, textual
+
+import sightword.grounded.training.task as module
+from sightword.encoder.grounded import GroundedEncoder, Part
+from sightword.errors import EncoderError, SemanticsError, TrainingError
+from sightword.grounded.training.scenario import ground, read_start
+from sightword.grounded.training.sequential import sequential
+from sightword.training.checkpoint import Checkpoint
+
+CPU = torch.device("cpu")
+NOT_ON_DEV = ("text", "cap2cap", "captions_as_text")
+EVERYTHING = dict.fromkeys(("cluster", "perceptual", "projection", "ranking", *NOT_ON_DEV), 0.5)
+
+
+def run(split=None, dev=None, checkpoint=None, part=None, settings=SETTINGS, seed=0, **changes):
+    split = described() if split is None else split
+    return ground(
+        scenario(**changes), seed, textual(settings), split, dev or described(seed=1), device=CPU, start=part,
+        checkpoint=checkpoint,
+    )  # fmt: skip
+
+
+def tensors(encoder):
+    parts = {
+        f"{n}.{name}": value
+        for n, part in enumerate(encoder.parts)
+        for name, value in part.captions.state_dict().items()
+    }
+    heads = {
+        f"{space}.{name}": value for space, one in encoder.heads.items() for name, value in one.state_dict().items()
+    }
+    return parts | heads
+
+
+def equal(one, other):
+    return tensors(one).keys() == tensors(other).keys() and all(
+        torch.equal(value, tensors(other)[name]) for name, value in tensors(one).items()
+    )
+
+
+def test_zero_weights_keep_the_start_to_the_bit():
+    found = run(text=1.0)
+    before = textual().part.captions.state_dict()
+    assert all(torch.equal(value, before[name]) for name, value in found.encoder.parts[0].captions.state_dict().items())
+    assert (found.encoder.spaces, found.progress.steps, found.facts["weights"]) == (("sentence",), 0, 0)
+
+
+def test_scratch_without_weights_is_an_untrained_encoder():
+    one, other, same = (run(start="scratch", seed=seed).encoder for seed in (0, 1, 0))
+    assert equal(one, same)
+    assert not equal(one, other)
+    assert run(start="scratch", states=12).encoder.width == 12
+
+
+@pytest.mark.parametrize(
+    ("changes", "spaces"),
+    [
+        ({"cluster": 1}, ("sentence", "grounded")),
+        ({"cluster": 1, "negatives": "last_ten", "batch": 12, "margin": 2.0}, ("sentence", "grounded")),
+        ({"cluster": 1, "cluster_loss": "infonce"}, ("sentence", "grounded")),
+        ({"perceptual": 1, "space": "identity"}, ("sentence",)),
+        ({"projection": 1, "judged": "visual"}, ("sentence", "visual")),
+        ({"ranking": 1, "precision": "bf16"}, ("sentence",)),
+        ({"cap2cap": 1}, ("sentence",)),
+        ({"captions_as_text": 1}, ("sentence",)),
+        ({"text": 1.0, "pictures": "none"}, ("sentence",)),
+        ({**EVERYTHING, "judged": "grounded"}, ("sentence", "grounded", "visual")),
+        ({"cluster": 1, "perceptual": 1, "clusters": "shuffled", "pictures": "shuffled"}, ("sentence", "grounded")),
+    ],
+)
+def test_each_loss_trains_the_encoder(changes, spaces):
+    found = run(**changes)
+    assert found.encoder.spaces == spaces
+    assert found.encoder.default == changes.get("judged", "sentence")
+    before, after = textual().part.captions.state_dict(), found.encoder.parts[0].captions.state_dict()
+    assert all((value != before[name]).any() for name, value in after.items() if "bias_hh" not in name)
+    parts = {name for name in EVERYTHING if changes.get(name)}
+    assert found.progress.loss.keys() == parts
+    assert found.progress.dev.keys() == parts - set(NOT_ON_DEV)
+    ((_, text, grounded),) = found.progress.norms
+    assert (text > 0) == bool(parts & {"text", "captions_as_text"})
+    assert (grounded > 0) == bool(parts - {"text", "captions_as_text"})
+
+
+@pytest.mark.parametrize("start", ["skipthought", "scratch"])
+def test_each_loss_trains_an_encoder_with_layer_normalisation(start, tmp_path):
+    settings = SETTINGS.model_copy(update={"layer_norm": "frozen"})
+    found = run(**EVERYTHING, settings=settings, start=start, concatenate=start == "scratch").encoder
+    assert [part.shape.cell for part in found.parts] == ["layer_norm_gru"] * len(found.parts)
+    before = textual(settings).part.captions.state_dict()
+    assert all((value != before[name]).any() for name, value in found.parts[-1].captions.state_dict().items())
+    found.save(tmp_path)
+    again = GroundedEncoder.load(tmp_path)
+    with torch.enable_grad():  # as in training
+        own = torch.cat([part.captions.embed(rows(TEXTS)) for part in found.parts], dim=1)
+    np.testing.assert_allclose(again.encode(TEXTS, space="sentence"), own.detach().numpy(), atol=1e-6)
+
+
+def cosines(**changes):
+    """The cosines of all captions in the grounded space after a run, whether they have one picture, and one colour."""
+    vectors = run(**changes).encoder.encode(TEXTS, space="grounded", normalize_embeddings=True)
+    picture, colour = np.arange(len(TEXTS)) // 2, np.arange(len(TEXTS)) // 8
+    pairs = np.triu_indices(len(TEXTS), 1)
+    return ((vectors @ vectors.T)[pairs], *((one[:, None] == one)[pairs] for one in (picture, colour)))
+
+
+def test_the_cluster_loss_gathers_captions_of_a_picture():
+    gaps = []
+    for steps in (1, 80):
+        found, picture, _ = cosines(cluster=1, steps=steps)
+        gaps.append(found[picture].mean() - found[~picture].mean())
+    assert gaps[0] < 0.2
+    assert gaps[1] > 0.5
+
+
+def test_the_perceptual_loss_gathers_captions_of_alike_pictures_unless_they_are_shuffled():
+    real, shuffled = (
+        np.corrcoef(*cosines(perceptual=1, steps=80, batch=8, pictures=pictures)[::2])[0, 1]
+        for pictures in ("real", "shuffled")
+    )
+    assert real > 0.4
+    assert abs(shuffled) < 0.2
+
+
+@pytest.mark.parametrize("changes", [EVERYTHING, {"cluster": 1, "perceptual": 1}])
+@pytest.mark.parametrize("stop", [1, 4])
+def test_a_killed_run_resumes_to_the_bit(changes, stop, tmp_path, monkeypatch):
+    whole = run(**changes)
+    monkeypatch.setattr(module, "SECONDS", 0.0)
+    monkeypatch.setattr(module, "POINTS", 5)
+    save = module.Run.save
+
+    def die(self):
+        save(self)
+        if self.progress.steps == stop:
+            raise KeyboardInterrupt
+
+    (tmp_path / "run").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(module.Run, "save", die)
+        with pytest.raises(KeyboardInterrupt):
+            run(**changes, checkpoint=Checkpoint(tmp_path / "run"))
+    resumed = run(**changes, checkpoint=Checkpoint(tmp_path / "run"))
+    again = run(**changes)
+    assert equal(whole.encoder, resumed.encoder)
+    assert resumed.progress == again.progress
+
+
+def test_a_concatenation_has_both_vectors_side_by_side():
+    found = run(cluster=1, concatenate=True, start="scratch").encoder
+    own = run(cluster=1, start="scratch").encoder
+    one, other = textual_encoder().encode(TEXTS), own.encode(TEXTS)
+    np.testing.assert_array_equal(found.encode(TEXTS), np.concatenate([one, other], axis=1))
+    np.testing.assert_allclose(found.encode(TEXTS, space="grounded"), own.encode(TEXTS, space="grounded"), atol=1e-6)
+    vectors = found.encode(TEXTS[:2], normalize_embeddings=True)
+    inner = one[0] @ one[1] + other[0] @ other[1]
+    lengths = [np.sqrt(one[row] @ one[row] + other[row] @ other[row]) for row in (0, 1)]
+    assert vectors[0] @ vectors[1] == pytest.approx(inner / np.prod(lengths), abs=1e-6)
+
+
+def textual_encoder():
+    return run().encoder
+
+
+def test_the_sequential_scenario_is_one_affine_map():
+    split = described()
+    found = run(split, sequential=True, judged="visual").encoder
+    vectors = textual_encoder().encode(TEXTS)
+    maps = sequential(vectors, split.features, split.picture_of)
+    np.testing.assert_allclose(found.encode(TEXTS), maps.picture(vectors), rtol=1e-3, atol=1e-3)
+    assert found.encode(TEXTS, space="sentence").shape == (len(TEXTS), 8)
+    assert (found.width, found.width_of("sentence")) == (7, 8)
+
+
+@pytest.mark.parametrize("shape", [{}, {"cell": "ngrams", "embedding": 12, "ngram_buckets": 50}])
+def test_another_encoder_is_a_start(tmp_path, shape):
+    saved_start(tmp_path / "char", **shape)
+    start = read_start(tmp_path, "char")
+    before = copy.deepcopy(start.captions.state_dict())
+    found = run(cluster=1, start="char", part=start)
+    assert found.encoder.width == 12
+    assert any((value != before[name]).any() for name, value in found.encoder.parts[0].captions.state_dict().items())
+    assert all(torch.equal(value, before[name]) for name, value in start.captions.state_dict().items())
+    found.encoder.save(tmp_path / "grounded")
+    assert equal(found.encoder, GroundedEncoder.load(tmp_path / "grounded"))
+    assert isinstance(read_start(tmp_path, "grounded"), Part)
+
+
+def test_a_start_that_is_none(tmp_path):
+    saved_start(tmp_path / "two", members=2)
+    with pytest.raises(EncoderError, match="has 2 networks"):
+        read_start(tmp_path, "two")
+    with pytest.raises(EncoderError, match=r"start 'one' is no folder of an encoder; expected .*scratch, two"):
+        read_start(tmp_path, "one")
+
+
+def test_text_without_an_objective_or_too_short():
+    with pytest.raises(TrainingError, match="the text has no objective"):
+        run(text=1.0, cluster=1, settings=SETTINGS.model_copy(update={"objective": "none"}))
+    with pytest.raises(TrainingError, match="fewer than one batch"):
+        run(text=1.0, cluster=1, settings=SETTINGS.model_copy(update={"batch": 31}))
+
+
+def test_a_run_that_diverges_names_the_loss():
+    with pytest.raises(TrainingError, match=r"the (cluster loss|norm of the gradient) is not a finite number"):
+        run(cluster=1, rate=1e30, steps=40, clip=None)
+
+
+def test_undefined_correlations_are_an_error_and_never_nan():
+    equal_texts = [TEXTS[0]] * 16
+    with pytest.raises(TrainingError, match="Pearson's correlation is undefined where"):
+        run(described(equal_texts, each=2), perceptual=1)
+    with pytest.raises(TrainingError, match="the perceptual loss is not a finite number"):  # the text's is not either
+        run(described(equal_texts, each=2), perceptual=1, text=1.0)
+
+
+def test_words_of_a_file_are_added(tmp_path):
+    file = tmp_path / "vectors.txt"
+    words = [*VOCABULARY.tokens, "purple"]
+    random = np.random.default_rng(0)
+    file.write_text(
+        "".join(
+            f"{word} {a:.4f} {b:.4f}\n" for word, (a, b) in zip(words, random.normal(size=(len(words), 2)), strict=True)
+        )
+    )
+    found = run(expansion=str(file))
+    assert (found.facts["expansion_shared"], found.facts["expansion_added"]) == (len(VOCABULARY.tokens), 1)
+    np.testing.assert_array_equal(found.encoder.encode(TEXTS), textual_encoder().encode(TEXTS))
+    assert found.encoder.known("a purple ball") == 1.0
+
+
+def test_a_file_of_word_vectors_that_does_not_suit_is_reported_before_training(tmp_path, monkeypatch):
+    monkeypatch.setattr(module.Run, "train", lambda self, bar: pytest.fail("it trained"))
+    (tmp_path / "few.txt").write_text("ball 1 2\nzebra 3 4\n")
+    with pytest.raises(EncoderError, match="shares 1 words with the vocabulary"):
+        run(cluster=1, expansion=str(tmp_path / "few.txt"))
+    with pytest.raises(SemanticsError, match="cannot be read"):
+        run(cluster=1, expansion=str(tmp_path / "none.txt"))

@@ -1,0 +1,253 @@
+"""Files appear whole or not at all, with the same bytes for the same content."""
+
+import errno
+import json
+import os
+import shutil
+import stat
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from silent_pipes import silent_pipe
+
+from sightword.errors import FileFormatError, SetupError
+from sightword.io import files
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+class Stop(Exception):  # noqa: N818 - stands for a kill, not an error of ours
+    pass
+
+
+def test_a_file_replaces_the_earlier_one_only_when_the_block_succeeds(tmp_path):
+    path = tmp_path / "a" / "x.txt"
+    files.write_text(path, "one")
+    with pytest.raises(Stop), files.atomic_file(path) as temporary:
+        temporary.write_text("half")
+        raise Stop
+    assert path.read_text() == "one"
+    files.write_text(path, "two")
+    assert path.read_text() == "two"
+    assert names(path.parent) == ["x.txt"]
+
+
+def test_a_folder_replaces_the_earlier_one_whole(tmp_path):
+    final = tmp_path / "out"
+    with files.atomic_folder(final) as folder:
+        (folder / "old").write_text("1")
+    with pytest.raises(Stop), files.atomic_folder(final) as folder:
+        (folder / "half").write_text("2")
+        raise Stop
+    assert names(final) == ["old"]
+    with files.atomic_folder(final) as folder:
+        (folder / "new").write_text("3")
+    assert names(final) == ["new"]
+    assert names(tmp_path) == ["out"]
+
+
+def test_a_folder_that_cannot_be_put_in_place_leaves_the_earlier_one(tmp_path, monkeypatch):
+    final = tmp_path / "out"
+    with files.atomic_folder(final) as folder:
+        (folder / "old").write_text("1")
+    replace, calls = os.replace, []
+
+    def failing(source, target):
+        calls.append(target)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", failing)
+    with pytest.raises(OSError, match="No space"), files.atomic_folder(final) as folder:
+        (folder / "new").write_text("2")
+    assert names(final) == ["old"]
+    assert names(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_the_error_of_a_full_disk_names_the_file_that_was_to_be_written(tmp_path, code):
+    def full(*_):
+        raise OSError(code, os.strerror(code))
+
+    with pytest.raises(OSError) as told, files.atomic_file(tmp_path / "a") as temporary:
+        full(temporary)
+    assert (told.value.errno, told.value.filename) == (code, str(tmp_path / "a"))
+    with (
+        pytest.raises(OSError) as told,
+        files.atomic_folder(tmp_path / "out") as folder,
+        files.atomic_file(folder / "b/c"),
+    ):
+        full()
+    assert (told.value.errno, told.value.filename) == (code, str(tmp_path / "out/b/c"))
+
+    assert names(tmp_path) == []
+
+
+def test_of_a_copy_the_full_disk_is_the_one_copied_to(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / "source").write_text("x")
+    monkeypatch.setattr(os, "sendfile", full)
+    with pytest.raises(OSError, match="No space") as told, files.atomic_folder(tmp_path / "out") as folder:
+        shutil.copyfile(tmp_path / "source", folder / "copy")
+    assert told.value.filename == str(tmp_path / "out/copy")
+
+
+def test_other_errors_are_left_as_they_are(tmp_path):
+    with pytest.raises(FileNotFoundError) as told, files.atomic_folder(tmp_path / "out") as folder:
+        (folder / "none").read_bytes()
+    assert str(told.value.filename).endswith(".tmp/none")
+    with pytest.raises(TimeoutError), files.atomic_file(tmp_path / "a"):
+        raise TimeoutError
+
+
+def test_a_mount_point_is_told_before_the_work(tmp_path):
+    told = pytest.raises(SetupError, match=r"^/proc: is a mount point, .*Mount the disk at a folder above")
+    with told, files.atomic_folder("/proc"):
+        pytest.fail("the work began")
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_mount_point_that_does_not_look_like_one_is_told_too(tmp_path, monkeypatch, kind):
+    """A folder of the same disk that is bound there, or a single file."""
+    final = tmp_path / "out"
+    final.mkdir() if kind == "folder" else final.touch()
+    replace = os.replace
+
+    def busy(source, target):
+        if final in (source, target):
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), source, None, target)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", busy)
+    write = files.atomic_file if kind == "file" else files.atomic_folder
+    with pytest.raises(SetupError, match="out: is a mount point"), write(final):
+        pass
+    assert names(tmp_path) == ["out"]
+
+
+def test_what_is_written_has_the_permissions_that_plain_files_have(tmp_path):
+    (tmp_path / "plain").write_text("")
+    (tmp_path / "folder").mkdir()
+    files.write_text(tmp_path / "ours", "")
+    with files.atomic_folder(tmp_path / "our_folder"):
+        pass
+
+    def mode(name):
+        return stat.S_IMODE((tmp_path / name).stat().st_mode)
+
+    assert mode("ours") == mode("plain")
+    assert mode("our_folder") == mode("folder")
+
+
+def test_json_that_is_cut_off_empty_or_missing_is_named_with_its_place(tmp_path):
+    whole = json.dumps({"images": list(range(9))}, indent=1)
+    (tmp_path / "cut.json").write_text(whole[:20])
+    with pytest.raises(FileFormatError, match=r"cut.json, line 4, column \d+: is not valid JSON"):
+        files.read_json(tmp_path / "cut.json")
+    (tmp_path / "empty.json").write_text(" ")
+    with pytest.raises(FileFormatError, match="is empty"):
+        files.read_json(tmp_path / "empty.json")
+    with pytest.raises(FileFormatError, match=r"none\.json: does not exist\. Make it"):
+        files.read_json(tmp_path / "none.json", todo="Make it.")
+    (tmp_path / "latin.json").write_bytes(b'{"a": "\xe9"}')
+    with pytest.raises(FileFormatError, match=r"not UTF-8 text \(byte 7\)"):
+        files.read_json(tmp_path / "latin.json")
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    with pytest.raises(FileFormatError, match=r"deep\.json: is nested too deeply"):
+        files.read_json(tmp_path / "deep.json")
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        files.write_json(tmp_path / "nan.json", {"a": float("nan")})
+    assert not (tmp_path / "nan.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            r'{"a": [1,' + "\n" + r' "x\ud83d"]}',
+            r"line 2, column 4: has half a character, \\ud83d; expected two such halves",
+        ),
+        (r'["\ud83d\ude00", "\\ud83d", "\n\uDE00"]', r"line 1, column 32: has half a character, \\uDE00"),
+        (r'["\ud83d\ud83d\ude00"]', r"line 1, column 3: has half a character"),
+        (r'{"\ud83d": 1}', r"line 1, column 3: has half a character"),
+        ('{"a":\n1' + "0" * 4300 + "}", r"line 2, column 1: has a number too long; expected up to 4300 digits"),
+    ],
+)
+def test_json_that_no_table_can_take_is_named_with_its_place(tmp_path, text, message):
+    (tmp_path / "odd.json").write_text(text)
+    with pytest.raises(FileFormatError, match=f"odd.json, {message}"):
+        files.read_json(tmp_path / "odd.json")
+
+
+def test_json_with_whole_characters_and_long_numbers_is_read(tmp_path):
+    values = ["\U0001f600", "\\ud83d", "\\\U0001f600", 10**4299]
+    (tmp_path / "good.json").write_text(json.dumps(values))
+    assert files.read_json(tmp_path / "good.json") == values
+
+
+def test_parquet_with_a_column_twice_or_text_of_another_encoding_is_named_with_its_place(tmp_path):
+    twice = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"]), pa.array(["c"])], ["id", "text", "id"])
+    pq.write_table(twice, tmp_path / "twice.parquet")
+    assert files.read_table(tmp_path / "twice.parquet", ["text"]).to_pylist() == [{"text": "b"}]
+    with pytest.raises(
+        FileFormatError, match=r"twice\.parquet: has two columns id; expected one of each name\. Make it"
+    ):
+        files.read_table(tmp_path / "twice.parquet", ["id", "text"], todo="Make it.")
+    latin = pa.array([b"ok", None, b"caf\xe9", b"more"]).cast(pa.binary()).view(pa.string())
+    chunks = pa.chunked_array([pa.array(["one"] * 5), latin])
+    pq.write_table(pa.table({"id": range(9), "text": chunks}), tmp_path / "latin.parquet", use_dictionary=False)
+    with pytest.raises(FileFormatError, match=r"latin\.parquet, row 8: text is not UTF-8 text \(byte 3\)"):
+        files.read_table(tmp_path / "latin.parquet", ["id", "text"])
+    assert files.read_table(tmp_path / "latin.parquet", ["id"]).num_rows == 9
+    odd = (tmp_path / "twice.parquet").read_bytes().replace(b"text", b"t\xe9xt")
+    (tmp_path / "odd.parquet").write_bytes(odd)
+    with pytest.raises(FileFormatError, match=r"odd\.parquet: has a column whose name is not UTF-8"):
+        files.read_table(tmp_path / "odd.parquet", ["id"])
+
+
+def test_parquet_tables_keep_their_metadata_and_are_checked_for_their_columns(tmp_path):
+    table = pa.table({"a": [1], "b": ["x"]}).replace_schema_metadata({"key": "value"})
+    for name in ("one", "two"):
+        files.write_table(tmp_path / name, table)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    found = files.read_table(tmp_path / "one", ["b", "a"])
+    assert found.column_names == ["b", "a"]
+    assert found.schema.metadata[b"key"] == b"value"
+    with pytest.raises(FileFormatError, match=r"one: has no column c \(it has: a, b\)"):
+        files.read_table(tmp_path / "one", ["a", "c"])
+    (tmp_path / "cut").write_bytes((tmp_path / "one").read_bytes()[:50])
+    with pytest.raises(FileFormatError, match="not a whole Parquet file"):
+        files.read_table(tmp_path / "cut", ["a"])
+
+
+def test_tsv(tmp_path):
+    files.write_tsv(tmp_path / "x.tsv", ("a", "b"), [(1, 0.123456789), ("x", None)])
+    assert (tmp_path / "x.tsv").read_text() == "a\tb\n1\t0.123457\nx\t\n"
+
+
+def test_what_is_no_plain_file_is_never_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(FileExistsError), files.atomic_file(pipe) as temporary:
+        temporary.write_text("new")
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [files.read_json, files.sha256_file, lambda path: files.read_table(path, ["a"])],
+    ids=["json", "sum", "table"],
+)
+def test_a_pipe_is_not_waited_for(tmp_path, read):
+    with (
+        silent_pipe(tmp_path / "pipe"),
+        pytest.raises(FileFormatError, match="a pipe or a device, not a regular file"),
+    ):
+        read(tmp_path / "pipe")

@@ -1,0 +1,301 @@
+"""Nothing an archive says makes a file outside the folder, a link, or more bytes than it can account for."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import os
+import random
+import shutil
+import stat
+import tarfile
+import tempfile
+import warnings
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from sightword.errors import DownloadError
+from sightword.io import unpacking
+from sightword.io.unpacking import unpack
+
+MAKERS = ["zip", "tar", "tar.gz"]
+ALL = {"a/**": "kept"}
+
+
+def archive(kind: str, entries: list[tuple[str, bytes | dict]], path: Path) -> Path:
+    """An archive with each entry as it is said, however wicked; a dict holds what tarfile's or zipfile's entry is."""
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as opened, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a name that is there twice
+            for name, content in entries:
+                info = zipfile.ZipInfo("x")
+                info.filename = info.orig_filename = name
+                info.compress_type = zipfile.ZIP_DEFLATED
+                body = content if isinstance(content, bytes) else content.get("link", "").encode()
+                mode = 0 if isinstance(content, bytes) else content["mode"]
+                info.external_attr = mode << 16
+                opened.writestr(info, body)
+        return path
+    with tarfile.open(path, "w:gz" if kind == "tar.gz" else "w") as opened:
+        for name, content in entries:
+            entry = tarfile.TarInfo(name)
+            body = content if isinstance(content, bytes) else b""
+            entry.size = len(body)
+            if isinstance(content, dict):
+                entry.type, entry.linkname = content["type"], content.get("link", "")
+            opened.addfile(entry, io.BytesIO(body))
+    return path
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def into(tmp_path: Path) -> Path:
+    folder = tmp_path / "outer" / "into"
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_only_what_is_wanted_is_kept_where_it_is_wanted(tmp_path, into, kind):
+    entries = [
+        ("./a/deep/x.txt", b"1"),
+        ("a/y.txt", b"2" * 3_000_000),
+        ("pictures/p.jpg", b"3"),
+        ("__MACOSX/pictures/._p.jpg", b"no"),
+        ("pictures/sub/q.jpg", b"no"),
+        ("pictures/readme.txt", b"no"),
+        ("top.json", b"4"),
+        ("ab/no", b"no"),
+    ]
+    wanted = {"a/**": "kept", "pictures/*.jpg": "images/train", "top.json": "."}
+    assert unpack(archive(kind, entries, tmp_path / "a"), into, wanted) == 4
+    assert files(into) == {
+        "kept/deep/x.txt": b"1",
+        "kept/y.txt": b"2" * 3_000_000,
+        "images/train/p.jpg": b"3",
+        "top.json": b"4",
+    }
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("wanted", [ALL, {"other": "."}])
+@pytest.mark.parametrize(
+    "name",
+    ["../evil", "a/../../evil", "a/b/../../../evil", "/tmp/evil", "a/../evil", "..", "a\\..\\..\\evil", "C:\\evil",
+     "C:/evil", "\\\\host\\evil", "a/x\ny", "a/\x1b[2J", "//evil"],
+)  # fmt: skip
+def test_a_name_that_leaves_the_folder_condemns_the_archive(tmp_path, into, kind, wanted, name):
+    entries = [("a/good", b"1"), (name, b"evil")]
+    with pytest.raises(DownloadError, match=r"would leave|absolute|control character"):
+        unpack(archive(kind, entries, tmp_path / "a"), into, wanted)
+    assert {path.name for path in tmp_path.rglob("*")} <= {"a", "outer", "into", "kept", "good"}
+
+
+names = st.lists(
+    st.sampled_from(["..", ".", "", "a", "b", "~", "x" * 300, "é", "CON", "a b", "-rf", "%2e%2e", "..\\..", "C:", "\0"])
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
+    min_size=1,
+    max_size=5,
+).map("/".join)
+
+
+@settings(max_examples=50)
+@given(kind=st.sampled_from(MAKERS), entries=st.lists(st.tuples(names, st.binary(max_size=20)), max_size=4))
+@example(kind="zip", entries=[("a", b""), ("a/b", b"")])
+def test_whatever_the_names_nothing_appears_elsewhere(kind, entries):
+    with tempfile.TemporaryDirectory() as root:
+        outer = Path(root)
+        into = outer / "1" / "2" / "into"
+        into.mkdir(parents=True)
+        try:
+            path = archive(kind, entries, outer / "archive")
+        except (ValueError, UnicodeError):  # a name that cannot be written
+            return
+        before = {str(found) for found in outer.rglob("*")}
+        with contextlib.suppress(DownloadError):
+            unpack(path, into, {"**": ".", "a/**": "a", "*": "."})
+        new = {str(found) for found in outer.rglob("*")} - before
+        assert all(name.startswith(f"{into}{os.sep}") for name in new)
+        assert not any(Path(name).is_symlink() for name in new)
+
+
+def link(kind: str, target: str, *, hard: bool = False) -> dict:
+    if kind == "zip":
+        return {"mode": stat.S_IFLNK | 0o777, "link": target}
+    return {"type": tarfile.LNKTYPE if hard else tarfile.SYMTYPE, "link": target}
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("name", ["a/link", "unwanted/link"])
+@pytest.mark.parametrize("target", ["/etc/passwd", "../../x", "..\\..\\x", "b/../../../x"])
+@pytest.mark.parametrize("hard", [False, True])
+def test_a_link_out_of_the_folder_condemns_the_archive(tmp_path, into, kind, name, target, hard):
+    entries = [(name, link(kind, target, hard=hard)), ("a/link/x", b"through the link")]
+    with pytest.raises(DownloadError, match="link that leaves the folder"):
+        unpack(archive(kind, entries, tmp_path / "a"), into, ALL)
+    assert not any(path.is_symlink() for path in tmp_path.rglob("*"))
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("hard", [False, True])
+def test_a_link_within_is_passed_over_unless_it_is_wanted(tmp_path, into, kind, hard):
+    entries = [("a/x", b"1"), ("other/link", link(kind, "other/y" if hard else "y", hard=hard))]
+    assert unpack(archive(kind, entries, tmp_path / "a"), into, ALL) == 1
+    with pytest.raises(DownloadError, match="is a link, to"):
+        unpack(archive(kind, [("a/l", link(kind, "a/x" if hard else "x", hard=hard))], tmp_path / "b"), into, ALL)
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_a_long_name_of_a_member_is_cut(tmp_path, into, kind):
+    name = f"a/{'n' * 90}/{'x' * 90}"
+    with pytest.raises(DownloadError, match=r"member 'a/n{73} \.\.\.: is a link, to 'y{75} \.\.\.; expected"):
+        unpack(archive(kind, [(name, link(kind, "y" * 99, hard=False))], tmp_path / "a"), into, ALL)
+
+
+DEVICES = {"pipe": (tarfile.FIFOTYPE, stat.S_IFIFO), "character": (tarfile.CHRTYPE, stat.S_IFCHR),
+           "block": (tarfile.BLKTYPE, stat.S_IFBLK)}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ["a/device", "unwanted"])
+def test_a_device_condemns_the_archive(tmp_path, into, kind, device, name):
+    tar_type, mode = DEVICES[device]
+    with pytest.raises(DownloadError, match="device or a pipe"):
+        unpack(archive(kind, [(name, {"type": tar_type, "mode": mode | 0o644})], tmp_path / "a"), into, ALL)
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_the_same_file_twice_condemns_the_archive(tmp_path, into, kind):
+    for number, other in enumerate(("a/x", "./a/x", "a//x")):
+        (into / str(number)).mkdir()
+        with pytest.raises(DownloadError, match="is there twice"):
+            unpack(archive(kind, [("a/x", b"1"), (other, b"2")], tmp_path / "a"), into / str(number), ALL)
+    with pytest.raises(DownloadError, match="is there twice"):  # two members for one place
+        unpack(archive(kind, [("p/x", b"1"), ("q/x", b"2")], tmp_path / "b"), into, {"p/*": "k", "q/*": "k"})
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_a_file_in_the_place_of_a_folder(tmp_path, into, kind):
+    with pytest.raises(DownloadError, match="cannot be written"):
+        unpack(archive(kind, [("a/x", b"1"), ("a/x/y", b"2")], tmp_path / "a"), into, ALL)
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar.gz"])
+@pytest.mark.parametrize("name", ["a/zeros", "unwanted"])
+def test_a_bomb_is_stopped_at_its_limit(tmp_path, into, kind, name, monkeypatch):
+    monkeypatch.setattr(unpacking, "ALLOWANCE", 1_000_000)
+    path = archive(kind, [(name, bytes(60_000_000))], tmp_path / "a")
+    assert path.stat().st_size < 100_000
+    if kind == "zip" and name == "unwanted":
+        assert unpack(path, into, ALL) == 0  # never unpacked
+        return
+    with pytest.raises(DownloadError, match="unpacks to"):
+        unpack(path, into, ALL)
+    assert sum(map(len, files(into).values())) < 12_000_000
+
+
+def test_a_bomb_of_many_files(tmp_path, into, monkeypatch):
+    monkeypatch.setattr(unpacking, "MOST_MEMBERS", 50)
+    with pytest.raises(DownloadError, match="more than 50 members"):
+        unpack(archive("zip", [(f"u/{number}", b"") for number in range(51)], tmp_path / "a"), into, ALL)
+    with pytest.raises(DownloadError, match="more than 1,000 bytes"):
+        many = archive("zip", [(f"a/{number}", bytes(30)) for number in range(40)], tmp_path / "b")
+        unpack(many, into, ALL, most=1000)
+
+
+def test_a_bomb_in_a_header(tmp_path, into):
+    """tarfile reads extended headers into memory as long as they say they are."""
+    entry = tarfile.TarInfo("a/x")
+    entry.pax_headers = {"comment": "0" * 60_000_000}
+    with gzip.open(tmp_path / "a", "wb", compresslevel=9) as out:
+        out.write(entry.tobuf(tarfile.PAX_FORMAT))
+    with pytest.raises(DownloadError, match="unpacks to more"):
+        unpack(tmp_path / "a", into, ALL)
+
+
+def test_a_zip_that_lies_about_its_sizes(tmp_path, into):
+    path = archive("zip", [("a/zeros", bytes(1_000_000))], tmp_path / "a")
+    raw = path.read_bytes().replace((1_000_000).to_bytes(4, "little"), (10).to_bytes(4, "little"))
+    path.write_bytes(raw)
+    with pytest.raises(DownloadError, match="not a whole archive"):
+        unpack(path, into, ALL)
+    assert sum(map(len, files(into).values())) <= 10
+
+
+def test_bytes_are_counted_as_they_come_whatever_a_member_says(tmp_path, into):
+    liar = tarfile.TarInfo("a/x"), lambda: io.BytesIO(bytes(5_000_000))
+    with pytest.raises(DownloadError, match="more than 2,000,000 bytes"):
+        unpacking.unpack_members([liar], into, ALL, tmp_path / "archive", 2_000_000)
+    assert sum(map(len, files(into).values())) <= 2_000_000
+
+
+def test_an_archive_that_is_larger_than_the_disk(tmp_path, into, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=500))
+    with pytest.raises(DownloadError, match="1,000 bytes are to come, and the disk has room for 500"):
+        unpack(archive("zip", [("a/x", bytes(1000))], tmp_path / "a"), into, ALL)
+
+
+def encrypted(content: bytes) -> bytes:
+    """The same zip with the marks of an encrypted one."""
+    raw = bytearray(content)
+    for mark, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        raw[raw.index(mark) + place] |= 1
+    return bytes(raw)
+
+
+NO_ARCHIVES = {
+    "empty": b"",
+    "one byte": b"P",
+    "beginning of a zip": b"PK",
+    "page": b"<html>no</html>",
+    "beginning of a gzip": b"\x1f\x8b",
+    "noise": random.Random(0).randbytes(5000),
+    "packed text": gzip.compress(b"no tar"),
+}
+
+
+@pytest.mark.parametrize("name", NO_ARCHIVES)
+def test_what_is_no_archive(tmp_path, into, name):
+    (tmp_path / "a").write_bytes(NO_ARCHIVES[name])
+    with pytest.raises(DownloadError, match="not a whole archive"):
+        unpack(tmp_path / "a", into, ALL)
+
+
+def test_an_encrypted_archive(tmp_path, into):
+    plain = archive("zip", [("a/x", b"1")], tmp_path / "plain")
+    (tmp_path / "a").write_bytes(encrypted(plain.read_bytes()))
+    with pytest.raises(DownloadError, match="is encrypted"):
+        unpack(tmp_path / "a", into, ALL)
+
+
+@settings(max_examples=50)
+@given(kind=st.sampled_from(MAKERS), seed=st.integers(0, 10_000), cut=st.booleans())
+def test_damaged_bytes_give_the_files_or_one_error(kind, seed, cut):
+    draw = random.Random(seed)
+    content = {f"a/{number}": draw.randbytes(draw.randrange(3000)) for number in range(3)}
+    with tempfile.TemporaryDirectory() as root:
+        path = archive(kind, list(content.items()), Path(root) / "archive")
+        raw = bytearray(path.read_bytes())
+        if cut:
+            del raw[draw.randrange(len(raw)) :]
+        else:
+            for _ in range(draw.randrange(1, 4)):
+                raw[draw.randrange(len(raw))] = draw.randrange(256)
+        path.write_bytes(raw)
+        into = Path(root) / "into"
+        into.mkdir()
+        with contextlib.suppress(DownloadError):
+            unpack(path, into, ALL)
+        assert not any(found.is_symlink() for found in into.rglob("*"))
+        assert {found.name for found in Path(root).iterdir()} == {"archive", "into"}
+        shutil.rmtree(into)

@@ -1,0 +1,157 @@
+"""What each kept epoch reaches, against plain loops over the very same embeddings."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from kept_epochs import EPOCHS, TEXTS, write_inputs
+from pydantic import ValidationError
+
+from sightword.captions.table import read_captions
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.errors import SemanticsError
+from sightword.features.pairs import pair
+from sightword.features.table import read_features
+from sightword.model.saved import write_tensors
+from sightword.training.snapshots import file_name, read_snapshots
+from sightword.vse.selection.epochs import measure_epochs, rows
+from sightword.vse.selection.epochs_settings import EpochsSettings
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    write_inputs(tmp_path)
+    features = read_features(tmp_path / "data/features/features.h5")
+    dev = pair(features, read_captions(tmp_path / "data/captions/captions.parquet"), "dev")
+    return read_snapshots(tmp_path / "models/snapshots"), dev, tmp_path / "senteval"
+
+
+def settings(data, **changes):
+    return EpochsSettings(**{"data": str(data), "tasks": ["STSOwn"], **changes})
+
+
+def alone(snapshots, epoch):
+    return SentenceEncoder([snapshots.load(epoch)], snapshots.vocabulary, snapshots.model)
+
+
+def cosine(a, b):
+    dot = norm_a = norm_b = 0.0
+    for x, y in zip(a.astype(np.float64), b.astype(np.float64), strict=True):
+        dot, norm_a, norm_b = dot + x * y, norm_a + x * x, norm_b + y * y
+    return dot / math.sqrt(norm_a * norm_b)
+
+
+def recall_at_10(encoder, dev):
+    """Percent of captions whose picture has at most nine others that score as high, and the same the other way."""
+    images, captions = encoder.encode_images(dev.features), encoder.encode(dev.texts)
+    table = [[cosine(caption, image) for image in images] for caption in captions]
+    owner = dev.image_of_caption
+    found = [
+        sum(row[i] >= row[owner[c]] for i in range(len(images)) if i != owner[c]) < 10 for c, row in enumerate(table)
+    ]
+    back = []
+    for image in range(len(images)):
+        best = max(table[c][image] for c in range(len(captions)) if owner[c] == image)
+        back.append(sum(table[c][image] >= best for c in range(len(captions)) if owner[c] != image) < 10)
+    return {"caption_to_image": 100 * np.mean(found), "image_to_caption": 100 * np.mean(back)}
+
+
+def mean_pearson(encoder, data):
+    """Over both subtasks, read and correlated without the library."""
+    found = []
+    for name in ("near", "far"):
+        folder = data / "downstream/STS/STSOwn-en-test"
+        pairs = [line.split("\t") for line in (folder / f"STS.input.{name}.txt").read_text().splitlines()]
+        gold = [float(line) for line in (folder / f"STS.gs.{name}.txt").read_text().splitlines()]
+        scores = [cosine(*encoder.encode([first, second])) for first, second in pairs]
+        found.append(np.corrcoef(scores, gold)[0, 1])
+    return 100 * np.mean(found)
+
+
+def test_recall_and_pearson_of_each_epochs_encoder_alone(inputs):
+    snapshots, dev, data = inputs
+    measured = measure_epochs(snapshots, settings(data), device=CPU)
+    assert [one.epoch for one in measured] == EPOCHS
+    for one in measured:
+        encoder = alone(snapshots, one.epoch)
+        assert one.r10 == pytest.approx(recall_at_10(encoder, dev))
+        assert one.pearson["STSOwn"] == pytest.approx(mean_pearson(encoder, data), abs=1e-3)
+    assert measured[0].pearson != measured[1].pearson
+
+
+def test_each_distinct_sentence_is_encoded_once_an_epoch(inputs, monkeypatch):
+    snapshots, _, data = inputs
+    asked = []
+    encode = SentenceEncoder.encode
+
+    def noted(self, sentences, **options):
+        asked.append(list(sentences))
+        return encode(self, sentences, **options)
+
+    monkeypatch.setattr(SentenceEncoder, "encode", noted)
+    measure_epochs(snapshots, settings(data), device=CPU)
+    assert len(asked) == len(EPOCHS)
+    for sentences in asked:
+        assert len(sentences) == len(set(sentences))
+        assert set(sentences) < set(TEXTS)
+
+
+def test_each_second_kept_epoch_counted_from_the_last(inputs):
+    snapshots, _, data = inputs
+    measured = measure_epochs(snapshots, settings(data, tasks=[], every=2), device=CPU)
+    assert [one.epoch for one in measured] == EPOCHS[-1:]
+
+
+def test_without_tasks_there_is_recall_only(inputs):
+    snapshots, _, data = inputs
+    header, lines = rows(measure_epochs(snapshots, settings(data / "nowhere", tasks=[]), device=CPU), [])
+    assert header == ["epoch", "caption_to_image_r10", "image_to_caption_r10", "semantics"]
+    assert [line[0] for line in lines] == EPOCHS
+    assert all(line[3] is None for line in lines)
+
+
+def test_a_task_without_files_stops_or_leaves_its_column_empty(inputs, caplog):
+    snapshots, _, data = inputs
+    tasks = ["STS12", "STSOwn"]
+    with pytest.raises(SemanticsError, match=r"STS12-en-test: task STS12: does not exist"):
+        measure_epochs(snapshots, settings(data, tasks=tasks), device=CPU)
+    measured = measure_epochs(snapshots, settings(data, tasks=tasks, missing="skip"), device=CPU)
+    header, lines = rows(measured, tasks)
+    assert header[3:] == ["semantics", "STS12", "STSOwn"]
+    assert all(line[4] is None and line[3] == line[5] for line in lines)
+    assert caplog.text.count("STS12 left out") == 1
+    measured = measure_epochs(snapshots, settings(data, tasks=["STS12"], missing="skip"), device=CPU)
+    assert rows(measured, ["STS12"])[1] == [[one.epoch, *one.r10.values(), None, None] for one in measured]
+
+
+def test_an_encoder_that_gives_one_vector_for_everything_has_no_correlation(inputs):
+    snapshots, _, data = inputs
+    constant = snapshots.load(2)
+    with torch.no_grad():
+        for weights in constant.captions.parameters():
+            weights.fill_(0.1)
+        constant.captions.embedding.weight.fill_(0.0)
+    write_tensors(snapshots.folder / file_name(2), constant.state_dict())
+    measured = measure_epochs(snapshots, settings(data), device=CPU)
+    _, lines = rows(measured, ["STSOwn"])
+    assert lines[0][3:] == [None, None]
+    assert None not in lines[1]
+
+
+def test_the_mean_over_tasks_is_given_only_where_all_are_defined():
+    from sightword.vse.selection.epochs import Measured
+
+    r10 = {"caption_to_image": 1.0, "image_to_caption": 2.0}
+    measured = [Measured(1, r10, {"STS12": 40.0, "STS13": 60.0}), Measured(2, r10, {"STS12": None, "STS13": 60.0})]
+    assert rows(measured, ["STS12", "STS13"])[1] == [[1, 1.0, 2.0, 50.0, 40.0, 60.0], [2, 1.0, 2.0, None, None, 60.0]]
+
+
+@pytest.mark.parametrize("tasks", [["STS12", "STS12"], ["SNLI"], "STS12"])
+def test_wrong_tasks_are_refused(tasks):
+    with pytest.raises(ValidationError):
+        EpochsSettings(tasks=tasks)

@@ -1,0 +1,133 @@
+"""The model card beside an encoder."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from small_card import head, made
+from small_project import write_corpus, write_pictures
+
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.statistics import with_interval
+from sightword.vse.selection.model_card import model_card
+from sightword.vse.selection.settings import SelectSettings
+from sightword.vse.training.settings import TrainSettings
+from stages import select, train
+
+
+def card(**change) -> str:
+    choice, amount = made(**change)
+    return model_card(choice, SelectSettings(), amount)
+
+
+def test_its_head_is_yaml_with_the_scores_on_dev():
+    choice, amount = made()
+    found = head(model_card(choice, SelectSettings(), amount))
+    assert found["library_name"] == "sentence-transformers"
+    assert found["pipeline_tag"] == "sentence-similarity"
+    assert {"character-level", "gru"} <= set(found["tags"])
+    result = found["model-index"][0]["results"][0]
+    assert result["dataset"]["split"] == "dev"
+    values = {(metric["type"], metric["name"].split(", ")[1]): metric["value"] for metric in result["metrics"]}
+    for direction, words in (("caption_to_image", "caption to picture"), ("image_to_caption", "picture to caption")):
+        for k in (1, 5, 10):
+            assert values[f"recall_at_{k}", words] == pytest.approx(choice.ensemble[direction][f"r{k}"], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [({"pictures": "none"}, "never saw a picture"), ({"clusters": "shuffled"}, "dealt to pictures at random")],
+)
+def test_a_control_is_told(change, said):
+    assert said in card(training=change)
+    assert "A control" not in card(training=dict.fromkeys(change, "real"))
+
+
+def test_the_table_has_recall_with_its_interval():
+    choice, amount = made()
+    text = model_card(choice, SelectSettings(), amount)
+    entry = choice.ensemble["image_to_caption"]
+    line = next(line for line in text.splitlines() if line.startswith("| picture to caption"))
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert cells[1:4] == [with_interval(entry[f"r{k}"], entry[f"r{k}_ci95"]) for k in (1, 5, 10)]
+    assert cells[5] == "20"
+    assert "8 (63.5), 4 (61.2)" in text
+
+
+def test_random_weights_are_told_and_trained_ones_are_named():
+    assert "For demonstration only" not in card()
+    assert "resnet152, IMAGENET1K_V1" in card()
+    text = card(features={"backbone": "shufflenet", "weights": "random:0"})
+    assert "For demonstration only" in text
+    assert "say\n> nothing about the method" in text
+
+
+def test_it_tells_data_parameters_and_what_is_known():
+    text = card(training={"margin": 0.2, "clip_images": None, "note": "a | b"})
+    assert "Trained on 40 captions of 20 pictures" in text
+    assert "| `margin` | `0.2` |" in text
+    assert "| `clip_images` | `null` |" in text
+    assert "`a \\| b`" in text
+    assert "the space, the backtick" in text or "the backtick" in text
+    assert "U+0009" in text
+    assert "\N{SNOWMAN}" in text
+    words = card(unit="word")
+    assert "words, those of its training captions" in words
+    assert head(words)["tags"][5] == "word-level"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"cell": "lstm", "pooling": "last", "bidirectional": False}, {"similarity": "order"}, {"cell": "ngrams"}],
+)
+def test_other_networks_are_described(change):
+    text = card(**change)
+    if change.get("cell") == "ngrams":
+        assert (
+            "- Captions: the mean of the embeddings of their n-grams of 2 to 5 characters, hashed to 65,536 embeddings."
+            in text
+        )
+    elif "cell" in change:
+        assert "by a LSTM with 6 states a direction,\n  of which the last one is taken" in text
+    else:
+        assert "Compared by the order penalty" in text
+
+
+def test_tables_have_equal_rows_and_the_same_choice_gives_the_same_bytes():
+    text = card(training={"transform": "a|b|c", "margin": 0.2})
+    for block in re.findall(r"(?:^\|.*\|$\n?)+", text, re.MULTILINE):
+        widths = {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}
+        assert len(widths) == 1, block
+    assert text == card(training={"transform": "a|b|c", "margin": 0.2})
+    assert text.endswith("\n")
+    assert not text.endswith("\n\n")
+
+
+def test_the_stage_writes_it_beside_the_encoder_the_same_each_time(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SIGHTWORD_DEVICE", "cpu")
+    monkeypatch.setenv("SIGHTWORD_THREADS", "1")
+    write_corpus()
+    write_pictures()
+    train.work(TrainSettings(embedding=4, hidden=3, attention=4, batch=4, epochs=2, cycle=1))
+    texts = []
+    for _ in range(2):
+        select.work(SelectSettings(members=2))
+        texts.append(Path("models/encoder/README.md").read_bytes())
+    assert texts[0] == texts[1]
+    assert b"Trained on 16 captions of 8 pictures." in texts[0]  # the other 4 of 12 are dev
+    assert head(texts[0].decode())["library_name"] == "sentence-transformers"
+    assert SentenceEncoder.load("models/encoder").encode("a dog").shape == (6,)
+    assert "beside" not in json.loads(Path("metrics/select.json").read_text())
+    shutil.copytree("models/encoder", "data/raw/beside/first")
+    select.work(SelectSettings(members=1, beside=["first"]))
+    text = Path("models/encoder/README.md").read_text()
+    assert "- Beside it `first`, of another training run (seed 0; epochs 2, 1; " in text
+    assert "bidirectional GRU with 3 states a direction" in text
+    assert "the\n  vector is their sum" in text
+    assert json.loads(Path("metrics/select.json").read_text())["beside"] == "first"
+    assert SentenceEncoder.load("models/encoder").encode("a dog").shape == (12,)
