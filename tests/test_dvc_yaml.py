@@ -129,43 +129,15 @@ def test_no_output_of_a_stage_is_ever_added_to_git_by_mistake(repository):
         assert subprocess.run(["git", "check-ignore", "-q", path], cwd=repository).returncode == 1, path
 
 
-FLOORS = [
-    *(
-        "sightword/settings sightword/statistics sightword/messages sightword/_lazy",
-        "sightword/errors",
-        "sightword/machine",
-        "sightword/io",
-    ),
-    *(
-        "sightword/compute sightword/corpus",
-        "sightword/images sightword/captions sightword/storage",
-        "sightword/model sightword/text",
-        "sightword/features",
-        "sightword/encoder sightword/sample_network",
-    ),
-    *(
-        "sightword/evaluation",
-        "sightword/search sightword/training",
-        "sightword/report",
-        "sightword/vse sightword/hypernyms",
-        "sightword/entailment sightword/grounded",
-    ),
-    *("pipeline/pipelines pipeline/ranks", "pipeline/lineage", "pipeline/params"),
-    *(
-        "pipeline/comparison pipeline/downloads",
-        "pipeline/experiments",
-        "pipeline/new_project",
-        "pipeline/doctor",
-        "pipeline/cli",
-        "stages",
-    ),
-]
-"""From the ground: a room stands on those below it, never on one beside it."""
+def floors(root):
+    """The number of each room's floor, from the ground: the plan in CONTRIBUTING.md, from its last line."""
+    plan = (root / "CONTRIBUTING.md").read_text().partition("```text\n")[2].partition("```")[0].splitlines()
+    return {room: number for number, line in enumerate(reversed(plan)) for room in line.partition("#")[0].split()}
 
 
 def test_dependencies_point_one_way(repository):
     """Only settings, which are plain values, may be read from anywhere."""
-    floor = {room: number for number, rooms in enumerate(FLOORS) for room in rooms.split()}
+    floor = floors(repository)
 
     def room_of(path):
         return "stages" if path.startswith("stages/") else "/".join(path.split("/")[:2]).removesuffix(".py")
