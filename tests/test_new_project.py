@@ -169,7 +169,7 @@ def test_an_update_deletes_nothing_that_git_ignores_and_asks_about_replaced_file
     (project / "sightword/io/files.py").write_text("# of an older version\n")
     (project / "sightword/io/unpacking.py").unlink()
     commit(project)
-    shutil.copy(Path(__file__).parents[1] / "sightword/io/unpacking.py", project / "sightword")  # not committed
+    shutil.copy(Path(__file__).parents[1] / "sightword/io/unpacking.py", project / "sightword/io")  # not committed
     assert main(["init", "--update"]) == 0
     assert "(files: 1 changed; `git diff` shows them)" in capsys.readouterr().out
     assert (project / "sightword/mine.py").read_text() == "# my own work\n"
