@@ -17,7 +17,7 @@ import simplejpeg
 PADDING = 16
 """At most so many bytes after the data of the last pixel of a JPEG are padding; most damage leaves more bytes."""
 HOLE = 64
-"""Length of a run of zero bytes that valid entropy-coded data cannot contain when the all-zero code is a coefficient."""
+"""Length of a run of zeros that valid entropy-coded data cannot contain when the all-zero code is a coefficient."""
 HOLE_IN_PROGRESSIVE = 512
 """The same for the coefficients (not the block averages) of progressive JPEGs, whose raw bits may also be zeros."""
 
