@@ -34,13 +34,13 @@ from sightword.features.compute import ResizedCorpus
 from sightword.features.fusion import ready
 from sightword.features.identity import transform_of
 from sightword.features.settings import FeaturesSettings
-from sightword.features.store import Store
 from sightword.features.table import read_features
 from sightword.features.utilisation import flops_a_picture, peak_flops, skeleton
 from sightword.features.weights import Weights
 from sightword.images.encoding import encode
 from sightword.images.shards import ResizedPicture, shard_of, shard_path, write_shard
 from sightword.io.files import write_table
+from sightword.storage.store import Store
 
 SHARDS = 32
 RESIZED = {"resize": 256, "interpolation": "lanczos", "exif": False}

@@ -27,11 +27,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests/support"))
 import s3_front
 import servers
 
-from sightword.features import maintenance
-from sightword.features import store as store_module
 from sightword.features.identity import Identity, Transform
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
-from sightword.features.store import Store
+from sightword.storage import maintenance
+from sightword.storage import store as store_module
+from sightword.storage.store import Store
 
 KIND = Identity(
     "resnet152",

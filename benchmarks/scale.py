@@ -55,12 +55,12 @@ from sightword.compute.ray_actors import Actors
 from sightword.compute.ray_nodes import Requirements
 from sightword.compute.ray_opening import opened
 from sightword.compute.ray_workers import Cluster, Size
-from sightword.features import maintenance
-from sightword.features import store as store_module
 from sightword.features.distributed import Job, Pieces
 from sightword.features.extractor import Clock
-from sightword.features.store import Store
 from sightword.images.shards import GROUP, Group, Selection
+from sightword.storage import maintenance
+from sightword.storage import store as store_module
+from sightword.storage.store import Store
 
 Figures = Iterator[tuple[str, dict[str, Any]]]
 """Names and what was measured."""

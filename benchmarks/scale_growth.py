@@ -31,10 +31,10 @@ import torch
 
 from sightword.features.compute import ResizedCorpus
 from sightword.features.settings import FeaturesSettings
-from sightword.features.store import Store
 from sightword.features.table import Origin, read_features, write_features
 from sightword.images.shards import ResizedPicture, shard_of, shard_path, write_shard
 from sightword.io.files import read_table, write_table
+from sightword.storage.store import Store
 
 REJECTS = ("image_id", "reason", "detail")
 

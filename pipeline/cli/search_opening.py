@@ -26,8 +26,8 @@ def open_searcher(arguments: argparse.Namespace) -> tuple[Searcher, torch.device
     from sightword.encoder.by_name import folder_and_space
     from sightword.encoder.pretrained import find_encoder, require_encoder
     from sightword.errors import SearchError
-    from sightword.features.store import Store
     from sightword.search.picture_files import list_pictures
+    from sightword.storage.store import Store
 
     settings = machine.current()
     folder, space = folder_and_space(arguments.encoder)
@@ -75,9 +75,9 @@ def _read(arguments: argparse.Namespace) -> tuple[FeatureTable, CaptionTable | N
 def _computed(arguments: argparse.Namespace, attributes: dict[str, Any], device: torch.device) -> FeatureTable:
     """Return the features of the pictures in the folder of ``--collection``."""
     from sightword import machine
-    from sightword.features.store import Store
     from sightword.search.collection import read_collection
     from sightword.search.network import NamedNetwork
+    from sightword.storage.store import Store
 
     settings, network = machine.current(), NamedNetwork(attributes, _weights(arguments, attributes))
     options: dict[str, Any] = {"workers": settings.workers, "progress": True}
