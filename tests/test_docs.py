@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-import runpy
 import subprocess
 import sys
 
@@ -18,6 +17,7 @@ from sightword.messages import flat
 from sightword.vse.selection.epochs_settings import EpochsSettings
 from sightword.vse.selection.settings import SelectSettings
 from sightword.vse.training.settings import TrainSettings
+from tools import scale_tables
 
 
 @pytest.mark.parametrize(("page", "settings"), [("training", TrainSettings), ("experiments", EpochsSettings)])
@@ -61,8 +61,8 @@ def test_a_parameter_is_explained_by_its_name_or_the_end_of_it():
 
 
 def test_the_tables_of_scale_are_those_of_the_figures(repository):
-    tables = runpy.run_path(str(repository / "benchmarks/scale_plan.py"))["tables"]()
-    assert tables in (repository / "docs/scale.md").read_text(), "run `python benchmarks/scale.py --table`"
+    tables = scale_tables.tables()
+    assert tables in (repository / "docs/scale.md").read_text(), "run `python -m tools.scale_tables`"
 
 
 @pytest.mark.full

@@ -118,6 +118,14 @@ class Baseline:
         Raises:
             SweepError: experiments would not see some code or data, or would see an old version.
         """
+        inputs, tracked = self._inputs(runs), self._tracked()
+        self._check_tracked(inputs, tracked)
+        self._check_beside({name for run in runs for name in run.params.get("select", {}).get("beside", [])}, tracked)
+        if not committed:
+            self._check_committed(inputs)
+
+    def _inputs(self, runs: Sequence[Run]) -> list[str]:
+        """Return what the stages of some runs, and those that feed them, read and no stage writes."""
         named = sorted(set(re.findall(r"\$\{([^}]+)\}", str(self.described))))
         values = [flat(run.params) for run in runs]
         distinct = {repr([own.get(name) for name in named]): run.params for own, run in zip(values, runs, strict=True)}
@@ -127,8 +135,10 @@ class Baseline:
         while feeding := [one for one in others if one not in stages and any(map(one.feeds, stages))]:
             stages += feeding
         deps = dict.fromkeys(dep for stage in stages for dep in stage.deps)
-        inputs = [dep for dep in deps if not _overlaps(dep, outs)]
-        tracked = self._tracked()
+        return [dep for dep in deps if not _overlaps(dep, outs)]
+
+    def _check_tracked(self, inputs: Sequence[str], tracked: Collection[str]) -> None:
+        """Check that git or DVC has all inputs, and that DVC sees the pipeline; SweepError otherwise."""
         if self.folder and self.pipeline.ignore in tracked:
             what, todo = "hides the pipeline from DVC", f"`git rm {self.pipeline.ignore}`, and commit."
             raise SweepError(what, where=self.pipeline.ignore, todo=todo)
@@ -142,9 +152,9 @@ class Baseline:
                 where=self.project,
                 todo=f"Run {add} and `git commit`." if there else "Put the data in its place, `dvc add` and commit it.",
             )
-        self._check_beside({name for run in runs for name in run.params.get("select", {}).get("beside", [])}, tracked)
-        if committed:
-            return
+
+    def _check_committed(self, inputs: Collection[str]) -> None:
+        """Check that no change of an input waits for a commit; SweepError otherwise."""
         status = git(self.project, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", ".")
         paths = [line[3:].removeprefix(self.below) for line in status.split("\0") if line]
         if changed := [path for path in paths if _matters(path, inputs)]:

@@ -236,6 +236,26 @@ def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = (), *, ov
     wanted = _metrics(experiments, metrics, [f"metrics/{folder}/summary.json".replace("//", "/") for folder in folders])
     files = {file for file, _ in wanted.values()}
     experiments = [one for one in experiments if not one.foreign.keys() & files]
+    together = _together(experiments, seeds)
+    columns = [column for column, _ in together]
+    keys = dict.fromkeys(key for column in columns for key in column)
+    varying = [key for key in keys if len({repr(column.get(key)) for column in columns}) > 1]
+    found = []
+    for column, runs in together:
+        firsts = [same[0] for same in runs]
+        values = {
+            shown: [one.metrics[file][name] for one in firsts if name in one.metrics.get(file, {})]
+            for shown, (file, name) in wanted.items()
+        }
+        names = ["=".join(one.name for one in same) for same in runs]
+        found.append(Group(names, {key: column.get(key) for key in varying}, values))
+    return sorted(found, key=lambda group: [_order(value) for value in group.varied.values()])
+
+
+def _together(
+    experiments: Sequence[Experiment], seeds: Sequence[str]
+) -> list[tuple[dict[str, Any], list[list[Experiment]]]]:
+    """Return the parameters of each group, without the seeds, and its runs by seed; a run may have several names."""
     kinds = list(dict.fromkeys(one.inputs for one in experiments))
     together: dict[str, tuple[dict[str, Any], dict[str, list[Experiment]]]] = {}
     for one in sorted(experiments, key=lambda one: [_order(one.params.get(seed)) for seed in seeds]):
@@ -243,19 +263,7 @@ def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = (), *, ov
         column |= {INPUTS: kinds.index(one.inputs) + 1} if len(kinds) > 1 else {}
         _, runs = together.setdefault(repr(sorted(column.items())), (column, {}))
         runs.setdefault(repr(([one.params.get(seed) for seed in seeds], one.metrics)), []).append(one)
-    columns = [column for column, _ in together.values()]
-    keys = dict.fromkeys(key for column in columns for key in column)
-    varying = [key for key in keys if len({repr(column.get(key)) for column in columns}) > 1]
-    found = []
-    for column, runs in together.values():
-        firsts = [same[0] for same in runs.values()]
-        values = {
-            shown: [one.metrics[file][name] for one in firsts if name in one.metrics.get(file, {})]
-            for shown, (file, name) in wanted.items()
-        }
-        names = ["=".join(one.name for one in same) for same in runs.values()]
-        found.append(Group(names, {key: column.get(key) for key in varying}, values))
-    return sorted(found, key=lambda group: [_order(value) for value in group.varied.values()])
+    return [(column, list(runs.values())) for column, runs in together.values()]
 
 
 def left_out(listing: Listing, found: Sequence[Group]) -> list[str]:

@@ -20,10 +20,10 @@ from pipeline.doctor.findings import Check, Finding, examine
 from pipeline.doctor.store import check_store
 from sightword.features.compute import Part, ResizedCorpus
 from sightword.features.settings import FeaturesSettings
-from sightword.features.store import Store
 from sightword.images.resized import Source, write_resized
 from sightword.images.settings import ResizeSettings
 from sightword.io.files import write_table
+from sightword.storage.store import Store
 
 PICTURES = 9
 SMALL = {"backbone": "squeezenet1_1", "weights": "random", "weights_seed": 1, "crop": 48}

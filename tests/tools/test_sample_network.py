@@ -10,7 +10,6 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from sightword import sample_network
 from sightword.corpus.sample.scene import Group, Scene, random_scene, scenes_of, split_of
 from sightword.corpus.sample.world import World, load_world
 from sightword.errors import CorpusError
@@ -18,7 +17,8 @@ from sightword.features.backbones import find_backbone
 from sightword.features.weights import Weights
 from sightword.io import yaml_reader
 from sightword.io.files import sha256_file
-from sightword.sample_network import Phase, other_scenes, properties
+from tools import sample_network
+from tools.sample_network import Phase, other_scenes, properties
 
 
 @pytest.fixture(scope="module")

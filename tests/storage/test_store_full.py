@@ -10,12 +10,12 @@ import pytest
 from small_disk import run_on_a_disk
 
 from sightword.errors import StoreError
-from sightword.features import store as module
 from sightword.features.identity import Identity, Transform
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
-from sightword.features.store import Store
+from sightword.storage import store as module
 from sightword.storage.kinds import IDENTITY
 from sightword.storage.segments import Array
+from sightword.storage.store import Store
 
 DIMENSION = 2048
 DISK = 3 << 20

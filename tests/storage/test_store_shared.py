@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from kept_features import KIND, as_bytes, damage, read, some, write
 
-from sightword.features.store import Store
 from sightword.storage.folder import entries
 from sightword.storage.kinds import IDENTITY
 from sightword.storage.segments import SEGMENT_NAME
+from sightword.storage.store import Store
 
 
 @pytest.fixture

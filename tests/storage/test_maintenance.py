@@ -17,10 +17,10 @@ from silent_pipes import silent_pipe
 
 from pipeline import cli
 from sightword.errors import StoreError
-from sightword.features import maintenance
-from sightword.features.store import Store
+from sightword.storage import maintenance
 from sightword.storage.folder import entries
 from sightword.storage.segments import SEGMENT_NAME
+from sightword.storage.store import Store
 
 
 @pytest.fixture
@@ -101,8 +101,8 @@ def test_a_segment_alone_may_be_merged_away_by_another_meanwhile(store, monkeypa
 
 
 def test_a_writer_and_pruners_at_the_same_time_lose_nothing(store, monkeypatch) -> None:
-    monkeypatch.setattr("sightword.features.store.FIRST", 0.0)
-    monkeypatch.setattr("sightword.features.store.SHARE", 0.0)
+    monkeypatch.setattr("sightword.storage.store.FIRST", 0.0)
+    monkeypatch.setattr("sightword.storage.store.SHARE", 0.0)
     numbers = {identity().key(f"{number:064x}"): np.full(DIMENSION, number, np.float32) for number in range(150)}
     stop = threading.Event()
     problems: list[StoreError] = []
@@ -244,7 +244,7 @@ def test_the_commands(store, capsys, monkeypatch) -> None:
 
 def test_looking_after_a_store_needs_no_torch() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", "import sys, sightword.features.maintenance; print('torch' in sys.modules)"],
+        [sys.executable, "-c", "import sys, sightword.storage.maintenance; print('torch' in sys.modules)"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout.strip() == "False"

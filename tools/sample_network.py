@@ -1,6 +1,6 @@
 """Trains the sample's image network on other scenes of the sample's world.
 
-``python -m sightword.sample_network data/raw/sample data/raw/features/sample_shufflenet.safetensors`` draws the scenes,
+``python -m tools.sample_network data/raw/sample data/raw/features/sample_shufflenet.safetensors`` draws the scenes,
 trains, and writes the weights without the classifier's, in minutes on two cores. The network is torchvision's and
 begins with random weights. It learns the background of a scene, the shape, colour, size, count and position of each
 group of objects, and which of these properties belong to one group.
@@ -242,7 +242,7 @@ def save(network: nn.Module, path: Pathish, about: Mapping[str, str]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train the network of the sample and write its weights."""
-    parser = argparse.ArgumentParser(prog="python -m sightword.sample_network", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.sample_network", description=__doc__)
     parser.add_argument("sample", metavar="FOLDER", type=Path, help=f"the folder of {FILE}: data/raw/sample")
     parser.add_argument("weights", metavar="FILE", type=Path, help="the .safetensors file to write")
     given = parser.parse_args(arguments)
@@ -253,7 +253,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         about = {
             "architecture": f"torchvision {BACKBONE} without its classifier",
             "licence": "Apache-2.0",
-            "made_by": "python -m sightword.sample_network",
+            "made_by": "python -m tools.sample_network",
             "scenes_sha256": sha256_file(given.sample / FILE),
         }
         save(network, given.weights, about)

@@ -1,4 +1,4 @@
-"""The tables of docs/scale.md: what each size costs, by what a picture cost where it was measured.
+"""Prints the tables of docs/scale.md: what each size costs, by what a picture cost where it was measured.
 
 Each figure has its source: a section of RESULTS.md, or how it was computed.
 """
@@ -99,3 +99,7 @@ def tables() -> str:
         rows = [[name, *SIZES, "source"], ["---"] * (len(SIZES) + 2), *(figure.row() for figure in figures)]
         found.append("\n".join(f"| {' | '.join(row)} |" for row in rows))
     return "\n\n".join(found)
+
+
+if __name__ == "__main__":
+    print(tables())

@@ -15,11 +15,11 @@ import pytest
 from kept_features import DIMENSION, KIND, OTHER, as_bytes, damage, read, some, write
 
 from sightword.errors import StoreError
-from sightword.features import store as module
-from sightword.features.store import Store
+from sightword.storage import store as module
 from sightword.storage.folder import FolderKind, entries
 from sightword.storage.kinds import IDENTITY
 from sightword.storage.segments import SEGMENT_NAME
+from sightword.storage.store import Store
 
 
 @pytest.fixture
@@ -280,7 +280,6 @@ def simulate(monkeypatch, *, pictures: int, seconds: float, dimension: int = DIM
         "write",
         lambda kind, features: written.append((clock.now, [int.from_bytes(key, "big") for key in features])),
     )
-    monkeypatch.setattr(FolderKind, "describe", lambda kind, record: None)
     monkeypatch.setattr(FolderKind, "prepare", lambda kind, record: None)
     feature = np.zeros(dimension, np.float32)
     with Store("store").writer(KIND) as writer:

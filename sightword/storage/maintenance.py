@@ -12,14 +12,13 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from sightword.errors import StoreError
-from sightword.features.identity import name_of as name_of_identity
-from sightword.features.store import Store
 from sightword.io.files import canonical_json
-from sightword.storage.kinds import KindFiles
-from sightword.storage.segments import Array, Segment, StoredFile, name_of, read_segment
+from sightword.storage.kinds import KindFiles, kind_name
+from sightword.storage.segments import Array, StoredFile, name_of, read_segment
+from sightword.storage.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +27,6 @@ LEFTOVER_AGE = DAY
 """Seconds after which a temporary file counts as left by a killed process."""
 MERGED_BYTES = 1 << 25
 """Size of merged segments."""
-
-Stored = TypeVar("Stored", bound=StoredFile)
 
 
 @dataclass
@@ -93,15 +90,15 @@ def _identity(files: KindFiles) -> dict[str, Any]:
         raise ValueError(f"cannot be read ({error.strerror or error})") from None
     except (ValueError, RecursionError):
         raise ValueError("is not valid JSON") from None
-    if not isinstance(identity, dict) or name_of_identity(canonical_json(identity)) != files.name:
+    if not isinstance(identity, dict) or kind_name(canonical_json(identity)) != files.name:
         raise ValueError("it is not what the folder's name says")
     return identity
 
 
-def _count(files: KindFiles, segments: Sequence[Segment], damaged: list[str]) -> int:
+def _count(files: KindFiles, segments: Sequence[StoredFile], damaged: list[str]) -> int:
     """Read all features of a kind, and return their number."""
 
-    def complain(segment: Segment, lost: int, why: str) -> None:
+    def complain(segment: StoredFile, lost: int, why: str) -> None:
         damaged.append(f"{segment}: {f'{lost} features' if lost else 'all or some features'} ({why})")
 
     keys: set[bytes] = set()
@@ -201,8 +198,6 @@ class Pruning:
         """Remove a kind's own files; its name stays with files of others, its folder with any file."""
         files = list(kind.files())
         self.kinds += self.remove(files) == len(files) and self.remove([kind.identity]) == 1
-        if not self._dry_run:
-            kind.vacate()
 
     def merge(self, kind: KindFiles) -> None:
         """Replace small and damaged segments by large ones, which are in place before the old ones go."""
@@ -214,7 +209,7 @@ class Pruning:
         self.segments += len(old)
         if self._dry_run:
             return
-        written: list[Segment] = []
+        written: list[StoredFile] = []
         waiting: dict[bytes, Array] = {}
         size = 0
         for segment in kind.ahead(old):
@@ -233,14 +228,14 @@ class Pruning:
         kept = {segment.name for segment in written}
         self.remove(segment for segment in old if segment.name not in kept)
 
-    def _owned(self, files: Iterable[Stored]) -> list[Stored]:
+    def _owned(self, files: Iterable[StoredFile]) -> list[StoredFile]:
         """Return the user's own files, and count the others."""
         found = [(file, file.owns(others=self._others)) for file in files]
         self.others += sum(not own for _, own in found)
         return [file for file, own in found if own]
 
 
-def _state(segment: Segment) -> str:
+def _state(segment: StoredFile) -> str:
     """Return ``damaged``, ``small`` (and sound), or ``keep``.
 
     A segment that the file system withholds, or that does not fit in memory, may be sound, and is kept.

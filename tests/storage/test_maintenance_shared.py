@@ -12,10 +12,10 @@ import pytest
 from filled_store import damage, fill, identity, read, same
 
 from pipeline import cli
-from sightword.features import maintenance
-from sightword.features.store import Store
+from sightword.storage import maintenance
 from sightword.storage.folder import entries
 from sightword.storage.segments import SEGMENT_NAME
+from sightword.storage.store import Store
 
 
 @pytest.fixture

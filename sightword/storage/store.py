@@ -14,11 +14,11 @@ from collections.abc import Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from sightword.errors import StoreError
-from sightword.features.identity import Identity
 from sightword.io.files import Pathish
-from sightword.storage import place_of
-from sightword.storage.kinds import KindFiles, Place
-from sightword.storage.segments import Array, Segment, read_segment
+from sightword.machine import expanded, is_address
+from sightword.storage.folder import FolderPlace
+from sightword.storage.kinds import KindFiles, KindIdentity, Place
+from sightword.storage.segments import Array, StoredFile, read_segment
 
 log = logging.getLogger(__name__)
 
@@ -41,9 +41,11 @@ class Store:
     """
 
     def __init__(self, where: Pathish) -> None:
-        self.place = place_of(where)
+        self.place = _place(str(where))
 
-    def read(self, identity: Identity, dimension: int, keys: Collection[bytes]) -> Iterator[tuple[list[bytes], Array]]:
+    def read(
+        self, identity: KindIdentity, dimension: int, keys: Collection[bytes]
+    ) -> Iterator[tuple[list[bytes], Array]]:
         """Yield keys and their features, float32 (n, D), as far as they are there, each checked and yielded once.
 
         Damaged features cause a warning.
@@ -64,23 +66,23 @@ class Store:
         if len(wanted) < len(keys):
             kind.mark_used(_record(identity))
 
-    def writer(self, identity: Identity) -> Writer:
+    def writer(self, identity: KindIdentity) -> Writer:
         """Return a context manager that writes features of one kind; StoreError if the store cannot be written."""
         kind = self.place.kind(identity.name)
         try:
             kind.prepare(_record(identity))
         except OSError as error:
             raise _unwritable(self.place, error) from None
-        return Writer(self.place, kind, _record(identity))
+        return Writer(self.place, kind)
 
 
 class Writer:
     """Collects features and writes them in segments, in a thread of its own; the rest at exit, after an error too."""
 
-    def __init__(self, place: Place, kind: KindFiles, record: bytes) -> None:
+    def __init__(self, place: Place, kind: KindFiles) -> None:
         self.seconds = 0.0
         """Time spent writing."""
-        self._place, self._kind, self._record = place, kind, record
+        self._place, self._kind = place, kind
         self._waiting: dict[bytes, Array] = {}
         self._bytes = 0
         self._started = self._written = time.monotonic()
@@ -149,11 +151,18 @@ class Writer:
     def _write(self, features: dict[bytes, Array]) -> None:
         started = time.perf_counter()
         self._kind.write(features)
-        self._kind.describe(self._record)  # the kind may have been removed meanwhile
         self.seconds += time.perf_counter() - started
 
 
-def _record(identity: Identity) -> bytes:
+def _place(where: str) -> Place:
+    if is_address(where):
+        from sightword.storage.objects import ObjectPlace
+
+        return ObjectPlace(where)
+    return FolderPlace(expanded(where))
+
+
+def _record(identity: KindIdentity) -> bytes:
     return (identity.as_json() + "\n").encode()
 
 
@@ -163,6 +172,6 @@ def _unwritable(place: Place, error: OSError) -> StoreError:
     return StoreError(f"the store cannot be written ({error.strerror or error})", where=place, todo=todo)
 
 
-def _warn(segment: Segment, lost: int, why: str) -> None:
+def _warn(segment: StoredFile, lost: int, why: str) -> None:
     what = f"{lost} features" if lost else "its features"
     log.warning("%s: %s cannot be used and are ignored (%s); %s", segment, what, why, segment.remedy())

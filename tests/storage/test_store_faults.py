@@ -21,12 +21,12 @@ import pytest
 from faulty_disk import FaultyDisk
 
 from sightword.errors import StoreError
-from sightword.features import store as module
 from sightword.features.identity import Identity, Transform
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
-from sightword.features.store import Store
+from sightword.storage import store as module
 from sightword.storage.kinds import IDENTITY
 from sightword.storage.segments import SUFFIX
+from sightword.storage.store import Store
 
 DIMENSION = 3000
 """Enough for a segment that does not fit into a file's buffer."""
