@@ -43,7 +43,7 @@ class Part:
 
 
 def compare(a: Path, b: Path) -> list[Part]:
-    """Compare two tables ``scores.parquet`` of the stage hypernyms: on all pairs, and on each part that has pairs.
+    """Compare two tables ``scores.parquet`` of the stage evaluate: on all pairs, and on each part that has pairs.
 
     Raises:
         ScoringError: the tables have other pairs, or none.
@@ -56,7 +56,7 @@ def compare(a: Path, b: Path) -> list[Part]:
 
 
 def compare_sentences(a: Path, b: Path) -> list[Part]:
-    """Compare two tables ``scores.parquet`` of the stage entailment: on all pairs, and on each class that has pairs.
+    """Compare two tables ``scores.parquet`` of the stage evaluate: on all pairs, and on each class that has pairs.
 
     Raises:
         ScoringError: the tables have other pairs, or none.

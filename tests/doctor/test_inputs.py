@@ -162,7 +162,7 @@ def test_the_inputs_of_the_grounded_space(project, repository: Path) -> None:
     found = [one.what for one in project.check(check_grounded) if one.state == "problem"]
     assert found[0].endswith("data/raw/text/books.txt.gz: does not exist")
     assert found[1:] == [
-        "judge.ratings: data/raw/ratings/brysbaert2014_concreteness.txt.gz does not exist",
-        "ground.scenarios.untrained.start: data/raw/encoders/mine does not exist",
+        "evaluate.ratings: data/raw/ratings/brysbaert2014_concreteness.txt.gz does not exist",
+        "train.scenarios.untrained.start: data/raw/encoders/mine does not exist",
     ]
     assert "data/raw/senteval: has no folder downstream" in project.check(check_semantics)[-1].what
