@@ -38,7 +38,11 @@ def test_the_reference_of_parameters_is_of_these_settings(repository):
 
 def test_every_parameter_has_a_text_and_stands_in_the_file(repository):
     read = YAML(typ="safe", pure=True).load
-    written = {name for one in pipelines(repository) for name in flat(read((repository / one.params).read_text()))}
+    written = {
+        one.full_name(name)
+        for one in pipelines(repository)
+        for name in flat(read((repository / one.params).read_text()))
+    }
     parameters = [one for section in reference.sections() for one in section.parameters]
     mappings = [one.name for one in parameters if one.accepted.startswith("mapping")]  # their keys are the user's
     written = {next((one for one in mappings if name.startswith(f"{one}.")), name) for name in written}
@@ -49,10 +53,19 @@ def test_every_parameter_has_a_text_and_stands_in_the_file(repository):
 def test_a_parameter_is_explained_by_its_name_or_the_end_of_it():
     (found,) = reference.explain("dropout_states")
     assert (found.name, found.default, found.accepted) == ("train.dropout_states", 0.0, "number, at least 0, below 1")
-    margins = ["train.margin", "entail.margin", "ground.common.margin", "embed.margin", "plane.margin"]
-    assert [one.name for one in reference.explain("margin")] == margins
+    assert [one.name for one in reference.explain("margin")] == [
+        "train.margin",
+        "entailment/params.yaml:train.margin",
+        "grounded/params.yaml:train.common.margin",
+        "hypernyms/params.yaml:train.margin",
+        "hypernyms/params.yaml:plane.margin",
+    ]
+    (own,) = reference.explain("train.margin")
+    assert own.name == "train.margin"
+    (other,) = reference.explain("hypernyms/params.yaml:train.margin")
+    assert other.text != own.text
     (entry,) = reference.explain("premises")
-    assert (entry.name, entry.default) == ("sentence_pairs.train[].premises", "all")
+    assert (entry.name, entry.default) == ("entailment/params.yaml:pairs.train[].premises", "all")
     assert {one.name for one in reference.explain("select")} == {
         f"select.{name}" for name in SelectSettings.model_fields
     }

@@ -13,32 +13,36 @@ import pytest
 from checkout import Checkout
 from ruamel.yaml import YAML
 
+from pipeline import systems
 from pipeline.lineage.facts import params_files
 from pipeline.params.params_file import settings_class
-from pipeline.pipelines import by_stage, pipelines
+from pipeline.pipelines import pipelines
 
 REPOSITORY = Path(__file__).parents[1]
 PIPELINES = pipelines(REPOSITORY)
 STAGES = [(pipeline, name) for pipeline in PIPELINES for name in pipeline.stages]
-each_stage = pytest.mark.parametrize(("pipeline", "name"), STAGES, ids=[name for _, name in STAGES])
+each_stage = pytest.mark.parametrize(("pipeline", "name"), STAGES, ids=[one.address(name) for one, name in STAGES])
 
 
 def code_deps(stage):
     return [dep for dep in stage["deps"] if dep.startswith(("sightword/", "pipeline/", "stages/"))]
 
 
-def test_one_name_per_stage_everywhere(repository):
-    assert list(by_stage(repository)) == [name for _, name in STAGES]
+def module(pipeline, name):
+    return ".".join(filter(None, ("stages", pipeline.folder, name)))
+
+
+def test_a_stage_has_one_name_within_its_pipeline(repository):
     for pipeline in PIPELINES:
         values = YAML(typ="safe", pure=True).load((repository / pipeline.params).read_text())
         assert list(values) == list(pipeline.stages)
         for name in pipeline.stages:
-            assert (repository / "stages" / f"{name}.py").is_file()
+            assert (repository / systems.path(pipeline, name)).is_file()
 
 
 @each_stage
 def test_deps_name_all_the_code_and_no_more(repository, pipeline, name):
-    needed = first_party.needed_files(repository, f"stages.{name}")
+    needed = first_party.needed_files(repository, module(pipeline, name))
     deps = code_deps(pipeline.stages[name])
     missing = sorted(path for path in needed if not any(path == dep or path.startswith(f"{dep}/") for dep in deps))
     where = f"{name} in {pipeline.dvc_yaml}"
@@ -51,16 +55,20 @@ def test_deps_name_all_the_code_and_no_more(repository, pipeline, name):
 def test_each_stage_is_described_and_reads_its_own_section_only(pipeline, name):
     stage = pipeline.stages[name]
     axes = stage.get("matrix", {})
-    assert stage["cmd"] == " ".join(["python -m stages", name, *(f"--{key} ${{item.{key}}}" for key in axes)])
+    assert stage["cmd"] == " ".join(
+        [f"python -m {module(pipeline, name)}".replace(".", " "), *(f"--{key} ${{item.{key}}}" for key in axes)]
+    )
     assert len(stage["desc"]) > 20
     read = [key for keys in params_files(stage, pipeline).values() for key in keys]
-    also = list(getattr(importlib.import_module(f"stages.{name}"), "ALSO", ()))
+    also = list(getattr(importlib.import_module(module(pipeline, name)), "ALSO", ()))
     own = read[: len(read) - len(also)]
     assert read == [*own, *also]
     if own != [name]:  # the keys that one item reads
         items = [value for value in axes.values() if value.startswith(f"${{{name}.")]
         keys = [*own, *(value.removeprefix("${").removesuffix("}") for value in items)]
-        assert {key.removeprefix(f"{name}.").split(".")[0] for key in keys} == set(settings_class(name).model_fields)
+        assert {key.removeprefix(f"{name}.").split(".")[0] for key in keys} == set(
+            settings_class(pipeline, name).model_fields
+        )
 
 
 def test_nothing_persists_numbers_are_in_git_and_all_else_is_in_the_cache():

@@ -196,12 +196,11 @@ def _exp_show(name: str | None) -> Any:
 
 def _params_paths(arguments: argparse.Namespace) -> list[Path]:
     """Return the file named by ``--params``, or else the files of all pipelines, relative to the current folder."""
-    from pipeline.pipelines import by_stage, find_project, pipelines
+    from pipeline.pipelines import find_project, pipelines
 
     if arguments.params is not None:
         return [Path(arguments.params)]
     project = find_project(Path.cwd())
-    by_stage(project)  # a repeated stage name is reported first
     return [_short(project / pipeline.params) for pipeline in pipelines(project)]
 
 

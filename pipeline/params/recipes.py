@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from pipeline import pipelines
 from pipeline.lineage.repository import git
 from pipeline.params import params_file
+from pipeline.pipelines import Pipeline
 from sightword.errors import FileFormatError, LineageError, ParamsError
 from sightword.io import yaml_reader
 from sightword.io.files import atomic_file, read_text
@@ -62,13 +63,18 @@ def find(name: str, project: Path) -> Recipe:
 
 
 def target(recipe: Recipe, project: Path) -> Path:
-    """Return the ``params.yaml`` of the pipeline whose stages are a recipe's sections.
+    """Return the ``params.yaml`` of a recipe's pipeline; errors are those of :func:`pipeline_of`."""
+    return project / pipeline_of(recipe, project).params
+
+
+def pipeline_of(recipe: Recipe, project: Path) -> Pipeline:
+    """Return the pipeline whose stages are a recipe's sections.
 
     Raises:
         FileFormatError: the recipe or a ``dvc.yaml`` cannot be read.
     """
     values = yaml_reader.parse(read_text(recipe.path), recipe.path)
-    return project / pipelines.of_sections(values if isinstance(values, dict) else (), project).params
+    return pipelines.of_sections(values if isinstance(values, dict) else (), project)
 
 
 def write(recipe: Recipe, path: Path, project: Path, *, force: bool = False) -> bool:

@@ -54,9 +54,10 @@ def sections() -> list[Section]:
         FileFormatError: a ``dvc.yaml`` cannot be read.
     """
     found = []
-    for name in pipelines.by_stage(pipelines.project_of(Path.cwd())):
-        settings = settings_class(name)
-        found.append(Section(name, _markdown(inspect.getdoc(settings) or ""), list(_parameters(settings, name))))
+    for pipeline in pipelines.pipelines(pipelines.project_of(Path.cwd())):
+        for stage in pipeline.stages:
+            settings, name = settings_class(pipeline, stage), pipeline.full_name(stage)
+            found.append(Section(name, _markdown(inspect.getdoc(settings) or ""), list(_parameters(settings, name))))
     return found
 
 
@@ -79,14 +80,16 @@ def spelt(value: Any) -> str:
 
 
 def explain(wanted: str) -> list[Parameter]:
-    """Return one parameter, or all of a section, by a name such as ``train.margin`` or ``train``, or its last part.
+    """Return parameters by their full name, such as ``train.margin``, or the last part of it, or a section's name.
 
     Raises:
         ParamsError: no parameter has this name.
     """
     every = [parameter for section in sections() for parameter in section.parameters]
     found = [one for one in every if one.name == wanted or one.name.startswith(f"{wanted}.")]
-    found = found or [one for one in every if one.name.endswith(f".{wanted}")]
+    found = found or [
+        one for one in every if one.name.endswith((f".{wanted}", f":{wanted}")) or f":{wanted}." in one.name
+    ]
     if not found:
         todo = did_you_mean(wanted, [one.name for one in every])
         raise ParamsError("no parameter has this name", where=wanted, todo=todo)

@@ -1,4 +1,4 @@
-"""The stage entail: reads sentence pairs; writes the encoder with the best accuracy on dev, its threshold, the curves,
+"""The stage train: reads sentence pairs; writes the encoder with the best accuracy on dev, its threshold, the curves,
 and a few numbers.
 
 A half-done run lives in the folder that ``SIGHTWORD_SCRATCH`` names, so that a killed run resumes where it was.
@@ -49,7 +49,7 @@ def work(settings: EntailSettings) -> Callable[[], object]:
     here = machine.current()
     device = devices.use(here, deterministic=settings.deterministic)
     log.info(
-        "entail: %d training pairs of %d different sentences, %d tokens",
+        "train: %d training pairs of %d different sentences, %d tokens",
         *(len(training), len(training.sentences), len(vocabulary)),
     )
     code = [sha256_file(path) for path in sorted(Path(sightword.entailment.__path__[0]).rglob("*.py"))]
@@ -69,11 +69,11 @@ def work(settings: EntailSettings) -> Callable[[], object]:
         with atomic_folder(MODELS) as folder:
             encoder.save(folder / "encoder")
             write_json(folder / "entail.json", decision)
-        with atomic_folder("plots/entailment/entail") as folder:
+        with atomic_folder("plots/entailment/train") as folder:
             write_tsv(folder / "loss.tsv", ("batch", "loss"), now.loss)
             write_tsv(folder / "dev.tsv", ("batch", "accuracy"), now.dev)
         write_json(
-            "metrics/entailment/entail.json",
+            "metrics/entailment/train.json",
             {
                 "energy": settings.energy,
                 "device": device.type,
@@ -89,7 +89,7 @@ def work(settings: EntailSettings) -> Callable[[], object]:
             },
         )
         log.info(
-            "entail: %s, dev accuracy %.2f %% at batch %d of %d",
+            "train: %s, dev accuracy %.2f %% at batch %d of %d",
             *(settings.energy, now.best, now.best_batch, now.batches),
         )
         stack.callback(checkpoint.done)

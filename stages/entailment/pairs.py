@@ -1,4 +1,4 @@
-"""The stage sentence_pairs: reads labelled sentence pairs, or draws those of the sample; writes the pairs of each
+"""The stage pairs: reads labelled sentence pairs, or draws those of the sample; writes the pairs of each
 split, and their counts.
 """
 
@@ -22,20 +22,20 @@ def work(settings: SentencePairsSettings) -> None:
     splits, counts = split_pairs(settings)
     with atomic_folder("data/entailment/pairs") as folder:
         write_pairs(folder, splits, counts)
-    write_json("metrics/entailment/sentence_pairs.json", counts)
+    write_json("metrics/entailment/pairs.json", counts)
     for name, found in counts.items():
         kept = "left out" if settings.undecided == "drop" else "kept as not entailed"
         log.info(
-            "sentence_pairs: %s has %d pairs, %.1f %% entailed, %d undecided (%s)",
+            "pairs: %s has %d pairs, %.1f %% entailed, %d undecided (%s)",
             *(name, found["pairs"], found["entailed"], found["undecided"], kept),
         )
         if found["contradictory"]:
             log.warning(
-                "sentence_pairs: %d pairs of %s stand there with another label too, and are kept",
+                "pairs: %d pairs of %s stand there with another label too, and are kept",
                 *(found["contradictory"], name),
             )
         if found.get("premises_in_training"):
             log.warning(
-                "sentence_pairs: %d premises of %s are premises of training too (%.1f %% of the pairs)",
+                "pairs: %d premises of %s are premises of training too (%.1f %% of the pairs)",
                 *(found["premises_in_training"], name, found["pairs_with_premise_in_training"]),
             )

@@ -1,4 +1,4 @@
-"""The stage hypernyms: reads the taxonomy and the concepts; writes the scores of the split, the plots, the mistakes,
+"""The stage evaluate: reads the taxonomy and the concepts; writes the scores of the split, the plots, the mistakes,
 and the page.
 """
 
@@ -15,8 +15,8 @@ SETTINGS = HypernymsSettings
 
 TAXONOMY = Path("data/hypernyms/taxonomy")
 CONCEPTS = Path("models/hypernyms/concepts")
-EMBED = Path("metrics/hypernyms/embed.json")
-CURVES = Path("plots/hypernyms/embed")
+EMBED = Path("metrics/hypernyms/train.json")
+CURVES = Path("plots/hypernyms/train")
 PLANE = Path("plots/hypernyms/plane/plane.tsv")
 
 
@@ -49,7 +49,7 @@ def work(settings: HypernymsSettings) -> None:
     with atomic_folder("data/hypernyms/scores") as folder:
         write_table(folder / "mistakes.parquet", found.mistakes)
         write_table(folder / "scores.parquet", found.scores)
-    with atomic_folder("plots/hypernyms/hypernyms") as folder:
+    with atomic_folder("plots/hypernyms/evaluate") as folder:
         write_tsv(folder / "energies.tsv", ("from", "to", "true", "false"), found.histogram)
         write_tsv(folder / "depth.tsv", ("depth", "accuracy", "pairs"), found.by_depth)
         write_tsv(folder / "distance.tsv", ("distance", "accuracy", "pairs"), found.by_distance)
@@ -58,10 +58,10 @@ def work(settings: HypernymsSettings) -> None:
         write_text(folder / "index.html", text)
         for one in drawn:
             write_text(folder / "plots" / f"{one.name}.svg", one.svg())
-    write_json("metrics/hypernyms/hypernyms.json", found.metrics)
+    write_json("metrics/hypernyms/evaluate.json", found.metrics)
     write_json("metrics/hypernyms/summary.json", found.summary)
     log.info(
-        "hypernyms: %s, accuracy %s %% (closure %.2f, ceiling %.2f), direct edges %.1f %%, F1 %.2f",
+        "evaluate: %s, accuracy %s %% (closure %.2f, ceiling %.2f), direct edges %.1f %%, F1 %.2f",
         *(settings.split, with_interval(own["accuracy"], own["accuracy_ci95"], 2)),
         found.metrics[settings.split]["closure"]["accuracy"],
         *(found.metrics[settings.split]["ceiling"], own.get("direct", float("nan")), own["f1"]),

@@ -1,4 +1,4 @@
-"""The stage ground: reads the text, the encoder T, captions and features; trains one scenario with one seed, and writes
+"""The stage train: reads the text, the encoder T, captions and features; trains one scenario with one seed, and writes
 its encoder, the curves, and a few numbers.
 
 A half-done run lives in the folder that ``SIGHTWORD_SCRATCH`` names, so that a killed run resumes where it was.
@@ -19,8 +19,8 @@ log = logging.getLogger(__name__)
 
 SETTINGS = GroundSettings
 OPTIONS: dict[str, dict[str, Any]] = {
-    "--scenario": {"required": True, "help": "the name of a scenario in ground.scenarios"},
-    "--seed": {"required": True, "type": int, "help": "the seed, one of ground.seeds"},
+    "--scenario": {"required": True, "help": "the name of a scenario in train.scenarios"},
+    "--seed": {"required": True, "type": int, "help": "the seed, one of train.seeds"},
 }
 
 TEXT = Path("data/text")
@@ -53,9 +53,9 @@ def work(settings: GroundSettings, *, scenario: str, seed: int) -> Callable[[], 
     try:
         chosen = settings.scenario(scenario)
     except ValueError as error:
-        raise ParamsError(str(error), where="ground") from None
+        raise ParamsError(str(error), where="train") from None
     if seed not in settings.seeds:
-        expected = f"one of ground.seeds ({', '.join(map(str, settings.seeds))})"
+        expected = f"one of train.seeds ({', '.join(map(str, settings.seeds))})"
         raise ParamsError(f"the seed is {seed}", expected=expected)
     if chosen.expansion:
         chosen = chosen.model_copy(update={"expansion": str(WORD_VECTORS / chosen.expansion)})
@@ -71,7 +71,7 @@ def work(settings: GroundSettings, *, scenario: str, seed: int) -> Callable[[], 
     dev = described(pair(features, captions, "dev"), text.max_tokens, own)
     origin = features.attributes
     log.info(
-        "ground: %s, seed %d: %d pictures (%d copies of others), %d captions (%d long ones left out), %d features (%s)",
+        "train: %s, seed %d: %d pictures (%d copies of others), %d captions (%d long ones left out), %d features (%s)",
         *(scenario, seed, len(training.features), training.copies, len(training.ids), training.left_out),
         *(training.features.shape[1], describe(origin)),
     )
@@ -109,7 +109,7 @@ def work(settings: GroundSettings, *, scenario: str, seed: int) -> Callable[[], 
         with atomic_folder(f"plots/grounded/{result}") as folder:
             write_curves(folder, now)
         write_json(
-            f"metrics/grounded/{result}/training.json",
+            f"metrics/grounded/{result}/train.json",
             {
                 "scenario": scenario,
                 "seed": seed,
@@ -129,7 +129,7 @@ def work(settings: GroundSettings, *, scenario: str, seed: int) -> Callable[[], 
                 **found.facts,
             },
         )
-        log.info("ground: %s, %d batches, %s", result, now.steps, "".join(_last(now.loss)) or "nothing is trained")
+        log.info("train: %s, %d batches, %s", result, now.steps, "".join(_last(now.loss)) or "nothing is trained")
         stack.callback(checkpoint.done)
         return stack.pop_all().close  # until it is called, no other process takes the checkpoint
 

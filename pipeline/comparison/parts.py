@@ -1,4 +1,4 @@
-"""Two runs that classify the same pairs, of concepts or of sentences, compared by McNemar's test."""
+"""The rows of tables that the systems declare, and two runs that classify the same pairs compared by McNemar's test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.comparison.systems import Better, who_is_better
-from sightword.entailment.data.pairs import LABELS, premise_numbers
 from sightword.errors import ScoringError
 from sightword.hypernyms.judging.judging import mcnemar
 from sightword.io.files import read_table
@@ -32,7 +31,7 @@ class Part:
     """The number of pairs that only A classifies correctly."""
     only_b: int
     p: float
-    """Two-sided: McNemar's exact test for concepts, the test over premises for sentences."""
+    """Two-sided: McNemar's exact test, or the test over clusters of pairs."""
     holm: float
     """``p``, corrected over all parts."""
 
@@ -42,36 +41,38 @@ class Part:
         return who_is_better(self.a - self.b, self.holm)
 
 
-def compare(a: Path, b: Path) -> list[Part]:
-    """Compare two tables ``scores.parquet`` of the stage hypernyms: on all pairs, and on each part that has pairs.
+@dataclass(frozen=True)
+class Measure:
+    """A measure of one scenario in both runs, in percent."""
 
-    Raises:
-        ScoringError: the tables have other pairs, or none.
-        FileFormatError: a table is damaged.
-    """
-    ours, theirs = _read(a, b, "hypernyms", ("hyponym", "hypernym", "label"), ("direct", "accepted"), "concepts")
-    label, direct = ours["label"], ours["direct"]
-    masks = {"direct edges": label & direct, "other true pairs": label & ~direct, "false pairs": ~label}
-    return _parts(ours["accepted"] == label, theirs["accepted"] == label, masks)
+    scenario: str
+    measure: str
+    a: float
+    b: float
+    difference: float
+    interval: tuple[float, float] | None
+    """Of the difference, 95 %; None where the test gives none."""
+    p: float
+    holm: float
+    """``p``, corrected over all measures of all scenarios."""
+    lower: bool = False
+    """Whether lower is better."""
 
-
-def compare_sentences(a: Path, b: Path) -> list[Part]:
-    """Compare two tables ``scores.parquet`` of the stage entailment: on all pairs, and on each class that has pairs.
-
-    Raises:
-        ScoringError: the tables have other pairs, or none.
-        FileFormatError: a table is damaged.
-    """
-    ours, theirs = _read(a, b, "entailment", ("premise", "hypothesis", "label", "entailed"), ("accepted",), "sentences")
-    first, second = (one["accepted"] == one["entailed"] for one in (ours, theirs))
-    masks = {label: ours["label"] == label for label in LABELS}
-    return _parts(first, second, masks, premise_numbers(ours["premise"].tolist()))
+    @property
+    def better(self) -> Better:
+        """The run that is better beyond chance."""
+        return who_is_better(-self.difference if self.lower else self.difference, self.holm)
 
 
-def _read(
+def read(
     a: Path, b: Path, stage: str, same: Sequence[str], others: Sequence[str], what: str
 ) -> tuple[Columns, Columns]:
-    """Read the columns of both tables, of which some must be the same."""
+    """Read the columns of the tables of both runs, which a stage wrote; those of ``same`` must be the same.
+
+    Raises:
+        ScoringError: the tables have other pairs, or none.
+        FileFormatError: a table is damaged.
+    """
     names = [*same, *others]
     tables = [read_table(path, names, todo=f"Run the stage {stage} again.") for path in (a, b)]
     ours, theirs = ({name: table[name].to_numpy() for name in names} for table in tables)
@@ -80,12 +81,12 @@ def _read(
     return ours, theirs
 
 
-def _parts(
+def classified(
     first: NDArray[Any], second: NDArray[Any], masks: Mapping[str, NDArray[Any]], clusters: NDArray[Any] | None = None
 ) -> list[Part]:
     """Compare which pairs each side classifies correctly: all of them, and those of each mask with any.
 
-    With ``clusters``, the pairs of one premise are taken together.
+    With ``clusters``, the pairs of one cluster are taken together.
     """
     parts = {"all pairs": np.ones_like(first), **{name: mask for name, mask in masks.items() if mask.any()}}
     rights = [(first[mask], second[mask]) for mask in parts.values()]

@@ -1,4 +1,4 @@
-"""The stage embed: reads the taxonomy and its pairs; writes the vectors with the best score on dev, the curves, and a
+"""The stage train: reads the taxonomy and its pairs; writes the vectors with the best score on dev, the curves, and a
 few numbers.
 
 A half-done run lives in the folder that ``SIGHTWORD_SCRATCH`` names, so that a killed run resumes where it was.
@@ -50,11 +50,11 @@ def work(settings: EmbedSettings) -> Callable[[], object]:
         concepts = Concepts(taxonomy.names, taxonomy.words, found.vectors, found.weights, now.threshold, kept)
         with atomic_folder("models/hypernyms/concepts") as folder:
             concepts.save(folder)
-        with atomic_folder("plots/hypernyms/embed") as folder:
+        with atomic_folder("plots/hypernyms/train") as folder:
             write_tsv(folder / "loss.tsv", ("batch", "loss"), now.loss)
             write_tsv(folder / "dev.tsv", ("batch", settings.criterion), now.dev)
         write_json(
-            "metrics/hypernyms/embed.json",
+            "metrics/hypernyms/train.json",
             {
                 "energy": settings.energy,
                 "concepts": len(taxonomy.names),
@@ -70,7 +70,7 @@ def work(settings: EmbedSettings) -> Callable[[], object]:
             },
         )
         log.info(
-            "embed: %s, dev %s %.2f %% at batch %d of %d",
+            "train: %s, dev %s %.2f %% at batch %d of %d",
             *(settings.energy, settings.criterion, now.best, now.best_batch, now.batches),
         )
         stack.callback(shutil.rmtree, scratch, ignore_errors=True)

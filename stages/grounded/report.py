@@ -1,4 +1,4 @@
-"""The stage grounded: reads the results, encoders and curves of all scenarios and seeds; writes the summary, the tests
+"""The stage report: reads the results, encoders and curves of all scenarios and seeds; writes the summary, the tests
 of differences, the plots and the page.
 """
 
@@ -13,7 +13,7 @@ from sightword.grounded.page.settings import GroundedSettings
 log = logging.getLogger(__name__)
 
 SETTINGS = GroundedSettings
-ALSO = ("ground.run", "ground.seeds")
+ALSO = ("train.run", "train.seeds")
 
 RESULTS = Path("data/grounded")
 MODELS = Path("models/grounded")
@@ -88,6 +88,6 @@ def work(settings: GroundedSettings, *, run: list[str], seeds: list[int]) -> Non
             write_text(folder / "plots" / f"{one.name}.svg", one.svg())
     write_json("metrics/grounded/summary.json", found)
     log.info(
-        "grounded: %d scenarios, %d seeds, %d tests against %s, %d with p < 0.05 after Holm's correction",
+        "report: %d scenarios, %d seeds, %d tests against %s, %d with p < 0.05 after Holm's correction",
         *(len(scenarios), len(seeds), len(tests), baseline, sum(test.holm < 0.05 for test in tests)),
     )

@@ -1,4 +1,4 @@
-"""The stage entailment: reads the pairs, the trained encoder and other encoders; writes the scores of the split, the
+"""The stage evaluate: reads the pairs, the trained encoder and other encoders; writes the scores of the split, the
 plots, the mistakes, and the page.
 """
 
@@ -15,8 +15,8 @@ SETTINGS = EntailmentSettings
 
 PAIRS = Path("data/entailment/pairs")
 MODELS = Path("models/entailment")
-TRAINING = Path("metrics/entailment/entail.json")
-CURVES = Path("plots/entailment/entail")
+TRAINING = Path("metrics/entailment/train.json")
+CURVES = Path("plots/entailment/train")
 
 
 def work(settings: EntailmentSettings) -> None:
@@ -51,7 +51,7 @@ def work(settings: EntailmentSettings) -> None:
     with atomic_folder("data/entailment/scores") as folder:
         write_table(folder / "mistakes.parquet", found.mistakes)
         write_table(folder / "scores.parquet", found.scores)
-    with atomic_folder("plots/entailment/entailment") as folder:
+    with atomic_folder("plots/entailment/evaluate") as folder:
         write_tsv(folder / "energies.tsv", ("from", "to", "entailed", "other"), found.histogram)
         for by in ("premise_words", "hypothesis_words"):
             rows = [
@@ -65,10 +65,10 @@ def work(settings: EntailmentSettings) -> None:
         write_text(folder / "index.html", text)
         for one in drawn:
             write_text(folder / "plots" / f"{one.name}.svg", one.svg())
-    write_json("metrics/entailment/entailment.json", found.metrics)
+    write_json("metrics/entailment/evaluate.json", found.metrics)
     write_json("metrics/entailment/summary.json", found.summary)
     log.info(
-        "entailment: %s, accuracy %s %% (majority %.2f, hypothesis only %.2f, new words %.2f), F1 %.2f",
+        "evaluate: %s, accuracy %s %% (majority %.2f, hypothesis only %.2f, new words %.2f), F1 %.2f",
         *(settings.split, with_interval(own["accuracy"], own["accuracy_ci95"], 2)),
         *(scores[name]["accuracy"] for name in ("majority", "hypothesis_only", "new_words")),
         own["f1"],

@@ -1,4 +1,4 @@
-"""The stage judge: reads the encoder of one scenario and seed, the features, the captions, SentEval's files and the
+"""The stage evaluate: reads the encoder of one scenario and seed, the features, the captions, SentEval's files and the
 ratings; writes the encoder's scores, and the tables that compare encoders pair by pair.
 """
 
@@ -14,8 +14,8 @@ log = logging.getLogger(__name__)
 
 SETTINGS = JudgeSettings
 OPTIONS: dict[str, dict[str, Any]] = {
-    "--scenario": {"required": True, "help": "the name of the scenario, as in ground.scenarios"},
-    "--seed": {"required": True, "type": int, "help": "the seed of its training run, as in ground.seeds"},
+    "--scenario": {"required": True, "help": "the name of the scenario, as in train.scenarios"},
+    "--seed": {"required": True, "type": int, "help": "the seed of its training run, as in train.seeds"},
 }
 
 MODELS = Path("models/grounded")
@@ -54,13 +54,13 @@ def work(settings: JudgeSettings, *, scenario: str, seed: int) -> None:
             log.warning("%s %s: %s", row.task, row.subtask, row.entry["undefined"])
     metrics = rounded({"scenario": scenario, "seed": seed} | found.metrics)
     with atomic_folder(Path("data/grounded") / run) as folder:
-        write_json(folder / METRICS, metrics)  # the stage grounded reads one folder
+        write_json(folder / METRICS, metrics)  # the stage report reads one folder
         write_pairs(folder / "pairs.parquet", found.judged)
         for name, table in found.tables.items():
             write_table(folder / f"{name}.parquet", table)
     write_json(Path("metrics/grounded") / run / METRICS, metrics)
     own = found.metrics["spaces"][encoder.default]["structure"][settings.splits[0]]
     log.info(
-        "judge %s, space %s: mNNO %.1f, rho_vis %.1f, C_inter %.1f %% on %s",
+        "evaluate %s, space %s: mNNO %.1f, rho_vis %.1f, C_inter %.1f %% on %s",
         *(run, encoder.default, *(100 * own[name] for name in ("mnno", "rho_vis", "c_inter")), settings.splits[0]),
     )
