@@ -12,9 +12,8 @@ from pipeline import pipelines
 from pipeline.doctor.project import check_leftovers
 from pipeline.experiments.baseline import find_baseline
 from pipeline.experiments.jobs import plan
-from pipeline.lineage.lock import read_lock
+from pipeline.lineage.lock import merge_locks, read_lock
 from pipeline.lineage.locks import lock_here
-from pipeline.lineage.merging import merge_locks
 from sightword.errors import FileFormatError
 
 ITEMS = ["each@plain-0", "each@plain-1", "each@big-one-0", "each@big-one-1"]
