@@ -1,7 +1,7 @@
 """What the answers of object storage mean: which are none, and what a user can do about an error.
 
 A status of success is not trusted: an answer must have the fields of its kind, so that a web server's page is no empty
-listing. No message has credentials: of an error, the code and a text without addresses and keys is told.
+listing. Messages never contain credentials: only the error code and a redacted text.
 """
 
 from __future__ import annotations
