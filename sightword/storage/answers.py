@@ -53,7 +53,7 @@ def _check_redirect(parsed_response: dict[str, Any] | None, **_: Any) -> None:
 
 
 def is_final(error: Exception) -> bool:
-    """Return whether no other try mends a request; ValueErrors are of the settings, such as the server's address."""
+    """Return whether a request is never tried again; a ValueError is of the settings, such as the address."""
     wrong = isinstance(error, ValueError) or (isinstance(error, OSError) and error.errno in _FINAL)
     return wrong or type(error).__name__ in _NO_KEYS or code(error) in _CLOCK
 
