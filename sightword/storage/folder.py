@@ -50,10 +50,12 @@ class FolderPlace:
 
 
 class FolderKind(KindFiles):
-    """The files of one kind, in a folder of their own (:class:`sightword.storage.kinds.KindFiles`)."""
+    """The files of one kind, in a folder of their own."""
 
     def __init__(self, folder: Path) -> None:
-        self.name, self._folder, self._record = folder.name, folder, b""
+        self.name, self._folder = folder.name, folder
+        self._record = b""
+        """The description, after :meth:`prepare`."""
 
     def __str__(self) -> str:
         return str(self._folder)
@@ -137,7 +139,7 @@ class FolderKind(KindFiles):
 
 
 class FolderFile(StoredFile):
-    """A file in a folder: a segment, or another one (:class:`sightword.storage.segments.StoredFile`)."""
+    """A file in a folder."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,7 +1,7 @@
 """A store in object storage: the files of a folder's store as objects, and manifests that say where each key is.
 
-Objects are immutable and named by their hash, so nothing is locked: manifests and listings are hints, and
-readers verify every segment by its hash.
+Objects are immutable and named by their hash, so nothing is locked. Manifests and listings are hints: readers verify
+every segment by its hash.
 """
 
 from __future__ import annotations
