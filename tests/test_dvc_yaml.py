@@ -147,8 +147,7 @@ FLOORS = [
         "sightword/evaluation",
         "sightword/search sightword/training",
         "sightword/report",
-        "sightword/vse sightword/hypernyms",
-        "sightword/entailment sightword/grounded",
+        "sightword/vse sightword/hypernyms sightword/entailment sightword/grounded",
     ),
     *("pipeline/pipelines pipeline/ranks", "pipeline/lineage", "pipeline/params"),
     *(

@@ -13,7 +13,7 @@ from sightword.evaluation.structure.intervals import draws, ends
 from sightword.evaluation.structure.measures import MEASURES
 from sightword.grounded.page.published import TRANSFER
 from sightword.grounded.page.results import RELATED, Run
-from sightword.statistics import clustered_mcnemar, holm, mean_ranks, rank_interval, spearman
+from sightword.statistics import holm, mcnemar, mean_ranks, rank_interval, spearman
 
 Doubles = NDArray[np.float64]
 
@@ -118,7 +118,7 @@ def _transfer(run: Run, base: Run) -> list[Difference]:
     for task in TRANSFER:
         own, theirs = run.right(task), base.right(task)
         if len(own) and len(theirs):
-            only, other, p = clustered_mcnemar(own, theirs, run.first(task))
+            only, other, p = mcnemar(own, theirs, run.first(task))
             found.append(Difference(run.scenario, task, 100.0 * (only - other) / len(own), None, None, p, p))
     return found
 
