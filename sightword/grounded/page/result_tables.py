@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sightword.evaluation.structure.intervals import ends
+from sightword.bootstrap import ends
 from sightword.evaluation.structure.measures import MEASURES
 from sightword.grounded.page.comparing import Difference
 from sightword.grounded.page.published import SOURCE, TRANSFER, PublishedRow, published_structure, published_transfer
