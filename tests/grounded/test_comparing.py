@@ -8,10 +8,10 @@ import pytest
 from scipy.stats import spearmanr
 
 from sightword.bootstrap import resampled_spearman
+from sightword.evaluation.published.rows import published
 from sightword.grounded.page.comparing import compare, gains
-from sightword.grounded.page.published import TRANSFER, published_structure, published_transfer
 from sightword.grounded.page.result_tables import structure_table, transfer_table
-from sightword.grounded.page.results import KEYS, Run
+from sightword.grounded.page.results import KEYS, TRANSFER, Run
 from sightword.grounded.page.summary import summary
 
 PAIRS, PICTURES = 120, 200
@@ -66,16 +66,16 @@ def scenarios():
 class TestPublished:
     def test_the_means_of_table_3_are_those_of_its_accuracies_but_for_two(self):
         wrong = {}
-        for row in published_transfer():
+        for row in published("transfer"):
             mean = np.mean([row.scores[task] for task in TRANSFER])
             assert row.scores["transfer_mean"] == pytest.approx(mean, abs=0.0501)
             if row.misprinted:
-                wrong[row.name] = row.misprinted["transfer_mean"], row.scores["transfer_mean"]
+                wrong[row.system] = row.misprinted["transfer_mean"], row.scores["transfer_mean"]
         assert wrong == {"GS-Cap": (78.4, 78.9), "T + CM": (81.1, 81.2)}
-        assert len(published_transfer()) == 13
+        assert len(published("transfer")) == 13
 
     def test_table_1_has_nine_rows_of_nine_numbers(self):
-        rows = {row.name: row.scores for row in published_structure() if "Figure 3" not in row.name}
+        rows = {row.system: row.scores for row in published("structure") if "Figure 3" not in row.system}
         assert len(rows) == 9
         assert all(set(scores) | {"transfer_mean"} == set(KEYS) for scores in rows.values())
         assert rows["T"]["c_inter"] == 54.2
@@ -83,7 +83,7 @@ class TestPublished:
                                      "stsb_captions": 84, "stsb_news": 48, "stsb_forums": 33, "sick": 60}  # fmt: skip
 
     def test_figure_3_has_c_inter_and_c_intra_of_two_encoders(self):
-        rows = {row.name: row.scores for row in published_structure() if "Figure 3" in row.name}
+        rows = {row.system: row.scores for row in published("structure") if "Figure 3" in row.system}
         assert rows == {
             "T, five scenes (Figure 3)": {"c_inter": 19, "c_intra": 22},
             "C_g + P_g, five scenes (Figure 3)": {"c_inter": 11, "c_intra": 27},
