@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from pipeline.comparison.systems import Better, who_is_better
 from sightword.errors import ScoringError
-from sightword.hypernyms.judging.judging import mcnemar
 from sightword.io.files import read_table
-from sightword.statistics import clustered_mcnemar, holm
+from sightword.statistics import holm, mcnemar
 
 Columns = dict[str, NDArray[Any]]
 
@@ -91,7 +90,7 @@ def classified(
     parts = {"all pairs": np.ones_like(first), **{name: mask for name, mask in masks.items() if mask.any()}}
     rights = [(first[mask], second[mask]) for mask in parts.values()]
     tests = [
-        mcnemar(*right) if clusters is None else clustered_mcnemar(*right, clusters[mask])
+        mcnemar(*right, None if clusters is None else clusters[mask])
         for right, mask in zip(rights, parts.values(), strict=True)
     ]
     corrected = holm([p for _, _, p in tests])

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.comparison.bootstrap import Resampled
 from pipeline.comparison.contrast import Tested
 from pipeline.comparison.parts import Measure, Part
 from pipeline.comparison.recall import Recall
 from pipeline.comparison.systems import LEVEL, Comparison, Row
+from sightword.bootstrap import Resampled
 from sightword.evaluation.semantics.published import SYSTEMS, BesidePublished, Key, Score, in_mean, wins
 from sightword.report.number_formats import signed
 
