@@ -83,7 +83,7 @@ def make_project(folder: Path, count: int) -> None:
     (pictures.parent / "dataset_drawn.json").write_text(json.dumps({"images": images}))
     write_senteval(folder / "data/raw/senteval", world)
     yaml = YAML()
-    params = yaml.load(REPOSITORY / "recipes/sample.yaml")
+    params = yaml.load(REPOSITORY / "params.yaml")
     for section, values in SETTINGS.items():
         params[section].update(values)
     yaml.dump(params, folder / "params.yaml")

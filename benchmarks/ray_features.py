@@ -61,7 +61,7 @@ def prepare(folder: Path, count: int) -> None:
         pa.table({"image_id": names, "path": [f"pictures/{name}" for name in names]}),
     )
     (folder / "dvc.yaml").write_bytes((REPOSITORY / "dvc.yaml").read_bytes())
-    document = YAML(typ="safe", pure=True).load((REPOSITORY / "recipes/sample.yaml").read_text())
+    document = YAML(typ="safe", pure=True).load((REPOSITORY / "params.yaml").read_text())
     document["resize"] |= {"side": 128, "shards": 8}
     document["features"] |= {"weights": "random", "weights_sha256": "", "crop": 128}
     with (folder / "params.yaml").open("w") as stream:

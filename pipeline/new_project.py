@@ -18,6 +18,7 @@ import pipeline
 import sightword
 from pipeline.experiments.clones import run_dvc
 from pipeline.lineage.repository import git
+from pipeline.params import recipes, writing
 from pipeline.pipelines import DVC_YAML, PARAMS, pipelines, shipped
 from sightword.errors import LineageError, SetupError
 from sightword.io.files import atomic_file
@@ -68,7 +69,7 @@ def create(folder: Path) -> Path:
             _copy(source, folder / name)
         for path in (folder / PARAMS, *folder.glob(f"*/{PARAMS}")):  # those of a clone may have been edited
             below = "" if path.parent == folder else f"{path.parent.name}-"
-            shutil.copyfile(folder / "recipes" / f"{below}sample.yaml", path)
+            path.write_text(writing.text(recipes.find(f"{below}sample", folder), folder), encoding="utf-8")
         _copy(Path(__file__).with_suffix(".md"), folder / README)
     except BaseException:
         for path in [one for one in folder.glob("*") if one.name not in held]:

@@ -13,7 +13,7 @@ from pipeline.experiments.clones import run_dvc
 from pipeline.experiments.grid import Grid
 from pipeline.experiments.plan import Run
 from pipeline.lineage.known_facts import facts_folders
-from pipeline.params import recipes
+from pipeline.params import recipes, writing
 from pipeline.pipelines import Pipeline, of_sections
 from sightword.errors import FileFormatError
 from sightword.io.files import read_json, read_text
@@ -32,7 +32,7 @@ def base_params(grid: Grid, project: Path) -> tuple[str, str]:
         return read_text(project / params, todo="Write one with `sightword recipe NAME`."), params
     own = os.sep in grid.base or grid.base.endswith((".yaml", ".yml"))
     recipe = recipes.find(str(project / grid.base) if own else grid.base, project)
-    return read_text(recipe.path), f"the recipe {recipe.name}"
+    return writing.text(recipe, project), f"the recipe {recipe.name}"
 
 
 def states(folder: Path, runs: Sequence[Run], done: Collection[str], taken: Collection[str]) -> dict[str, str]:
