@@ -23,8 +23,8 @@ INTRODUCTION = """\
 # Parameters
 
 Every entry of `params.yaml`, section by section: accepted values, published value, meaning. The file must have all
-entries; `sightword recipe NAME` writes it whole. `sightword params --explain train.margin` prints one entry.
-`make docs` makes this page from the typed settings."""
+entries; `sightword recipe NAME` writes it whole, and a [recipe](training.md#recipes) has only what differs.
+`sightword params --explain train.margin` prints one entry. `make docs` makes this page from the typed settings."""
 
 
 class Parameter(NamedTuple):
