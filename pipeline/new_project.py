@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import filecmp
 import shutil
+import sys
 import tomllib
 from pathlib import Path
 from typing import NamedTuple
@@ -67,6 +68,7 @@ def create(folder: Path) -> Path:
         (folder / ".dvc" / "config").write_text(_CONFIG, encoding="utf-8")
         for name, source in files.items():
             _copy(source, folder / name)
+        sys.path.append(str(shipped()))  # the settings are those of the copied stages, also within another project
         for path in (folder / PARAMS, *folder.glob(f"*/{PARAMS}")):  # those of a clone may have been edited
             below = "" if path.parent == folder else f"{path.parent.name}-"
             path.write_text(writing.text(recipes.find(f"{below}sample", folder), folder), encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import json
+import math
 import re
 import textwrap
 import typing
@@ -44,7 +45,8 @@ def text(recipe: Recipe, project: Path) -> str:
     whole = resolve(recipe, project)
     lines = list(whole.header)
     if not any(line.startswith(WRITTEN) for line in lines):
-        lines += ["#", f"{WRITTEN} {recipe.name}`; `sightword params --explain KEY` tells more of a key."]
+        lines += ["#"] if lines else []
+        lines += [f"{WRITTEN} {recipe.name}`; `sightword params --explain KEY` tells more of a key."]
     for name in whole.pipeline.stages:
         settings = params_file.settings_class(name)
         meaning = _first_sentence(inspect.getdoc(settings) or "")
@@ -84,8 +86,9 @@ def spelt(value: Any) -> str:
     """Return a value on one line, as YAML writes it."""
     if value is None or isinstance(value, bool):
         return json.dumps(value)
-    if isinstance(value, float):
-        return format(Decimal(repr(value)), "f")  # YAML 1.1 reads 1e-08 as a text
+    if isinstance(value, float) and math.isfinite(value):
+        digits = format(Decimal(repr(value)), "f")  # YAML 1.1 reads 1e-08 as a text
+        return digits if "." in digits else f"{digits}.0"
     if isinstance(value, Mapping):
         return "{" + ", ".join(_items(value)) + "}"
     if isinstance(value, list | tuple):
@@ -97,7 +100,8 @@ def spelt(value: Any) -> str:
     with contextlib.suppress(FileFormatError):
         if yaml_reader.parse(f"[{value}]", "") == [value]:
             return value
-    return json.dumps(value, ensure_ascii=False)
+    quoted = json.dumps(value, ensure_ascii=False)
+    return "".join(sign if sign.isprintable() else f"\\U{ord(sign):08x}" for sign in quoted)
 
 
 def _items(value: Any) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from hypothesis import given, strategies
 from pydantic import Field
 
 from pipeline.params import overlay, params_file, recipes, writing
@@ -200,6 +201,17 @@ def test_key_without_comment_has_the_first_sentence_and_the_other_choices(projec
         """  words: [no, "a, b", '', "1", two words, ö]""",
     ]
     assert yaml_reader.parse(whole(project), "")["report"] == Toy().model_dump()
+
+
+@given(
+    strategies.recursive(
+        strategies.text() | strategies.integers() | strategies.floats(allow_nan=False, allow_infinity=False)
+        | strategies.booleans() | strategies.none(),
+        lambda inner: strategies.lists(inner, max_size=3) | strategies.dictionaries(strategies.just("key"), inner),
+    )
+)  # fmt: skip
+def test_value_on_one_line_is_read_as_it_was(value: Any) -> None:
+    assert yaml_reader.parse(f"key: {writing.spelt(value)}  # comment", "") == {"key": value}
 
 
 def test_written_file_is_a_recipe_that_writes_itself(repository: Path, tmp_path: Path) -> None:
