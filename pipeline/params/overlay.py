@@ -7,6 +7,7 @@ it, or to the key below it, and lasts until another recipe sets the key.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +27,8 @@ from sightword.settings import Settings
 BASE = "base"
 DEEPEST = 8
 """The most recipes in a chain of bases."""
+_LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+"""What ends a line for YAML."""
 Key = tuple[str, ...]
 """The full name of a parameter, such as ``("train", "margin")``."""
 
@@ -99,7 +102,7 @@ def plain(value: Any) -> Any:
 
 def notes_of(text: str) -> dict[Key, Note]:
     """Return the comments of the keys of a YAML text that have any, without those of the text's first lines."""
-    lines = text.split("\n")
+    lines = _LINE_END.split(text)
     first, found = len(_header(text)), {}
 
     def walk(node: yaml.MappingNode, names: Key) -> None:
@@ -126,11 +129,12 @@ def notes_of(text: str) -> dict[Key, Note]:
 def _chain(recipe: Recipe, project: Path) -> list[tuple[str, dict[str, Any]]]:
     """Return the text and the values of a recipe, of its base, and so on."""
     chain: list[tuple[str, dict[str, Any]]] = []
-    passed: list[str] = []
+    passed: list[Recipe] = []
     known = {one.name: one for one in list_recipes(project)}
     one = recipe
     while True:
-        passed.append(one.name)
+        passed.append(one)
+        names = " -> ".join(other.name for other in passed)
         text = read_text(one.path)
         values = yaml_reader.parse(text, one.path)
         if not isinstance(values, dict):
@@ -144,10 +148,10 @@ def _chain(recipe: Recipe, project: Path) -> list[tuple[str, dict[str, Any]]]:
             others = [other for other in known if other != one.name]
             what = f"no such recipe: {quote(name)}{guess(name, others)}"
             raise ParamsError(what, where=where, expected=f"one of {', '.join(others)}")
-        if name in passed:
-            raise ParamsError(f"is a loop: {' -> '.join([*passed, name])}", where=where)
+        if known[name] in passed:
+            raise ParamsError(f"is a loop: {names} -> {name}", where=where)
         if len(passed) == DEEPEST:
-            raise ParamsError(f"is a chain of more than {DEEPEST} recipes: {' -> '.join(passed)}", where=where)
+            raise ParamsError(f"is a chain of more than {DEEPEST} recipes: {names}", where=where)
         one = known[name]
 
 
@@ -162,5 +166,5 @@ def _has(values: Any, key: Key) -> bool:
 
 def _header(text: str) -> list[str]:
     """Return the comments at the beginning of a text."""
-    lines = text.split("\n")
+    lines = _LINE_END.split(text)
     return lines[: next((number for number, line in enumerate(lines) if not line.startswith("#")), len(lines))]

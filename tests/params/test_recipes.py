@@ -159,6 +159,20 @@ def test_wrong_base_or_key_is_one_message(project: Path, text: str, said: str) -
     assert not (project / "params.yaml").exists()
 
 
+def test_recipe_elsewhere_may_have_the_name_of_its_base(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    mine = tmp_path / "mine/one.yaml"
+    mine.write_text("# Mine.\n\nbase: one\nreport: {gallery: 3}  # few\n", encoding="utf-8")
+    found = overlay.resolve(recipes.find(str(mine), project), project)
+    assert (found.values["report"]["title"], found.values["report"]["gallery"]) == ("one", 3)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\x85", "\u2028"])
+def test_comment_is_found_behind_each_line_end_of_yaml(project: Path, end: str) -> None:
+    text = f"report:\n  title: 'a{end}  b'  # two\n  worst: 6  # six\n"
+    assert overlay.notes_of(text)["report", "worst"] == overlay.Note([], "six")
+
+
 def test_chain_of_too_many_bases_is_refused(project: Path) -> None:
     for number in range(overlay.DEEPEST + 1):
         (project / f"recipes/r{number}.yaml").write_text(f"base: r{number + 1}\n" if number < overlay.DEEPEST else TEXT)
