@@ -33,7 +33,8 @@ def test_links_between_pages_lead_somewhere(repository):
 
 
 def test_the_reference_of_parameters_is_of_these_settings(repository):
-    assert (repository / "docs/parameters.md").read_text() == reference.page(), "run `make docs`"
+    if (repository / "docs/parameters.md").read_text() != reference.page():
+        pytest.fail("docs/parameters.md is not of these settings: run `make docs`", pytrace=False)
 
 
 def test_every_parameter_has_a_text_and_stands_in_the_file(repository):

@@ -46,8 +46,7 @@ def test_a_project_has_the_pipelines_with_the_parameters_of_the_sample(made, rep
     assert find_project(made / "data") == made
     assert [one.folder for one in pipelines(made)] == ["", "entailment", "grounded", "hypernyms"]
     for one in pipelines(made):
-        name = f"{one.folder}-sample" if one.folder else "sample"
-        assert (made / one.params).read_bytes() == (repository / f"recipes/{name}.yaml").read_bytes()
+        assert (made / one.params).read_bytes() == (repository / one.params).read_bytes()
         assert params_file.load(made / one.params)
     assert (made / ".dvc/plots/intervals.json").is_file()
     assert not (made / "dvc.lock").exists()

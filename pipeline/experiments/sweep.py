@@ -13,7 +13,7 @@ from pipeline.experiments.clones import run_dvc
 from pipeline.experiments.grid import Grid
 from pipeline.experiments.plan import Run
 from pipeline.lineage.known_facts import facts_folders
-from pipeline.params import recipes
+from pipeline.params import overlay, recipes, writing
 from pipeline.pipelines import Pipeline, of_sections
 from sightword.errors import FileFormatError
 from sightword.io.files import read_json, read_text
@@ -26,7 +26,7 @@ def pipeline_of(grid: Grid, project: Path) -> Pipeline:
         FileFormatError: the base or a ``dvc.yaml`` cannot be read.
     """
     if grid.base is not None:
-        return recipes.pipeline_of(_recipe(grid.base, project), project)
+        return overlay.resolve(_recipe(grid.base, project), project).pipeline
     keys = [key for one in (grid.set, *grid.axes) for key in one]
     return of_sections((key.partition(".")[0] for key in keys), project)
 
@@ -37,7 +37,7 @@ def base_params(grid: Grid, project: Path) -> tuple[str, str]:
         params = pipeline_of(grid, project).params
         return read_text(project / params, todo="Write one with `sightword recipe NAME`."), params
     recipe = _recipe(grid.base, project)
-    return read_text(recipe.path), f"the recipe {recipe.name}"
+    return writing.text(recipe, project), f"the recipe {recipe.name}"
 
 
 def _recipe(base: str, project: Path) -> recipes.Recipe:

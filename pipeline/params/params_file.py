@@ -36,8 +36,8 @@ def settings_class(pipeline: Pipeline, section: str) -> type[Settings]:
 def load(path: Pathish = "params.yaml") -> dict[str, Settings]:
     """Read and check a whole parameter file.
 
-    Its sections are the stages of the ``dvc.yaml`` beside it. Another file, such as a recipe, belongs to the pipeline
-    whose stages are its sections. Every key must be there: a default that is not in the file could not be audited.
+    Its sections are the stages of the ``dvc.yaml`` beside it. Another file belongs to the pipeline whose
+    stages are its sections. Every key must be there: a default that is not in the file could not be audited.
 
     Returns:
         The typed sections by name.

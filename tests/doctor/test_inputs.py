@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from looks import only, states
 
+from pipeline.params import recipes, writing
 from stages.checks import check_corpus, check_semantics, check_weights
 from stages.grounded.system import check as check_grounded
 
@@ -158,7 +159,8 @@ def test_the_inputs_of_the_grounded_space(project, repository: Path) -> None:
     shutil.copytree(repository / "grounded", project.folder / "grounded")
     assert states(project.check(check_grounded)) == {"ok"}
     assert "data/corpus/senteval: the stage corpus makes it" in project.check(check_grounded)[1].what
-    shutil.copy(repository / "recipes/grounded-flickr8k.yaml", project.folder / "grounded/params.yaml")
+    text = writing.text(recipes.find("grounded-flickr8k", repository), repository)
+    (project.folder / "grounded/params.yaml").write_text(text)
     project.edit("grounded/params.yaml", "untrained: {start: scratch}", "untrained: {start: mine, text: 0.0}")
     found = [one.what for one in project.check(check_grounded) if one.state == "problem"]
     assert found[0].endswith("data/raw/text/books.txt.gz: does not exist")

@@ -8,9 +8,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from ruamel.yaml import YAML
 
-from pipeline.cli import main
 from sightword import SentenceEncoder
 from sightword.entailment.data.pairs import read_split
 from sightword.entailment.data.settings import SentencePairsSettings, Source
@@ -105,16 +103,3 @@ def test_a_failure_leaves_the_earlier_outputs(copy, tmp_path):
     shutil.rmtree(copy / "data")
     with pytest.raises(FileFormatError, match=r"Run `make entailment` \(without make: `rm -f entailment/\.dvcignore"):
         train.work(ENTAIL)
-
-
-def test_each_recipe_belongs_to_this_pipeline(repository, tmp_path, capsys):
-    names = []
-    for path in sorted((repository / "recipes").glob("*.yaml")):
-        values = YAML(typ="safe", pure=True).load(path.read_text())
-        if "pairs" in values:
-            assert main(["recipe", path.stem, "--params", str(tmp_path / f"{path.stem}.yaml")]) == 0
-            names.append(path.stem)
-    assert sorted(names) == ["entailment-sample", "snli-small", "vendrov-snli", "vendrov-snli-symmetric"]
-    assert "Next: rm entailment/.dvcignore && dvc repro entailment/dvc.yaml" in capsys.readouterr().out
-    own = (repository / "entailment/params.yaml").read_bytes()
-    assert own == (repository / "recipes/entailment-sample.yaml").read_bytes()

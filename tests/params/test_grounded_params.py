@@ -4,7 +4,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from pipeline.experiments import grid, plan, sweep
-from pipeline.params import params_file, recipes, reference
+from pipeline.params import overlay, params_file, recipes, reference
 from pipeline.pipelines import Pipeline, expanded
 from sightword.errors import ParamsError
 
@@ -18,26 +18,18 @@ def message(values):
 @pytest.fixture
 def values(repository, monkeypatch):
     monkeypatch.chdir(repository)
-    return YAML(typ="safe", pure=True).load((repository / "recipes/grounded-sample.yaml").read_text())
+    return YAML(typ="safe", pure=True).load((repository / "grounded/params.yaml").read_text())
 
 
 @pytest.mark.parametrize("name", ["grounded-sample", "grounded-flickr8k", "bordes"])
-def test_every_recipe_is_whole_and_belongs_to_this_pipeline(repository, name):
-    recipe = recipes.find(name, repository)
-    found = params_file.load(recipe.path)
-    assert list(found) == list(Pipeline(repository, "grounded").stages)
-    assert recipes.target(recipe, repository) == repository / "grounded/params.yaml"
+def test_every_recipe_runs_all_of_its_scenarios(repository, name):
+    found = overlay.resolve(recipes.find(name, repository), repository).sections
     assert set(found["train"].run) == set(found["train"].scenarios)
     assert found["report"].baseline in found["train"].run
 
 
-def test_the_project_has_the_samples_recipe(repository):
-    own = (repository / "grounded/params.yaml").read_bytes()
-    assert own == (repository / "recipes/grounded-sample.yaml").read_bytes()
-
-
 def test_the_published_values_are_the_defaults_and_the_recipe(repository):
-    found = params_file.load(repository / "recipes/bordes.yaml")
+    found = overlay.resolve(recipes.find("bordes", repository), repository).sections
     assert found["skipthought"] == type(found["skipthought"])()
     common = found["train"].common
     assert common == type(common)()

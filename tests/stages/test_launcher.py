@@ -24,7 +24,7 @@ def start(repository, folder, name, *arguments, **environment):
 
 @pytest.fixture
 def project(repository, tmp_path):
-    (tmp_path / "params.yaml").write_text((repository / "recipes/sample.yaml").read_text())
+    (tmp_path / "params.yaml").write_text((repository / "params.yaml").read_text())
     return tmp_path
 
 

@@ -42,7 +42,7 @@ def project(repository, tmp_path_factory) -> Path:
     table = {"image_id": [source.image_id for source in sources], "path": [source.path for source in sources]}
     write_table(folder / "data/corpus/images.parquet", pa.table(table))
     write_resized(folder / "data/resized", sources, ResizeSettings(**RESIZE))
-    document = YAML(typ="safe", pure=True).load((repository / "recipes/sample.yaml").read_text())
+    document = YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text())
     document["resize"] |= RESIZE
     document["features"] |= SMALL | {"weights_sha256": ""}
     with (folder / "params.yaml").open("w") as stream:

@@ -78,7 +78,7 @@ def test_a_few_steps_lower_the_loss_and_write_a_file_for_the_stage(
 
 def test_the_weights_in_git_were_trained_beside_the_sample_in_git(repository: Path) -> None:
     """Another scenes.yaml may have the scenes that the network was trained on."""
-    settings = yaml_reader.parse((repository / "recipes/sample.yaml").read_text(), "sample.yaml")["features"]
+    settings = yaml_reader.parse((repository / "params.yaml").read_text(), "sample.yaml")["features"]
     path = repository / settings["inputs"] / settings["weights"]
     assert settings["weights_sha256"] == sha256_file(path)
     assert path.stat().st_size <= 1_500_000
