@@ -18,6 +18,7 @@ import torch
 
 from pipeline.cli import downloads, main
 from pipeline.downloads.sources import data_sets
+from pipeline.params import recipes, writing
 from sightword.corpus.coco import read_coco
 from sightword.corpus.flickr8k import read_flickr8k
 from sightword.corpus.karpathy import read_karpathy
@@ -241,7 +242,7 @@ def test_weights_go_where_torch_looks(project, mirror, capsys, monkeypatch):
     ],
 )
 def test_the_weights_are_those_of_the_parameters(project, repository, mirror, capsys, monkeypatch, recipe, code, said):
-    text = (repository / f"recipes/{'sample' if recipe == 'random' else recipe}.yaml").read_text()
+    text = writing.text(recipes.find("sample" if recipe == "random" else recipe, repository), repository)
     if recipe == "random":
         text = re.sub(r"(?m)^  weights: .*", "  weights: random", text)
         text = re.sub(r"(?m)^  weights_sha256: .*", "  weights_sha256: ''", text)

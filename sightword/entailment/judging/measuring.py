@@ -123,7 +123,7 @@ class _Judges:
 
     def _system(self, name: str, energies: Sequence[Array]) -> System:
         dev, found = energies
-        log.info("entailment: %s is judged", name)
+        log.info("evaluate: %s is judged", name)
         return System.chosen(name, dev, found, self.splits["dev"].entailed, self.criterion)
 
     def baselines(self) -> list[System]:

@@ -50,9 +50,9 @@ def render(
     """Return the text of the page.
 
     Args:
-        metrics: the content of ``metrics/entailment/entailment.json``.
+        metrics: the content of ``metrics/entailment/evaluate.json``.
         counts: of ``pairs.json``.
-        training: of ``metrics/entailment/entail.json``.
+        training: of ``metrics/entailment/train.json``.
         drawings: those named in :data:`CAPTIONS`.
         mistakes: rows of ``mistakes.parquet``.
         settings: of the page.

@@ -40,7 +40,7 @@ def compare(
 ) -> list[Difference]:
     """Compare every scenario with the baseline in its judged space.
 
-    The measures are those of structure (bootstrap over pictures, from the stage judge), of relatedness (bootstrap over
+    The measures are those of structure (bootstrap over pictures, by stage evaluate), of relatedness (bootstrap over
     pairs) and the transfer tasks (McNemar's test of the first seed's test examples, those with one first sentence taken
     together). A bootstrapped
     difference is that of the means over seeds, on the same draws for all scenarios and seeds; its p is that of the

@@ -56,7 +56,7 @@ class Findings:
     textual: Mapping[str, Any] = field(default_factory=dict)
     """The content of ``metrics/grounded/skipthought.json``."""
     asked: Mapping[str, str] = field(default_factory=dict)
-    """By sentence, the picture of those among ``judge.neighbours`` that are captions of the split."""
+    """By sentence, the picture of those among ``evaluate.neighbours`` that are captions of the split."""
     thumbnails: Mapping[str, str] = field(default_factory=dict)
     """Data URIs by picture."""
 

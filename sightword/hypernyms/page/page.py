@@ -44,9 +44,9 @@ def render(
     """Return the text of the page.
 
     Args:
-        metrics: the content of ``metrics/hypernyms/hypernyms.json``.
+        metrics: the content of ``metrics/hypernyms/evaluate.json``.
         counts: of ``taxonomy.json``.
-        embedding: of ``metrics/hypernyms/embed.json``.
+        embedding: of ``metrics/hypernyms/train.json``.
         drawings: those named in :data:`CAPTIONS`, and ``plane``.
         mistakes: rows of ``mistakes.parquet``.
         settings: of the page.
