@@ -31,7 +31,7 @@ from sightword.features.pairs import Pairs, pair
 from sightword.features.table import read_features
 from sightword.vse.training.batches import batches
 from sightword.vse.training.settings import TrainSettings
-from sightword.vse.training.task import Run, train
+from sightword.vse.training.task import CaptionTask, train
 
 PICTURES, CAPTIONS, FEATURES, TOKENS = 6000, 30_000, 1664, 80
 EPOCHS = 32
@@ -56,22 +56,22 @@ def wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def steps(settings: TrainSettings, pairs: Pairs, device: torch.device, count: int) -> tuple[float, Run]:
+def steps(settings: TrainSettings, pairs: Pairs, device: torch.device, count: int) -> tuple[float, CaptionTask]:
     """Captions a second over so many batches, after as many to warm up; and the training."""
-    run = Run(settings, pairs, TOKENS, device, None)
+    run = CaptionTask(settings, pairs, TOKENS, device)
     run.encoders.train()
     order = batches(pairs, size=settings.batch, bucket=1, seed=0, epoch=0)[: 2 * count]
     for number, rows in enumerate(order[:count]):
-        run.step(rows, 1e-3, number)
+        run.learn(rows, 1e-3, number)
     wait(device)
     started = time.perf_counter()
     for number, rows in enumerate(order[count:], count):
-        run.step(rows, 1e-3, number)
+        run.learn(rows, 1e-3, number)
     wait(device)
     return sum(map(len, order[count:])) / (time.perf_counter() - started), run
 
 
-def same(one: Run, other: Run) -> bool:
+def same(one: CaptionTask, other: CaptionTask) -> bool:
     """Whether two trainings have the same weights to the bit."""
     pairs = zip(one.encoders.parameters(), other.encoders.parameters(), strict=True)
     return all(torch.equal(weights, others) for weights, others in pairs)
@@ -87,10 +87,11 @@ def whole(project: Path, device: torch.device) -> dict[str, Any]:
     training, dev = pair(features, captions, "train"), pair(features, captions, "dev")
     devices.use(machine.current(), deterministic=settings.deterministic)
     started = time.perf_counter()
-    _, history = train(settings, training, dev, tokens=tokens, device=device, keep=lambda *_: None)
+    done = train(settings, training, dev, tokens=tokens, device=device, keep=lambda *_: None)
     minutes = (time.perf_counter() - started) / 60
     recall = {
-        direction: history.recall[-1][1][direction]["r10"] for direction in ("caption_to_image", "image_to_caption")
+        direction: done.recall[settings.epochs][direction]["r10"]
+        for direction in ("caption_to_image", "image_to_caption")
     }
     print(f"trained {settings.epochs} epochs in {minutes:.1f} minutes, dev recall@10 {recall}")
     return {"minutes": round(minutes, 2), "epochs": settings.epochs, **recall}

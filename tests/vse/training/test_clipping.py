@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from pipeline.params import recipes
 from sightword.model.encoders import Encoders
-from sightword.training.clipping import clip
+from sightword.vse.training.clipping import clip
 from sightword.vse.training.settings import TrainSettings
 
 SCOPES = ("side", "all", "tensor")
