@@ -4,9 +4,10 @@ A stage of a pipeline (:mod:`pipeline.pipelines`) is a module of this package wi
 section; ``work``, which takes the settings and returns notes for the facts, or a function to call once the facts are
 written, or nothing; and perhaps ``OPTIONS``, arguments of :meth:`argparse.ArgumentParser.add_argument`. The options
 that are keys of the stage's matrix are required. With ``ALSO``, names of parameters in other sections of the same file,
-``work`` takes their values by the last part of the names. With ``RANKS`` several processes (ranks) may share the work:
-those that ``SIGHTWORD_RANKS`` asks for, or that ``torchrun`` has started. A stage does not import the launcher: nothing
-here can change its outputs.
+``work`` takes their values by the last part of the names. With ``CHECKPOINT`` a killed run goes on where it was, and
+``work`` takes ``inputs``, the hash of the stage's dependencies. With ``RANKS`` several processes (ranks) may share the
+work: those that ``SIGHTWORD_RANKS`` asks for, or that ``torchrun`` has started. A stage does not import the launcher:
+nothing here can change its outputs.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tqdm import tqdm
 
 from pipeline import ranks
 from pipeline.lineage.facts import OUTS, Recorder, listed
+from pipeline.lineage.inputs import inputs_hash
 from pipeline.lineage.locks import lock_here
 from pipeline.lineage.restoration import restore
 from pipeline.params import params_file
@@ -53,7 +55,7 @@ def main() -> None:
     Exit codes: 0 done, 1 an error that the message explains, 2 wrong arguments, 130 interrupted.
     """
     try:
-        stage_name, stage, arguments = _arguments()
+        stage_name, stage, described, arguments = _arguments()
     except SightwordError as error:
         sys.exit(f"python -m stages: {error}")
     name = _entry(stage_name)
@@ -76,6 +78,8 @@ def main() -> None:
         settings = params_file.section(arguments.params, stage_name)
         for section, _, key in (one.partition(".") for one in getattr(stage, "ALSO", ())):
             given[key] = getattr(params_file.section(arguments.params, section), key)
+        if hasattr(stage, "CHECKPOINT") and place.rank == 0:
+            given["inputs"] = inputs_hash(described, arguments.params, given)
         result = stage.work(settings, **given)
         if recorder:
             recorder.check_unchanged(kept=callable(result))
@@ -97,8 +101,8 @@ def main() -> None:
         sys.exit(130)
 
 
-def _arguments() -> tuple[str, Any, argparse.Namespace]:
-    """Return the stage's name, its module, and the options; a stage has its own help."""
+def _arguments() -> tuple[str, Any, Mapping[str, Any], argparse.Namespace]:
+    """Return a stage's name, module, description in ``dvc.yaml`` and options; each stage has a help of its own."""
     parser = argparse.ArgumentParser(prog="python -m stages", description="Run one stage by itself, as DVC does.")
     stages = by_stage(project_of(Path.cwd()))
     parser.add_argument("stage", choices=list(stages), help="`NAME --help` lists its options")
@@ -111,7 +115,8 @@ def _arguments() -> tuple[str, Any, argparse.Namespace]:
     parser.add_argument("--params", default=stages[name].params, help="the parameter file (default: %(default)s)")
     parser.add_argument("-v", "--verbose", action="count", default=0, help="log more; twice for debugging")
     parser.add_argument("-q", "--quiet", action="store_true", help="log only warnings and errors")
-    own = stages[name].stages[name].get(MATRIX, {})
+    described = stages[name].stages[name]
+    own = described.get(MATRIX, {})
     items = [flag for flag in getattr(stage, "OPTIONS", {}) if flag.strip("-") in own]
     for flag, words in getattr(stage, "OPTIONS", {}).items():
         parser.add_argument(flag, **(words | {"required": False} if flag in items else words))
@@ -119,7 +124,7 @@ def _arguments() -> tuple[str, Any, argparse.Namespace]:
     if [flag for flag in items if getattr(arguments, flag.strip("-")) is None]:
         runs = [run.partition(ITEM)[2] for run in stages[name].runs() if stage_of(run) == name]
         parser.error(f"one run of {name} is for one item: give {' and '.join(items)}; items are {and_more(runs, 8)}")
-    return name, stage, arguments
+    return name, stage, described, arguments
 
 
 def _entry(name: str) -> str:
