@@ -23,9 +23,8 @@ import safetensors.torch
 import torch
 
 from sightword.errors import FileFormatError, TrainingError
-from sightword.io.files import canonical_json, read_json, sha256_file, write_json
+from sightword.io.files import atomic_file, canonical_json, read_json, sha256_file, write_json
 from sightword.machine import threads
-from sightword.model.saved import write_tensors
 from sightword.training.scratch import DAMAGED, take_folder
 
 log = logging.getLogger(__name__)
@@ -99,8 +98,11 @@ class Checkpoint:
             OSError: the file system's error.
         """
         path = self.folder / f"state-{progress.steps:09d}.safetensors"
-        write_tensors(path, tensors)
-        index = {"schema": SCHEMA, "file": path.name, "sha256": sha256_file(path), **progress.to_json()}
+        data = safetensors.torch.save({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
+        with atomic_file(path) as temporary:
+            temporary.write_bytes(data)
+        sha256 = hashlib.sha256(data).hexdigest()
+        index = {"schema": SCHEMA, "file": path.name, "sha256": sha256, **progress.to_json()}
         write_json(self.folder / _INDEX, index)
         for other in self.folder.glob("state-*.safetensors"):
             if other != path:

@@ -180,7 +180,7 @@ def run(
                 now.steps += 1
                 shown.update()
                 point, validation = task.is_point(now.steps), task.is_validation(now.steps)
-                save = time.monotonic() - saved >= pause
+                save = checkpoint is not None and time.monotonic() - saved >= pause
                 if point or validation or save or task.is_due():
                     _check(task, losses)
                     task.judge()
