@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
+from stage_here import run_here
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from training_project import curves, finish, outputs, start, wait_for, write_project
+
+from sightword.training import engine
+from sightword.vse.training.task import CaptionTask
 
 
 @pytest.fixture
@@ -113,3 +117,25 @@ def test_the_old_value_of_a_parameter_edited_meanwhile_takes_over_the_finished_t
     (project / "params.yaml").write_text(params)
     assert "goes on after batch" in finish(start(project, repository, scratch, **under_dvc))
     assert outputs(project) == finished
+
+
+def test_half_done_run_with_a_file_added_to_the_data_starts_afresh(project, repository, tmp_path, monkeypatch):
+    honest = CaptionTask.step
+
+    def step(self, number):
+        if number % 20 == 19:
+            raise KeyboardInterrupt
+        return honest(self, number)
+
+    def said() -> str:
+        done = run_here(repository, project, "train", SIGHTWORD_SCRATCH=str(tmp_path / "scratch"))
+        assert done.returncode == 130
+        return done.stderr
+
+    monkeypatch.setattr(engine, "SECONDS", 0.0)
+    monkeypatch.setattr(CaptionTask, "step", step)
+    assert "goes on" not in said()
+    assert "goes on after batch 19" in said()
+    Path("data/captions/other.txt").write_text("")
+    assert "goes on" not in said()
+    assert sum(path.is_dir() for path in (tmp_path / "scratch/train").iterdir()) == 2
