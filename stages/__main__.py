@@ -5,7 +5,8 @@ further pipeline's folder. The module has ``SETTINGS``, the class of its section
 returns notes for the facts, or a function to call once the facts are written, or nothing; and perhaps ``OPTIONS``,
 arguments of :meth:`argparse.ArgumentParser.add_argument`. The options that are keys of the stage's matrix are required.
 With ``ALSO``, names of parameters in other sections of the same file, ``work`` takes their values by the last part of
-the names. With ``RANKS`` several processes (ranks) may share the work: those that ``SIGHTWORD_RANKS`` asks for, or that
+the names. With ``CHECKPOINT`` a killed run goes on where it was, and ``work`` takes ``inputs``, the hash of the stage's
+dependencies. With ``RANKS`` several processes (ranks) may share the work: those that ``SIGHTWORD_RANKS`` asks for, or that
 ``torchrun`` has started. A stage does not import the launcher: nothing here can change its outputs.
 """
 
@@ -26,6 +27,7 @@ from tqdm import tqdm
 
 from pipeline import ranks, systems
 from pipeline.lineage.facts import OUTS, Recorder, listed
+from pipeline.lineage.inputs import inputs_hash
 from pipeline.lineage.locks import lock_here
 from pipeline.lineage.restoration import restore
 from pipeline.params import params_file
@@ -75,6 +77,8 @@ def main() -> None:
         settings = params_file.section(arguments.params, stage_name)
         for section, _, key in (one.partition(".") for one in getattr(stage, "ALSO", ())):
             given[key] = getattr(params_file.section(arguments.params, section), key)
+        if hasattr(stage, "CHECKPOINT") and place.rank == 0:
+            given["inputs"] = inputs_hash(pipeline.stages[stage_name], arguments.params, given)
         result = stage.work(settings, **given)
         if recorder:
             recorder.check_unchanged(kept=callable(result))

@@ -6,8 +6,6 @@ A half-done run lives in the folder that ``SIGHTWORD_SCRATCH`` names, so that a 
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +16,8 @@ from sightword.grounded.training.settings import OWN_STARTS, GroundSettings
 log = logging.getLogger(__name__)
 
 SETTINGS = GroundSettings
+CHECKPOINT = True
+"""Whether a killed run goes on where it was."""
 OPTIONS: dict[str, dict[str, Any]] = {
     "--scenario": {"required": True, "help": "the name of a scenario in train.scenarios"},
     "--seed": {"required": True, "type": int, "help": "the seed, one of train.seeds"},
@@ -28,12 +28,8 @@ TEXTUAL = Path("models/skipthought")
 WORD_VECTORS = Path("data/raw/word_vectors")
 
 
-def work(settings: GroundSettings, *, scenario: str, seed: int) -> Callable[[], object]:
+def work(settings: GroundSettings, *, scenario: str, seed: int, inputs: str = "") -> Callable[[], object]:
     """Train an encoder on captions and pictures beside the text, by one scenario with one seed."""
-    import numpy as np
-    import torch
-
-    import sightword
     from sightword import machine
     from sightword.captions.table import check_vocabulary, read_captions
     from sightword.compute import devices
@@ -42,13 +38,11 @@ def work(settings: GroundSettings, *, scenario: str, seed: int) -> Callable[[], 
     from sightword.features.pairs import pair
     from sightword.features.table import read_features
     from sightword.grounded.training.batches import described
-    from sightword.grounded.training.curves import write_curves
     from sightword.grounded.training.scenario import ground, read_start, read_textual
-    from sightword.io.files import atomic_folder, canonical_json, sha256_file, write_json
+    from sightword.io.files import atomic_folder, write_json
     from sightword.text.storage import Text
-    from sightword.training.checkpoint import Checkpoint
-    from sightword.training.code_hash import code_hash
-    from sightword.training.scratch import take_folder
+    from sightword.training.checkpoint import open_checkpoint
+    from sightword.training.curves import write_curves
 
     try:
         chosen = settings.scenario(scenario)
@@ -75,22 +69,11 @@ def work(settings: GroundSettings, *, scenario: str, seed: int) -> Callable[[], 
         *(scenario, seed, len(training.features), training.copies, len(training.ids), training.left_out),
         *(training.features.shape[1], describe(origin)),
     )
-    names = ("encoder", "grounded/training", "grounded/skipthought", "text")
-    code = [sha256_file(path) for room in names for path in sorted(Path(sightword.__path__[0], room).rglob("*.py"))]
-    inputs = [
-        *(chosen.model_dump(), seed, text.sha256, sha256_file(TEXT / "captions.parquet"), str(origin["checksum"])),
-        *([sha256_file(path) for path in sorted(TEXTUAL.rglob("*")) if path.is_file()], device.type, here.threads),
-        *(
-            []
-            if start is None
-            else [[sha256_file(path) for path in sorted(Path(settings.encoders, chosen.start).glob("*"))]]
-        ),
-        *(code, code_hash(), torch.__version__, np.__version__),
-    ]
-    name = hashlib.sha256(canonical_json(inputs).encode()).hexdigest()[:32]
     result = f"{scenario}-{seed}"
-    with contextlib.ExitStack() as stack:
-        checkpoint = Checkpoint(stack.enter_context(take_folder(here.scratch / "ground", name)))
+    parameters = {"scenario": chosen.model_dump(), "seed": seed}
+    with open_checkpoint(
+        here.scratch, "grounded", inputs=inputs, device=device.type, parameters=parameters
+    ) as checkpoint:
         notes = {
             "trained_on": "text and captions",
             "scenario": scenario,
@@ -124,14 +107,14 @@ def work(settings: GroundSettings, *, scenario: str, seed: int) -> Callable[[], 
                 "features": describe(origin),
                 "device": device.type,
                 "batches": now.steps,
-                "loss": {part: round(curve[-1][1], 6) for part, curve in now.loss.items()},
-                "dev": {part: round(curve[-1][1], 6) for part, curve in now.dev.items()},
+                "loss": {part: round(curve[-1][1], 6) for part, curve in now.curves["loss"].items()},
+                "dev": {part: round(curve[-1][1], 6) for part, curve in now.curves["dev"].items()},
                 **found.facts,
             },
         )
-        log.info("train: %s, %d batches, %s", result, now.steps, "".join(_last(now.loss)) or "nothing is trained")
-        stack.callback(checkpoint.done)
-        return stack.pop_all().close  # until it is called, no other process takes the checkpoint
+        losses = "".join(_last(now.curves["loss"])) or "nothing is trained"
+        log.info("train: %s, %d batches, %s", result, now.steps, losses)
+        return checkpoint.finished()
 
 
 def _last(curves: dict[str, list[tuple[int, float]]]) -> list[str]:

@@ -18,6 +18,7 @@ from sightword.grounded.skipthought.saved import save
 from sightword.grounded.training.settings import GroundSettings
 from sightword.io.files import atomic_folder
 from sightword.text.storage import write_text
+from sightword.training import engine
 from stages.grounded import train
 
 COMMON = {"batch": 4, "steps": 6, "hidden": 16, "width": 4, "rate": 0.01, "validate_every": 3}
@@ -137,23 +138,23 @@ def test_other_kinds_of_scenarios(here, name, width):
 def test_a_killed_stage_goes_on(here, monkeypatch, caplog):
     train.work(settings(), scenario="cg-pg", seed=0)()
     whole = files(here)
-    monkeypatch.setattr(module, "SECONDS", 0.0)
-    step = module.Run.step
+    monkeypatch.setattr(engine, "SECONDS", 0.0)
+    step = module.GroundingTask.step
 
-    def die(self, number, *, measure):
+    def die(self, number):
         if number == 4:
             raise KeyboardInterrupt
-        step(self, number, measure=measure)
+        return step(self, number)
 
     with monkeypatch.context() as patch:
-        patch.setattr(module.Run, "step", die)
+        patch.setattr(module.GroundingTask, "step", die)
         with pytest.raises(KeyboardInterrupt):
             train.work(settings(), scenario="cg-pg", seed=0)
     with caplog.at_level("INFO"):
         train.work(settings(), scenario="cg-pg", seed=0)()
     assert "goes on after batch 4" in caplog.text
     assert files(here) == whole
-    assert not list((here.parent / "scratch/ground").glob("*/checkpoint.json"))
+    assert not list((here.parent / "scratch/grounded").glob("*/checkpoint.json"))
 
 
 def test_wrong_names(here):

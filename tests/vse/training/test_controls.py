@@ -64,7 +64,7 @@ def test_the_orders_depend_on_the_seed_and_differ_from_each_other() -> None:
 
 
 def trained(**changes: object) -> Encoders:
-    return train(settings(**changes), split(), split(), tokens=50, device=torch.device("cpu"))[0]
+    return train(settings(**changes), split(), split(), tokens=50, device=torch.device("cpu")).encoders
 
 
 @pytest.mark.parametrize("scope", ["side", "all", "tensor"])
@@ -86,7 +86,9 @@ def test_without_pictures_their_features_do_not_matter() -> None:
     whole = split()
     other = Pairs(**{**vars(whole), "features": whole.features[::-1] ** 2})
     one, two = (
-        train(settings(pictures="none"), pairs, whole, tokens=50, device=torch.device("cpu"))[0].captions.state_dict()
+        train(
+            settings(pictures="none"), pairs, whole, tokens=50, device=torch.device("cpu")
+        ).encoders.captions.state_dict()
         for pairs in (whole, other)
     )
     for name, weights in one.items():

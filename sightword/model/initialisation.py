@@ -7,7 +7,7 @@ from torch import nn
 
 from sightword.model.attention import Attention
 from sightword.model.encoders import PAD, Encoders
-from sightword.vse.training.settings import InitialisationName
+from sightword.model.settings import InitialisationName
 
 LIMIT = 0.1
 """Bound of the uniform weights."""

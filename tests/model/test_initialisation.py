@@ -10,10 +10,10 @@ from scipy import stats
 from pipeline.params import overlay, recipes
 from sightword.features.pairs import Pairs
 from sightword.model.encoders import Encoders
+from sightword.model.initialisation import initialise
 from sightword.model.settings import ModelSettings
-from sightword.training.initialisation import initialise
 from sightword.vse.training.settings import TrainSettings
-from sightword.vse.training.task import Run
+from sightword.vse.training.task import CaptionTask
 
 TOKENS, FEATURES, WIDTH, HIDDEN, ATTENTION = 300, 90, 40, 60, 16
 SHAPE = ModelSettings(embedding=WIDTH, hidden=HIDDEN, attention=ATTENTION)
@@ -117,7 +117,7 @@ def test_a_run_starts_from_the_weights_that_its_parameters_name(name):
     settings = TrainSettings(**SHAPE.model_dump(), seed=3, initialisation=name, batch=2)
     features = np.zeros((2, FEATURES), np.float32)
     pairs = Pairs(["a", "b"], features, ["", ""], [np.array([2])] * 2, np.zeros(2, np.int64), np.arange(2))
-    run = Run(settings, pairs, TOKENS, torch.device("cpu"), None)
+    run = CaptionTask(settings, pairs, TOKENS, torch.device("cpu"))
     expected = initial(name, seed=3)
     for key, value in run.encoders.state_dict().items():
         assert np.array_equal(value.double().numpy(), expected[key]), key
@@ -136,7 +136,8 @@ def test_the_recipes_start_as_their_papers_do(repository, recipe):
         np.zeros(2, np.int64),
         np.arange(2),
     )
-    captions = Run(settings.model_copy(update={"batch": 2}), pairs, TOKENS, torch.device("cpu"), None).encoders.captions
+    small = settings.model_copy(update={"batch": 2})
+    captions = CaptionTask(small, pairs, TOKENS, torch.device("cpu")).encoders.captions
     assert is_uniform(captions.embedding.weight[1:].detach().double().numpy(), 0.1)
     layer = captions.recurrent.onward
     biases = [bias for bias in (layer.bias_ih_l0, layer.bias_hh_l0) if bias.any()]

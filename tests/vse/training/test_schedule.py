@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from sightword.training.schedule import cosine_rate, cyclic_rate, learning_rate
+from sightword.vse.training.schedule import cosine_rate, cyclic_rate, learning_rate
 from sightword.vse.training.settings import TrainSettings
 
 

@@ -9,7 +9,7 @@ import torch
 from sightword.features.pairs import Pairs
 from sightword.vse.training.objective import LARGEST_SCALE, Objective
 from sightword.vse.training.settings import TrainSettings
-from sightword.vse.training.task import Run
+from sightword.vse.training.task import CaptionTask
 
 SAME = torch.eye(4, dtype=torch.bool)
 WRONG = torch.eye(4).roll(1, dims=0)
@@ -65,15 +65,15 @@ def alike(temperature):
         embedding=4, hidden=4, attention=3, batch=8, loss="infonce", temperature=temperature, rate_max=0.05, epochs=8,
         schedule="step", cycle=1, clip_images=None, clip_captions=None,
     )  # fmt: skip
-    return Run(settings, pairs, 5, torch.device("cpu"), None)
+    return CaptionTask(settings, pairs, 5, torch.device("cpu"))
 
 
 def test_a_run_brings_a_scale_down_that_is_too_large_for_what_can_be_learned():
     """Every scale above zero costs more than none."""
     run = alike(temperature=0.005)
     assert scale(run.objective) == pytest.approx(LARGEST_SCALE)
-    for _ in range(3):
-        run.epoch(bar=False)
+    for number in range(3 * run.every):
+        run.step(number)
     assert scale(run.objective) < 90
 
 
@@ -81,5 +81,5 @@ def test_each_step_of_a_run_ends_with_a_scale_within_the_limit():
     run = alike(temperature=0.07)
     with torch.no_grad():
         run.objective.log_scale.fill_(math.log(150))
-    run.step(np.arange(8), 1e-6, 0)
+    run.learn(np.arange(8), 1e-6, 0)
     assert scale(run.objective) == pytest.approx(LARGEST_SCALE)

@@ -13,9 +13,9 @@ from sightword.errors import TrainingError
 from sightword.features.pairs import Pairs
 from sightword.model.encoders import Encoders
 from sightword.model.similarity import unit
-from sightword.training import validation
-from sightword.training.validation import DIRECTIONS, validate
+from sightword.vse.training import validation
 from sightword.vse.training.settings import TrainSettings
+from sightword.vse.training.validation import DIRECTIONS, validate
 
 
 class Given:

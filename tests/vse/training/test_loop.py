@@ -7,11 +7,11 @@ import torch
 from sightword.errors import TrainingError
 from sightword.features.pairs import Pairs
 from sightword.model.encoders import Encoders
-from sightword.training.initialisation import initialise
-from sightword.training.schedule import cyclic_rate
-from sightword.training.validation import validate
+from sightword.model.initialisation import initialise
+from sightword.vse.training.schedule import cyclic_rate
 from sightword.vse.training.settings import TrainSettings
-from sightword.vse.training.task import Run, _near, train
+from sightword.vse.training.task import CaptionTask, _near, train
+from sightword.vse.training.validation import validate
 
 SETTINGS = TrainSettings(
     embedding=6,
@@ -56,19 +56,18 @@ def run(settings, pairs):
     def keep(epoch, encoders):
         kept[epoch] = {name: value.clone() for name, value in encoders.state_dict().items()}
 
-    _, history = train(settings, pairs, pairs, tokens=TOKENS, device=torch.device("cpu"), keep=keep)
-    return kept, history
+    return kept, train(settings, pairs, pairs, tokens=TOKENS, device=torch.device("cpu"), keep=keep)
 
 
 def test_it_learns_and_keeps_a_snapshot_at_the_end_of_each_cycle(pairs):
-    kept, history = run(SETTINGS, pairs)
+    kept, done = run(SETTINGS, pairs)
     assert list(kept) == [4, 8]
-    first, last = history.loss[0][1], history.loss[-1][1]
-    assert last < first / 4
-    assert history.recall[-1][1]["caption_to_image"]["r1"] > 60
+    losses = [loss for _, loss in done.progress.curves["loss"]["loss"]]
+    assert losses[-1] < losses[0] / 4
+    assert done.recall[8]["caption_to_image"]["r1"] > 60
     steps = 8 * 2 * 3
-    assert [step for step, _ in history.rate] == list(range(1, steps + 1))
-    assert [rate for _, rate in history.rate] == pytest.approx(
+    assert [step for step, _ in done.progress.curves["learning_rate"]["learning_rate"]] == list(range(1, steps + 1))
+    assert [rate for _, rate in done.progress.curves["learning_rate"]["learning_rate"]] == pytest.approx(
         [cyclic_rate(step, steps // 2, 1e-6, 0.02) for step in range(steps)]
     )
 
@@ -103,31 +102,32 @@ def test_the_same_parameters_give_the_same_weights_and_another_seed_others(pairs
     ],
 )
 def test_each_variant_trains(pairs, change):
-    _, history = run(SETTINGS.model_copy(update={"epochs": 4, **change}), pairs)
-    assert history.loss[-1][1] < history.loss[0][1] / 2
+    _, done = run(SETTINGS.model_copy(update={"epochs": 4, **change}), pairs)
+    losses = [loss for _, loss in done.progress.curves["loss"]["loss"]]
+    assert losses[-1] < losses[0] / 2
 
 
 @pytest.mark.parametrize("change", [{"average": "ema", "average_decay": 0.9}, {"average": "swa", "cycle": 2}])
 def test_what_is_kept_and_validated_is_the_average(pairs, change):
     plain, _ = run(SETTINGS.model_copy(update={**change, "average": "none", "snapshots": "epoch"}), pairs)
     settings = SETTINGS.model_copy(update=change)
-    kept, history = run(settings, pairs)
+    kept, done = run(settings, pairs)
     assert not torch.equal(kept[8]["images.linear.weight"], plain[8]["images.linear.weight"])
     if change["average"] == "swa":
         mean = sum(plain[epoch]["images.linear.weight"] for epoch in (2, 4, 6, 8)) / 4
         assert torch.allclose(kept[8]["images.linear.weight"], mean, atol=1e-6)
     encoders = Encoders(TOKENS, pairs.features.shape[1], settings)
     encoders.load_state_dict(kept[8])
-    assert history.recall[-1] == (8, validate(encoders, pairs, "cosine"))
+    assert done.recall[8] == validate(encoders, pairs, "cosine")
 
 
 def test_recall_of_training_in_bfloat16_is_that_of_the_kept_weights_in_float32(pairs):
     settings = SETTINGS.model_copy(update={"precision": "bf16", "rate_max": 0.002})
-    kept, history = run(settings, pairs)
+    kept, done = run(settings, pairs)
     for epoch in (4, 8):
         encoders = Encoders(TOKENS, pairs.features.shape[1], settings)
         encoders.load_state_dict(kept[epoch])
-        found = dict(history.recall)[epoch]
+        found = done.recall[epoch]
         assert found == validate(encoders, pairs, "cosine")
     assert found["caption_to_image"]["r1"] < 100
 
@@ -163,7 +163,7 @@ def test_a_loss_that_is_no_number_stops_the_training(pairs):
 def test_copies_of_a_picture_are_no_mismatches():
     features, rows = np.array([[1, 2], [3, 4], [1, 2], [-0.0, 0]], np.float32), np.arange(4)
     copies = Pairs([""] * 4, features, [""] * 4, [np.ones(1, np.int64)] * 4, rows * 0, rows)
-    assert Run(SETTINGS, copies, TOKENS, torch.device("cpu"), None).same_picture.tolist() == [0, 1, 0, 2]
+    assert CaptionTask(SETTINGS, copies, TOKENS, torch.device("cpu")).same_picture.tolist() == [0, 1, 0, 2]
 
 
 def test_features_too_large_for_a_gpu_stay_where_they_are_and_it_is_said(monkeypatch, caplog):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from sightword.training.checkpoint import Progress
 from sightword.vse.training.curves import write_curves
-from sightword.vse.training.task import History
 
 DIRECTIONS = ("caption_to_image", "image_to_caption")
 
@@ -23,10 +23,18 @@ def recall(start):
 def history():
     """Two epochs of seven batches, three points each, of 3, 2 and 2 batches."""
     points = [3, 5, 7, 10, 12, 14]
-    return History(
-        loss=[(step, loss) for step, loss in zip(points, [6.0, 4.0, 2.0, 3.0, 1.0, 0.5], strict=True)],
-        rate=[(step, step / 1000) for step in points],
-        recall=[(1, recall(10)), (2, recall(20))],
+    recalls = {
+        f"{direction}/{name}": [(7, value), (14, recall(20)[direction][name])]
+        for direction, values in recall(10).items()
+        for name, value in values.items()
+    }
+    return Progress(
+        14,
+        {
+            "loss": {"loss": list(zip(points, [6.0, 4.0, 2.0, 3.0, 1.0, 0.5], strict=True))},
+            "learning_rate": {"learning_rate": [(step, step / 1000) for step in points]},
+            "recall": recalls,
+        },
     )
 
 

@@ -39,7 +39,7 @@ def run(pairs: Pairs, kept: list[int], checkpoint: Checkpoint | None = None, **s
     device = torch.device("cpu")
     return train(
         asked, pairs, pairs, tokens=20, device=device, keep=lambda epoch, _: kept.append(epoch), checkpoint=checkpoint
-    )[1]
+    )
 
 
 def test_a_collapsed_model_is_reported_with_what_to_do():
@@ -57,9 +57,9 @@ def test_a_collapsed_model_is_reported_with_what_to_do():
 
 def test_a_run_that_learns_with_the_loss_of_a_collapsed_model_goes_on():
     history = run(pictures(0.1), [], epochs=20, rate_max=0.002)
-    losses = np.array([loss for _, loss in history.loss]).reshape(20, 6)
+    losses = np.array([loss for _, loss in history.progress.curves["loss"]["loss"]]).reshape(20, 6)
     assert (np.abs(losses[7:] / COLLAPSED - 1) < 0.012).all()  # thirteen epochs, and to the end
-    recall = [entry["caption_to_image"]["r10"] for _, entry in history.recall]
+    recall = [entry["caption_to_image"]["r10"] for entry in history.recall.values()]
     assert recall[0] < 45  # 10 of 24 is chance
     assert recall[-1] == 100
 

@@ -10,7 +10,7 @@ import torch
 
 from pipeline.params import overlay, recipes
 from sightword.model.encoders import Encoders
-from sightword.training.clipping import clip
+from sightword.vse.training.clipping import clip
 from sightword.vse.training.settings import TrainSettings
 
 SCOPES = ("side", "all", "tensor")

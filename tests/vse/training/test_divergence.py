@@ -18,7 +18,7 @@ from sightword.vse.training import task as loop
 from sightword.vse.training.divergence import LOOK, Plan, Watch
 from sightword.vse.training.objective import Objective
 from sightword.vse.training.settings import TrainSettings
-from sightword.vse.training.task import Run, train
+from sightword.vse.training.task import CaptionTask, train
 
 SETTINGS = TrainSettings(
     embedding=5, hidden=8, attention=6, batch=8, epochs=8, cycle=4, rate_max=0.02, clip_images=None,
@@ -109,22 +109,28 @@ def test_a_training_that_loses_all_it_learned_is_stopped_and_its_snapshots_stay(
 
 
 def test_a_picture_that_is_no_number_stops_it_within_the_epoch(pairs, monkeypatch):
-    honest, done = Run.step, 0
+    honest, done = CaptionTask.learn, 0
 
-    def step(self: Run, *arguments: object) -> torch.Tensor:
+    def step(self: CaptionTask, *arguments: object) -> torch.Tensor:
         nonlocal done
         done += 1
         if done == 5:
             self.training.features[:] = float("nan")
         return honest(self, *arguments)
 
-    monkeypatch.setattr(Run, "step", step)
+    monkeypatch.setattr(CaptionTask, "learn", step)
     monkeypatch.setattr(divergence, "LOOK", 6)
     with pytest.raises(
         TrainingError, match=r"the loss is no number at batch 5 \(epoch 1\), learning rate .*\(captions\)"
     ):
         run(pairs)
     assert done == 6  # of the epoch's ten
+
+
+def test_a_number_that_is_none_tells_the_norms_before(pairs):
+    broken = Pairs(**{**pairs.__dict__, "features": pairs.features * np.float32(1e30)})
+    with pytest.raises(TrainingError, match=r"no number at batch \d+ .*gradient norms of the batch before: "):
+        run(broken, loss="infonce", rate_max=1e30, rate_min=1e29, clip_images=0.5)
 
 
 # The rule by itself

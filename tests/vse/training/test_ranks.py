@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from sightword.errors import TrainingError
 from sightword.machine import Place
 from sightword.training.group import Group
-from sightword.training.ranks import ALONE
-from sightword.training.sharing import map_split, write_split
+from sightword.training.processes import ALONE
 from sightword.vse.training.settings import TrainSettings
+from sightword.vse.training.sharing import map_split, write_split
 from sightword.vse.training.task import check_sizes
 
 

@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
+from stage_here import run_here
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from training_project import curves, finish, outputs, start, wait_for, write_project
+
+from sightword.training import engine
+from sightword.vse.training.task import CaptionTask
 
 
 @pytest.fixture
@@ -48,18 +52,16 @@ def test_killed_and_killed_again_it_ends_with_the_same_bytes(project, repository
         assert earlier.items() <= left.items()  # the earlier ones stay until the new ones are whole
         assert all(lines == whole[name][: len(lines)] for name, lines in curves(project).items())
     said = finish(start(project, repository, scratch, **watched))
-    assert "goes on after epoch" in said
+    assert "goes on after batch" in said
     assert outputs(project) == wanted  # with events too
 
     (run,) = Path(watched["SIGHTWORD_TENSORBOARD"]).iterdir()
     events = EventAccumulator(str(run)).Reload()
-    names = {f"dev/{direction}/r{k}" for direction in ("caption_to_image", "image_to_caption") for k in (1, 5, 10)}
-    assert set(events.Tags()["scalars"]) == names | {"train/loss", "train/learning_rate"}
     for name in ("loss", "learning_rate"):
-        points = [(point.step, point.value) for point in events.Scalars(f"train/{name}")]
+        points = [(point.step, point.value) for point in events.Scalars(f"{name}/{name}")]
         rows = [line.split("\t") for line in whole[f"{name}.tsv"][1:]]
         assert points == [(int(step), pytest.approx(float(value), rel=1e-5)) for step, value in rows]  # each once
-    recall = [point.value for point in events.Scalars("dev/image_to_caption/r10")]
+    recall = [point.value for point in events.Scalars("recall/image_to_caption/r10")]
     assert recall == pytest.approx([float(line.split("\t")[-1]) for line in whole["recall.tsv"][1:]], rel=1e-5)
 
 
@@ -94,7 +96,7 @@ def test_the_checkpoint_stays_until_the_facts_are_written(project, repository, t
         for folder in ("models", "metrics", "plots"):
             shutil.rmtree(folder)
         said = finish(start(project, repository, scratch, **more))
-        assert "goes on after epoch 2" in said
+        assert "goes on after batch" in said
         assert ("the facts of this run are not kept" in said) == bool(left)
         assert outputs(project) == wanted
         assert half_done() == left
@@ -113,5 +115,27 @@ def test_the_old_value_of_a_parameter_edited_meanwhile_takes_over_the_finished_t
     assert "With the old one back, the next run takes over the finished training." in said
     finished = outputs(project)
     (project / "params.yaml").write_text(params)
-    assert "goes on after epoch 8" in finish(start(project, repository, scratch, **under_dvc))
+    assert "goes on after batch" in finish(start(project, repository, scratch, **under_dvc))
     assert outputs(project) == finished
+
+
+def test_half_done_run_with_a_file_added_to_the_data_starts_afresh(project, repository, tmp_path, monkeypatch):
+    honest = CaptionTask.step
+
+    def step(self, number):
+        if number % 20 == 19:
+            raise KeyboardInterrupt
+        return honest(self, number)
+
+    def said() -> str:
+        done = run_here(repository, project, "train", SIGHTWORD_SCRATCH=str(tmp_path / "scratch"))
+        assert done.returncode == 130
+        return done.stderr
+
+    monkeypatch.setattr(engine, "SECONDS", 0.0)
+    monkeypatch.setattr(CaptionTask, "step", step)
+    assert "goes on" not in said()
+    assert "goes on after batch 19" in said()
+    Path("data/captions/other.txt").write_text("")
+    assert "goes on" not in said()
+    assert sum(path.is_dir() for path in (tmp_path / "scratch/train").iterdir()) == 2

@@ -80,7 +80,7 @@ def test_killed_it_goes_on_with_the_same_bytes_and_with_another_number_too(proje
     assert said == f"train: process 2 of 2 was ended by SIGKILL (the memory may have run out). {KEPT}"
     assert not any(rank.is_running() for rank in ranks.values())
     said = finish(begin(2, copies=True))
-    assert "goes on after epoch" in said
+    assert "goes on after batch" in said
     assert said.count("epoch 4:") == 1
     assert outputs(project) == wanted
 
@@ -89,7 +89,7 @@ def test_killed_it_goes_on_with_the_same_bytes_and_with_another_number_too(proje
     wait_for(1, process, project)
     ranks_of(process)[0].kill()
     assert "process 1 of 2 was ended by SIGKILL" in refused(process)
-    assert "goes on after epoch" in finish(begin(4, torchrun=True, copies=True))  # more than there may be cores
+    assert "goes on after batch" in finish(begin(4, torchrun=True, copies=True))  # more than there may be cores
     assert outputs(project).keys() == wanted.keys()
 
 
@@ -102,7 +102,7 @@ def test_one_that_hangs_ends_all(project, begin, rank) -> None:
     what = f"train: process {rank + 1} of 2 has given no sign of life for 30 s. The others were ended. {KEPT}"
     assert refused(process) == what
     assert not any(one.is_running() for one in ranks.values())
-    assert "goes on after epoch" in finish(begin(1, copies=True))
+    assert "goes on after batch" in finish(begin(1, copies=True))
 
 
 def test_two_average_the_weights_of_one(project, repository, begin) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,9 @@ from sightword.errors import EncoderError
 from sightword.features.origin import other_kind
 from sightword.io.files import Pathish, read_json, sha256_file, write_json
 from sightword.model.encoders import Encoders
-from sightword.model.saved import load_encoders
+from sightword.model.saved import load_encoders, write_tensors
 from sightword.model.shape import Shape
-from sightword.training.validation import Recall
+from sightword.vse.training.validation import Recall
 
 SCHEMA = 3
 
@@ -24,6 +25,19 @@ log = logging.getLogger(__name__)
 def file_name(epoch: int) -> str:
     """Return the name of a snapshot's file."""
     return f"epoch-{epoch:03d}.safetensors"
+
+
+def keep(folder: Path, epoch: int, encoders: Encoders) -> None:
+    """Write the snapshot of an epoch into a folder."""
+    write_tensors(folder / file_name(epoch), encoders.state_dict())
+
+
+def copy_snapshots(source: Path, folder: Path, epochs: int) -> list[int]:
+    """Copy the snapshots of a run of so many epochs into an existing folder; return the epochs of the snapshots."""
+    kept = [epoch for epoch in range(1, epochs + 1) if (source / file_name(epoch)).exists()]
+    for epoch in kept:
+        shutil.copyfile(source / file_name(epoch), folder / file_name(epoch))
+    return kept
 
 
 @dataclass(frozen=True)
