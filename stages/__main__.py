@@ -6,8 +6,8 @@ returns notes for the facts, or a function to call once the facts are written, o
 arguments of :meth:`argparse.ArgumentParser.add_argument`. The options that are keys of the stage's matrix are required.
 With ``ALSO``, names of parameters in other sections of the same file, ``work`` takes their values by the last part of
 the names. With ``CHECKPOINT`` a killed run goes on where it was, and ``work`` takes ``inputs``, the hash of the stage's
-dependencies. With ``RANKS`` several processes (ranks) may share the work: those that ``SIGHTWORD_RANKS`` asks for, or that
-``torchrun`` has started. A stage does not import the launcher: nothing here can change its outputs.
+dependencies. With ``RANKS`` several processes (ranks) may share the work: those that ``SIGHTWORD_RANKS`` asks for, or
+that ``torchrun`` has started. A stage does not import the launcher: nothing here can change its outputs.
 """
 
 from __future__ import annotations
