@@ -104,7 +104,7 @@ def check(
         if not isinstance(values[name], dict):
             problems.append(f"{name} = {quote(values[name])}: not a section (expected key: value lines below it)")
             continue
-        wanted = settings_class(name)
+        wanted = settings_class(name).of(values[name])
         problems += _missing(wanted, values[name], name)
         try:
             found[name] = wanted.model_validate(values[name])
