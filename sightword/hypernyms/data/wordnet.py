@@ -11,6 +11,7 @@ from sightword.hypernyms.data.taxonomy import Taxonomy, build
 from sightword.io.files import Pathish
 from sightword.io.mapping import mapping
 from sightword.io.opening import read_bytes
+from sightword.messages import short
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +66,9 @@ def read_wordnet(folder: Pathish, relations: Collection[str]) -> Taxonomy:
     for low, high, _ in edges:
         if high not in names:
             raise CorpusError(
-                f"is cut off: the synset {names[low]} has the hypernym {high}, which is missing", where=data, todo=TODO
+                f"is cut off: the synset {short(names[low])} has the hypernym {short(high)}, which is missing",
+                where=data,
+                todo=TODO,
             )
     named = ((names[low], names[high], relation) for low, high, relation in edges)
     return build(list(names.values()), named, data, words=words, glosses=glosses)
@@ -96,5 +99,7 @@ def _name(lemma: str, offset: str, senses: dict[str, list[str]], data: Path, num
         return f"{lemma}.n.{senses[lemma].index(offset) + 1:02}"
     except (KeyError, ValueError):
         raise CorpusError(
-            f"line {number}: index.noun does not list the synset {offset} for {lemma}", where=data, todo=TODO
+            f"line {number}: index.noun does not list the synset {short(offset)} for {short(lemma)}",
+            where=data,
+            todo=TODO,
         ) from None
