@@ -40,7 +40,14 @@ STAGES = ("corpus", "resize", "features", "captions", "train", "select", "retrie
 LOOK = 0.25
 """Seconds between two looks at the memory."""
 SETTINGS: dict[str, dict[str, Any]] = {
-    "corpus": {"format": "karpathy", "path": "data/raw/drawn", "pictures": "data/raw/drawn/pictures"},
+    "corpus": {
+        "format": "karpathy",
+        "path": "data/raw/drawn",
+        "pictures": "data/raw/drawn/pictures",
+        "file": None,
+        "text": "raw",
+        "restval": "train",
+    },
     "resize": {"side": SIDE, "shards": 64},
     "features": {"crop": 56},
     "train": {"epochs": 1, "cycle": 1, "batch": 100},
