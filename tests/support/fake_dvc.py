@@ -2,8 +2,8 @@
 
 What an experiment does is told by its ``train.margin``: 0.9 fails, 0.8 takes a minute, 0.7 finds a lock held twice, 0.6
 leaves nothing, between 0.5 and 0.6 waits for another to begin, between 0.4 and 0.5 for a file ``go`` in the folder
-``DVC_FAKE``, others take a moment. ``corpus.require_pictures: false`` fails in the stage ``corpus``. Each call is noted in that
-folder.
+``DVC_FAKE``, others take a moment. ``corpus.require_pictures: false`` fails in the stage ``corpus``. Each call is noted
+in that folder.
 """
 
 from __future__ import annotations
