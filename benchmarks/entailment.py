@@ -1,9 +1,9 @@
 """Training on sentence pairs against the released way, on the very same batches from the very same weights, in one run.
 
 The released way: premises and hypotheses of the pairs of a batch in two packed sequences through torch's GRU, each
-sentence as often as it comes, float32. Ours: what the stage entail does: each different sentence of a batch once. The
+sentence as often as it comes, float32. Ours: what the stage train does: each different sentence of a batch once. The
 pairs are those of SNLI's dev where it is at hand, else the sample's, in batches of 128 with the pairs of a premise
-together (`entail.group_premises`), and at random as well; words of 300 numbers, 1,024 states. A sentence that comes
+together (`train.group_premises`), and at random as well; words of 300 numbers, 1,024 states. A sentence that comes
 twice counts twice on both sides.
 
 The last line is JSON: ratio and bf16_ratio (sentences a second, times the released way, grouped), loss_difference (the

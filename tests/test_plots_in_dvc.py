@@ -37,7 +37,7 @@ def project(repository, tmp_path):
     write_tsv(semantics / "systems.tsv", ("name", "system", "pearson", "lo", "hi"), [("a", "x", 0.5, 0.4, 0.6)])
     write_tsv(semantics / "breakdown.tsv", ("name", "pairs", "rank_difference", "lean"), [("overlap none", 9, 0.3, 0)])
     write_tsv(semantics / "pairs.tsv", ("task", "subtask", "gold", "cosine"), [("STS12", "MSRpar", 3, 0.5)])
-    shutil.copy(repository / "recipes/sample.yaml", tmp_path / "params.yaml")
+    shutil.copy(repository / "params.yaml", tmp_path / "params.yaml")
     yaml = YAML(typ="safe", pure=True)
     everything = yaml.load((repository / "dvc.yaml").read_text())
     retrieval = tmp_path / "plots/retrieval"

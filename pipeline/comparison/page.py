@@ -62,12 +62,9 @@ def render(contrast: Contrast) -> str:
         semantics=_readable(table.lines(semantics)) if semantics else None,
         semantics_verdict=table.verdict(semantics) if semantics else [],
         semantics_drawing=_semantic_gaps(semantics.rows if semantics else ()),
-        hypernyms=_readable(table.part_lines(contrast.hypernyms, table.CONCEPTS)),
-        hypernyms_verdict=table.part_verdict(contrast.hypernyms),
-        entailment=_readable(table.part_lines(contrast.entailment, table.SENTENCES)),
-        entailment_verdict=table.part_verdict(contrast.entailment),
-        spaces=_readable(table.space_lines(contrast.spaces)),
-        spaces_verdict=table.space_verdict(contrast.spaces),
+        tested=[
+            (one.compared, _readable(table.result_lines(one)), table.result_verdict(one)) for one in contrast.tested
+        ],
         numbers=[
             (name, plain(a), plain(b), f"{a - b:+.6g}".replace("-", "−") if a != b else "0")
             for name, a, b in contrast.numbers

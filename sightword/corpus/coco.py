@@ -21,6 +21,7 @@ class Coco(CorpusSettings):
     """COCO's own JSON: the captions of each split from the files listed for the split."""
 
     format: Literal["coco"] = "coco"
+    """COCO's own JSON, ``captions_*.json``."""
 
     coco_train: list[str] = Field(["captions_train2014.json"])
     """The files, below ``path`` or in its subfolder ``annotations``, whose pictures are for training."""

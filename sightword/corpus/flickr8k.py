@@ -28,6 +28,7 @@ class Flickr8k(CorpusSettings):
     """
 
     format: Literal["flickr8k"] = "flickr8k"
+    """Flickr8k.token.txt and the three lists of the official split."""
 
     def files(self) -> list[str]:
         """Return the names of the four files."""

@@ -19,6 +19,7 @@ class Karpathy(CorpusSettings):
     """Karpathy's JSON: pictures with splits and captions; the split ``val`` becomes dev."""
 
     format: Literal["karpathy"] = "karpathy"
+    """Karpathy's JSON, ``dataset_*.json``."""
 
     file: str | None = Field(None, min_length=1)
     """The name of the file in ``path``, where it is not the only ``dataset_*.json`` there."""

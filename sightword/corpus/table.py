@@ -31,6 +31,7 @@ class Listed(CorpusSettings):
     """
 
     format: Literal["table"] = "table"
+    """A CSV or Parquet file with the columns image, caption, split."""
 
     file: str | None = Field(None, min_length=1)
     """The name of the file in ``path``, where it is not the only ``*.csv`` or ``*.parquet`` there."""

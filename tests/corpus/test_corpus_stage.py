@@ -90,7 +90,7 @@ def test_the_sample_is_written_whole(workspace: Path, repository: Path) -> None:
 
 def stage(name: str, folder: Path, repository: Path, **corpus: object) -> subprocess.CompletedProcess[str]:
     """A stage as a process, in a project with its pictures and captions in ``data/raw/mine``."""
-    document = YAML(typ="safe", pure=True).load((repository / "recipes/sample.yaml").read_text())
+    document = YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text())
     document["corpus"] |= {"path": "data/raw/mine", "pictures": "data/raw/mine/pictures", **corpus}
     document["resize"]["max_rejects"] = 1
     with (folder / "params.yaml").open("w") as stream:

@@ -18,6 +18,7 @@ import torch
 
 from pipeline.cli import downloads, main
 from pipeline.downloads.sources import data_sets
+from pipeline.params import recipes, writing
 from sightword.corpus.settings import CorpusSettings
 from sightword.evaluation.semantics.datasets import SUBTASKS, missing_file, read_task
 from sightword.evaluation.semantics.settings import CLASSIFICATION, TASKS
@@ -243,7 +244,7 @@ def test_weights_go_where_torch_looks(project, mirror, capsys, monkeypatch):
     ],
 )
 def test_the_weights_are_those_of_the_parameters(project, repository, mirror, capsys, monkeypatch, recipe, code, said):
-    text = (repository / f"recipes/{'sample' if recipe == 'random' else recipe}.yaml").read_text()
+    text = writing.text(recipes.find("sample" if recipe == "random" else recipe, repository), repository)
     if recipe == "random":
         text = re.sub(r"(?m)^  weights: .*", "  weights: random", text)
         text = re.sub(r"(?m)^  weights_sha256: .*", "  weights_sha256: ''", text)

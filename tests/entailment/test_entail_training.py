@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from ruamel.yaml import YAML
 
+from pipeline.params import overlay, recipes
 from sightword.captions.normalise import Normalisation
 from sightword.captions.vocabulary import Vocabulary
 from sightword.entailment.data.pairs import SentencePairs
@@ -137,14 +137,14 @@ def test_killed_and_continued_it_ends_with_the_same_bytes(sample, whole, tmp_pat
 
 def test_a_run_that_learns_nothing_is_reported(sample, caplog):
     run(sample, SMALL.model_copy(update={"rate": 1e30, "epochs": 1}))
-    assert "the encoder learned nothing. Look at entail.rate" in caplog.text
+    assert "the encoder learned nothing. Look at train.rate" in caplog.text
 
 
 def test_a_loss_that_is_not_finite_is_one_message(sample, monkeypatch):
     monkeypatch.setattr(
         training, "initialise", lambda encoders, _: encoders.captions.embedding.weight.data.fill_(np.nan)
     )
-    with pytest.raises(TrainingError, match=r"not a finite number between batch 0 and 4. Lower entail.rate"):
+    with pytest.raises(TrainingError, match=r"not a finite number between batch 0 and 4. Lower train.rate"):
         run(sample)
 
 
@@ -158,8 +158,7 @@ def test_other_networks_and_types_train_too(sample, change):
 @pytest.mark.full
 def test_the_small_recipe_scores_no_less_than_a_plain_script(real_data, repository):
     """Three seeds have 73.8 to 74.7; a plain script reached 72.7 in a single run (standard error 0.5)."""
-    values = YAML(typ="safe", pure=True).load((repository / "recipes/snli-small.yaml").read_text())
-    settings = EntailSettings.model_validate(values["entail"])
+    settings = overlay.resolve(recipes.find("snli-small", repository), repository).sections["train"]
     snli, table = real_data / "senteval/downstream/SNLI", real_data / "nli_counterfactual/train.tsv"
     splits, _ = split_pairs(
         SentencePairsSettings(

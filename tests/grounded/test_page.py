@@ -73,7 +73,7 @@ def part(page, name):
 
 
 def test_the_table_has_the_numbers_of_the_metrics_with_intervals_in_groups(project, page):
-    entry = read_json(project / "metrics/grounded/cg-pg-0/judge.json")["spaces"]["grounded"]["structure"]["dev"]
+    entry = read_json(project / "metrics/grounded/cg-pg-0/evaluate.json")["spaces"]["grounded"]["structure"]["dev"]
     text = part(page, "table1")
     low, high = entry["mnno_ci95"]
     assert f"{100 * entry['mnno']:.1f}" in text

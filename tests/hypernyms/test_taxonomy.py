@@ -10,8 +10,8 @@ import pytest
 from exact_embedding import exact_embedding
 from hypothesis import given
 from hypothesis import strategies as st
-from ruamel.yaml import YAML
 
+from pipeline.params import overlay, recipes
 from sightword.errors import CorpusError
 from sightword.hypernyms.data import scenes
 from sightword.hypernyms.data.corruption import PairSet, corrupt, corruptible
@@ -332,8 +332,8 @@ def test_wordnet_has_its_counts_and_names(wordnet, real_data):
 
 @pytest.mark.full
 def test_the_released_split_of_wordnet_is_one_draw_of_many(wordnet, real_data, repository):
-    recipe = YAML(typ="safe", pure=True).load((repository / "recipes/vendrov-released.yaml").read_text())["taxonomy"]
-    drawn = split(wordnet, TaxonomySettings(**recipe))[1]["draws"]
+    recipe = overlay.resolve(recipes.find("vendrov-released", repository), repository)
+    drawn = split(wordnet, recipe.sections["taxonomy"])[1]["draws"]
     assert drawn["number"] == 40
     page = (repository / "docs/hypernyms.md").read_text()
     for name in ("in_training", "mislabelled", "mislabelled_hyponym", "ceiling", "closure"):
@@ -371,6 +371,6 @@ def test_published_splits(wordnet, real_data, tmp_path):
 def test_the_recipes_name_concepts_of_wordnet(wordnet, repository):
     names = set(wordnet.names)
     for recipe in ("vendrov", "vendrov-margin", "li2019", "ganea2018-0"):
-        values = YAML(typ="safe", pure=True).load((repository / f"recipes/{recipe}.yaml").read_text())
-        assert set(values["plane"]["concepts"]) <= names
-        assert len(values["plane"]["concepts"]) == 30
+        concepts = overlay.resolve(recipes.find(recipe, repository), repository).values["plane"]["concepts"]
+        assert set(concepts) <= names
+        assert len(concepts) == 30

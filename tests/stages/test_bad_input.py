@@ -68,7 +68,7 @@ def prepared(repository, tmp_path_factory):
         Image.new("RGB", (60, 40), (90 * number, 20, 200)).save(folder / RAW / f"pictures/{number}.png")
         rows.append(f"{number}.png,a picture,{split}")
     (folder / RAW / "captions.csv").write_text("\n".join(rows) + "\n")
-    (folder / "params.yaml").write_text((repository / "recipes/sample.yaml").read_text())
+    (folder / "params.yaml").write_text((repository / "params.yaml").read_text())
     corpus(folder, "table", file=None)
     change(folder, resize__side=40, features__crop=32, features__weights="random", features__weights_sha256="")
     for stage in ("corpus", "resize", "features"):

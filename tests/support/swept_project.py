@@ -64,7 +64,7 @@ class Project:
         for name in ("recipes", ".dvc", "data/raw/sample"):
             (self.folder / name).mkdir(parents=True)
         for name in ("params.yaml", "recipes/sample.yaml"):
-            self.write(name, sections((repository / "recipes/sample.yaml").read_text(), STAGES))
+            self.write(name, sections((repository / "params.yaml").read_text(), STAGES))
         self.write(".dvc/.gitignore", "/tmp\n/config.local\n/cache\n")
         self.write(".gitignore", "/data/raw/own\n/runs/\n")
         self.write("data/raw/sample/scenes.yaml", "")

@@ -7,9 +7,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from ruamel.yaml import YAML
 
-from pipeline.params import recipes
+from pipeline.params import overlay, recipes
 from sightword.model.encoders import Encoders
 from sightword.training.clipping import clip
 from sightword.vse.training.settings import TrainSettings
@@ -103,11 +102,8 @@ def test_one_limit_for_all_is_one():
 
 
 def test_each_recipe_clips_as_its_system_does(repository):
-    documents = {
-        recipe.name: YAML(typ="safe", pure=True).load(recipe.path.read_text())
-        for recipe in recipes.list_recipes(repository)
-    }
-    scopes = {name: document["train"]["clip_scope"] for name, document in documents.items() if "train" in document}
+    every = [(one.name, overlay.resolve(one, repository).values) for one in recipes.list_recipes(repository)]
+    scopes = {name: values["train"]["clip_scope"] for name, values in every if "train" in values}
     assert scopes.pop("coco-vsepp") == scopes.pop("flickr8k-vsepp") == "all"
     assert scopes.pop("coco-order") == scopes.pop("flickr8k-order") == "tensor"
     assert set(scopes.values()) == {"side"}

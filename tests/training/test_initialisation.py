@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from ruamel.yaml import YAML
 from scipy import stats
 
+from pipeline.params import overlay, recipes
 from sightword.features.pairs import Pairs
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
@@ -126,8 +126,7 @@ def test_a_run_starts_from_the_weights_that_its_parameters_name(name):
 @pytest.mark.parametrize("recipe", ["coco-order", "coco-vsepp"])
 def test_the_recipes_start_as_their_papers_do(repository, recipe):
     """With as many states as published: words, states, and the map of the pictures."""
-    section = YAML(typ="safe", pure=True).load((repository / f"recipes/{recipe}.yaml").read_text())["train"]
-    settings = TrainSettings(**section)
+    settings = overlay.resolve(recipes.find(recipe, repository), repository).sections["train"]
     assert (settings.embedding, settings.hidden, settings.cell) == (300, 1024, "gru")
     pairs = Pairs(
         ["a", "b"],

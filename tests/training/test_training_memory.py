@@ -44,7 +44,7 @@ def project(repository: Path, folder: Path, pictures: int, **settings: object) -
         ),
     )
     vocabulary.save(folder / "data/captions/vocabulary.json")
-    document = YAML(typ="safe", pure=True).load((repository / "recipes/sample.yaml").read_text())
+    document = YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text())
     document["select"]["members"] = 1
     document["train"] |= {"epochs": 1, "cycle": 1, "captions_per_epoch": "one", **settings}
     with (folder / "params.yaml").open("w") as stream:

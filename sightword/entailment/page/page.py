@@ -8,8 +8,9 @@ from typing import Any
 from markupsafe import Markup
 
 from sightword.entailment.judging.measuring import IN_PARTS
-from sightword.entailment.judging.published import ROWS, SOURCE, differences
+from sightword.entailment.judging.published import differences
 from sightword.entailment.judging.settings import EntailmentSettings
+from sightword.evaluation.published.rows import published as published_rows
 from sightword.report import html_page
 from sightword.report.drawing import Drawing
 from sightword.report.number_formats import FEW, NONE, counted, flat, percent, signed, tile
@@ -49,9 +50,9 @@ def render(
     """Return the text of the page.
 
     Args:
-        metrics: the content of ``metrics/entailment/entailment.json``.
+        metrics: the content of ``metrics/entailment/evaluate.json``.
         counts: of ``pairs.json``.
-        training: of ``metrics/entailment/entail.json``.
+        training: of ``metrics/entailment/train.json``.
         drawings: those named in :data:`CAPTIONS`.
         mistakes: rows of ``mistakes.parquet``.
         settings: of the page.
@@ -81,8 +82,8 @@ def render(
         drawn=drawn,
         mistakes=mistakes,
         gaps=gaps if settings.published else [],
-        published=ROWS,
-        source=SOURCE,
+        published=[(row.system, row.scores["accuracy"]) for row in published_rows("entailment")],
+        source=published_rows("entailment")[0].source,
         facts=[("Pairs", flat(counts)), ("Training", flat(training)), ("Judging", flat(settings.model_dump()))],
     )
 
@@ -170,8 +171,13 @@ def _rows(scores: Scores, energy: str, others: Mapping[str, str], *, published: 
     if published:
         blank = [NONE] * (len(found[0]["cells"]) - 1)
         found += [
-            {"kind": "published", "name": name, "detail": f"{SOURCE}, published", "cells": [percent(value), *blank]}
-            for name, value in ROWS
+            {
+                "kind": "published",
+                "name": row.system,
+                "detail": f"{row.source}, published",
+                "cells": [percent(row.scores["accuracy"]), *blank],
+            }
+            for row in published_rows("entailment")
         ]
     return found
 

@@ -122,8 +122,8 @@ def train(
     always = 100.0 * max(float(dev.entailed.mean()), 1.0 - float(dev.entailed.mean()))
     if run.progress.best <= always:
         log.warning(
-            "entail: the best accuracy on dev (%.2f %%) is that of one answer for all pairs, so the encoder learned "
-            "nothing. Look at entail.rate, entail.margin and entail.epochs.",
+            "train: the best accuracy on dev (%.2f %%) is that of one answer for all pairs, so the encoder learned "
+            "nothing. Look at train.rate, train.margin and train.epochs.",
             run.progress.best,
         )
     return run.encoders, run.progress
@@ -212,7 +212,7 @@ class Run:
         if not math.isfinite(mean):
             raise TrainingError(
                 f"the loss is not a finite number between batch {now.batches - len(self.losses)} and {now.batches}",
-                todo="Lower entail.rate, or look at entail.clip and entail.margin.",
+                todo="Lower train.rate, or look at train.clip and train.margin.",
             )
         now.loss.append((now.batches, mean))
         self.losses = []
@@ -227,7 +227,7 @@ class Run:
         vectors = embed_captions(self.encoders, dev.sentences)
         energies = pair_energies(self.settings.energy, vectors[dev.premises], vectors[dev.hypotheses])
         if not math.isfinite(energies.sum()):
-            raise TrainingError(f"embeddings of dev are not finite at batch {now.batches}", todo="Lower entail.rate.")
+            raise TrainingError(f"embeddings of dev are not finite at batch {now.batches}", todo="Lower train.rate.")
         threshold, accuracy = best_threshold(energies, dev.entailed)
         now.dev.append((now.batches, accuracy))
         if accuracy > now.best:
@@ -261,4 +261,4 @@ class Run:
         self.best = {name: value.to(self.device) for name, value in part(tensors, "best.").items()}
         losses = part(tensors, "losses.")
         self.losses = [losses[str(number)].to(self.device) for number in range(len(losses))]
-        log.info("entail: goes on after epoch %d, batch %d, of an earlier run", now.epoch, now.batches)
+        log.info("train: goes on after epoch %d, batch %d, of an earlier run", now.epoch, now.batches)

@@ -32,12 +32,12 @@ from sightword.grounded.judging.relatedness import Part
 from sightword.grounded.judging.settings import JudgeSettings
 from sightword.grounded.judging.vectors import embed_spaces
 
-METRICS = "judge.json"
+METRICS = "evaluate.json"
 """The file of the metrics."""
 SAMPLE = 1000
 """Captions of the released code's mNNO."""
 
-_FEWER = "Lower judge.k, or leave the split out of judge.splits."
+_FEWER = "Lower evaluate.k, or leave the split out of evaluate.splits."
 _UNDEFINED = "Look at the features, and at the losses in plots/grounded/: did the training run diverge?"
 
 STRUCTURE = pa.schema(
@@ -143,7 +143,7 @@ def judge(encoder: GroundedEncoder, material: Material, settings: JudgeSettings)
         chosen = {"sentence": ["sentence"], "judged": [encoder.default], "all": spaces}[settings.transfer_spaces]
         if unknown := [name for name in chosen if name not in spaces]:
             what = f"the encoder has no space {unknown[0]!r} for the transfer tasks"
-            raise SemanticsError(what, where="judge.transfer_spaces", expected=f"one of {', '.join(spaces)}")
+            raise SemanticsError(what, where="evaluate.transfer_spaces", expected=f"one of {', '.join(spaces)}")
         for name, task, entry, first, right in transfer.judge(encoder, material.tasks, chosen, material.seen, settings):
             found[name].setdefault("transfer", {})[task] = entry
             rights.append((name, task, first, right))

@@ -52,8 +52,8 @@ def members(captions: Sequence[str], groups: Sequence[str], most: int) -> list[t
             of_group[held.pop()].append(place)
     for group, places in of_group.items():
         if len(places) < 2:
-            what = f"{plural(len(places), 'caption')} hold the word {group!r} and no other word of judge.groups"
-            raise SemanticsError(what, where="judge.groups", expected="two or more", todo="Choose other words.")
+            what = f"{plural(len(places), 'caption')} hold the word {group!r} and no other word of evaluate.groups"
+            raise SemanticsError(what, where="evaluate.groups", expected="two or more", todo="Choose other words.")
     return [
         (group, places[number * len(places) // min(most, len(places))])
         for group, places in of_group.items()

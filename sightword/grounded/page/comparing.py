@@ -9,15 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sightword.evaluation.structure.intervals import draws, ends
+from sightword.bootstrap import ends, resampled_spearman
 from sightword.evaluation.structure.measures import MEASURES
-from sightword.grounded.page.published import TRANSFER
-from sightword.grounded.page.results import RELATED, Run
-from sightword.statistics import clustered_mcnemar, holm, mean_ranks, rank_interval, spearman
+from sightword.grounded.page.results import RELATED, TRANSFER, Run
+from sightword.statistics import holm, mcnemar, mean_ranks, rank_interval, spearman
 
 Doubles = NDArray[np.float64]
 
-_BLOCK = 1 << 22
 _ROUNDING = 1e-12
 
 
@@ -37,43 +35,12 @@ class Difference(NamedTuple):
     """p after Holm's correction over all tests: of all scenarios, measures and tasks."""
 
 
-def resampled_spearman(gold: Doubles, scores: Doubles, times: Doubles) -> Doubles:
-    """Return Spearman's correlations (S, R) of S systems' scores (S, N) with people's (N,) on R resamples.
-
-    ``times`` (R, N) says how often each pair is drawn; a resample's ties share their mean rank. NaN where a resample's
-    scores are all the same.
-    """
-    found = np.empty((len(scores), len(times)))
-    step = max(1, _BLOCK // len(gold))
-    for start in range(0, len(times), step):
-        part = times[start : start + step]
-        of_gold = _centred_ranks(gold, part)
-        for row, own in enumerate(scores):
-            of_own = _centred_ranks(own, part)
-            products = np.einsum("rn,rn,rn->r", part, of_gold, of_own)
-            squares = np.einsum("rn,rn,rn->r", part, of_gold, of_gold) * np.einsum("rn,rn,rn->r", part, of_own, of_own)
-            flat = squares < _ROUNDING
-            found[row, start : start + step] = np.where(flat, np.nan, products / np.sqrt(np.where(flat, 1, squares)))
-    return found
-
-
-def _centred_ranks(values: Doubles, times: Doubles) -> Doubles:
-    """Return the (R, N) mean ranks of values in each resample, minus their mean."""
-    _, group = np.unique(values, return_inverse=True)
-    order = np.argsort(group, kind="stable")
-    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
-    counts = np.add.reduceat(times[:, order], starts, axis=1)
-    ranks = np.cumsum(counts, axis=1) - (counts - 1) / 2
-    centred: Doubles = (ranks - (times.sum(axis=1, keepdims=True) + 1) / 2)[:, group]
-    return centred
-
-
 def compare(
     scenarios: Mapping[str, Sequence[Run]], baseline: str, *, resamples: int = 1000, seed: int = 0
 ) -> list[Difference]:
     """Compare every scenario with the baseline in its judged space.
 
-    The measures are those of structure (bootstrap over pictures, from the stage judge), of relatedness (bootstrap over
+    The measures are those of structure (bootstrap over pictures, by stage evaluate), of relatedness (bootstrap over
     pairs) and the transfer tasks (McNemar's test of the first seed's test examples, those with one first sentence taken
     together). A bootstrapped
     difference is that of the means over seeds, on the same draws for all scenarios and seeds; its p is that of the
@@ -107,7 +74,7 @@ def _related(runs: Sequence[Run], base: Sequence[Run], resamples: int, seed: int
             continue
         gold = runs[0].pairs(key)["gold"].to_numpy(dtype=float)
         scores = np.array([run.pairs(key)["score"].to_numpy(dtype=float) for run in (*runs, *base)])
-        drawn = resampled_spearman(gold, scores, draws(len(gold), resamples, seed))
+        drawn = resampled_spearman(gold, scores, samples=resamples, seed=seed, name=key)
         differences = drawn[: len(runs)].mean(axis=0) - drawn[len(runs) :].mean(axis=0)
         found.append(_bootstrapped(runs[0].scenario, key, _mean(own) - _mean(theirs), differences))
     return [test for test in found if test is not None]
@@ -118,7 +85,7 @@ def _transfer(run: Run, base: Run) -> list[Difference]:
     for task in TRANSFER:
         own, theirs = run.right(task), base.right(task)
         if len(own) and len(theirs):
-            only, other, p = clustered_mcnemar(own, theirs, run.first(task))
+            only, other, p = mcnemar(own, theirs, run.first(task))
             found.append(Difference(run.scenario, task, 100.0 * (only - other) / len(own), None, None, p, p))
     return found
 

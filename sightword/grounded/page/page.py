@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sightword.evaluation.published.rows import published
 from sightword.features.origin import describe, random_weights
 from sightword.grounded.page import tables as page_tables
-from sightword.grounded.page.published import SOURCE
 from sightword.grounded.page.result_tables import ACCURACIES, STRUCTURE
 from sightword.grounded.page.results import RELATED
 from sightword.grounded.page.scenarios import CONTROLS
@@ -70,7 +70,7 @@ def render(findings: Findings, drawings: Sequence[tuple[str, Drawing]], settings
         published=page_tables.published(findings),
         misprints=_misprints(findings),
         gap=_gap(findings),
-        source=SOURCE,
+        source=published("structure")[0].source,
         facts=_facts(findings, settings),
     )
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sightword.evaluation.structure.intervals import ends
+from sightword.bootstrap import ends
+from sightword.evaluation.published.rows import published as published_rows
 from sightword.evaluation.structure.measures import MEASURES
 from sightword.grounded.page.comparing import Difference
-from sightword.grounded.page.published import SOURCE, TRANSFER, PublishedRow, published_structure, published_transfer
-from sightword.grounded.page.results import RELATED, Run
+from sightword.grounded.page.results import RELATED, TRANSFER, Run
 from sightword.grounded.page.summary import over_seeds
 from sightword.statistics import (
     clustered_half_width,
@@ -72,7 +72,7 @@ def structure_table(
         rows.append(Row("judged", name, judged, _cells(runs, STRUCTURE, judged, tested)))
         rows += [Row("space", name, other, _cells(runs, STRUCTURE, other)) for other in spaces if other != judged]
         rows.append(Row("centred", name, judged, _cells(runs, STRUCTURE, judged, centred=True)))
-    return rows + (_published(published_structure()) if published else [])
+    return rows + (_published("structure") if published else [])
 
 
 def transfer_table(
@@ -89,7 +89,7 @@ def transfer_table(
             rows.append(Row("judged", name, runs[0].transfer_space, _cells(runs, ACCURACIES, None, tested)))
     if not published or not rows:
         return rows
-    others = _published(published_transfer())
+    others = _published("transfer")
     if not set(TRANSFER).issubset(rows[0].cells):  # a mean of fewer tasks is another measure than the published one
         for row in others:
             del row.cells["transfer_mean"]
@@ -144,13 +144,13 @@ def _tasks(runs: Sequence[Run]) -> list[str]:
     return [task for task in TRANSFER if len(runs[0].right(task))]
 
 
-def _published(rows: Sequence[PublishedRow]) -> list[Row]:
+def _published(table: str) -> list[Row]:
     return [
         Row(
             "published",
-            row.name,
-            SOURCE,
+            row.system,
+            row.source,
             {key: Cell(value, misprinted=row.misprinted.get(key)) for key, value in row.scores.items()},
         )
-        for row in rows
+        for row in published_rows(table)
     ]

@@ -1,4 +1,4 @@
-"""The results of all scenarios and seeds, as the stage judge wrote them."""
+"""The results of all scenarios and seeds, as the stage evaluate wrote them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from sightword.errors import ReportError
 from sightword.evaluation.structure.measures import MEASURES
 from sightword.grounded.judging.judging import METRICS
 from sightword.grounded.judging.relatedness import BENCHMARK
-from sightword.grounded.page.published import TRANSFER
 from sightword.io.files import Pathish, read_json, read_table
 
 TABLES = {
@@ -30,10 +29,12 @@ TABLES = {
 GENRES = ("captions", "news", "forums")
 RELATED = ("stsb", *(f"stsb_{genre}" for genre in GENRES), "sick")
 """Spearman's correlations of the tables."""
+TRANSFER = ("MR", "CR", "SUBJ", "MPQA", "MRPC", "SST2", "SNLI", "SICKEntailment")
+"""The tasks of the published mean, in the order of Table 3 of Bordes et al. (2019)."""
 KEYS = (*MEASURES, *RELATED, "transfer_mean")
 """The measures of the summary."""
 
-_TODO = "Run the stage judge again (`dvc repro grounded/dvc.yaml`)."
+_TODO = "Run the stage evaluate again (`dvc repro grounded/dvc.yaml`)."
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +140,7 @@ def read_runs(folder: Pathish, scenarios: Sequence[str], seeds: Sequence[int]) -
         FileFormatError: a file is missing or damaged.
     """
     if not scenarios or not seeds:
-        raise ReportError("no scenario was run", where="ground.run and ground.seeds", expected="at least one of each")
+        raise ReportError("no scenario was run", where="train.run and train.seeds", expected="at least one of each")
     found = {name: [_read(Path(folder), name, seed) for seed in seeds] for name in scenarios}
     first, *others = [run for runs in found.values() for run in runs]
     for run in others:
@@ -153,7 +154,7 @@ def _read(folder: Path, scenario: str, seed: int) -> Run:
     place = folder / f"{scenario}-{seed}"
     metrics = read_json(place / METRICS, todo=_TODO)
     if not isinstance(metrics, dict) or metrics.get("judged") not in metrics.get("spaces", {}):
-        raise ReportError("has no result of the stage judge", where=place / METRICS, todo=_TODO)
+        raise ReportError("has no result of the stage evaluate", where=place / METRICS, todo=_TODO)
     tables = {
         name: read_table(place / f"{name}.parquet", columns, todo=_TODO).to_pandas() for name, columns in TABLES.items()
     }
@@ -170,7 +171,7 @@ def differing_material(run: Run, other: Run) -> str | None:
         rights = {task: len(one.right(task)) for task in TRANSFER}
         return {
             "pictures": {split: (values["pictures"], values["captions"]) for split, values in structure.items()},
-            "captions of judge.groups": points.to_numpy().tolist(),
+            "captions of evaluate.groups": points.to_numpy().tolist(),
             "numbers of resamples": len(one.resamples(MEASURES[0])),
             "numbers of neighbours": {split: values["k"] for split, values in structure.items()},
             "settings": one.metrics.get("judge"),

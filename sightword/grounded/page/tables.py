@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 from sightword.grounded.judging.subtasks import Trend
 from sightword.grounded.page.comparing import Difference, Gain
 from sightword.grounded.page.drawings import Curves
-from sightword.grounded.page.published import TRANSFER
 from sightword.grounded.page.result_tables import ACCURACIES, STRUCTURE, Cell, Row
-from sightword.grounded.page.results import RELATED, Run
+from sightword.grounded.page.results import RELATED, TRANSFER, Run
 from sightword.grounded.page.scenarios import LOSSES, Scenario, in_groups
 from sightword.grounded.page.summary import over_seeds
 from sightword.report.gallery import Tile
@@ -57,7 +56,7 @@ class Findings:
     textual: Mapping[str, Any] = field(default_factory=dict)
     """The content of ``metrics/grounded/skipthought.json``."""
     asked: Mapping[str, str] = field(default_factory=dict)
-    """By sentence, the picture of those among ``judge.neighbours`` that are captions of the split."""
+    """By sentence, the picture of those among ``evaluate.neighbours`` that are captions of the split."""
     thumbnails: Mapping[str, str] = field(default_factory=dict)
     """Data URIs by picture."""
 

@@ -105,7 +105,7 @@ class Run:
         now, steps, saved = self.progress, self.scenario.steps, time.monotonic()
         self.modules.train()
         for number in tqdm(
-            range(now.steps, steps), desc="ground", unit="batch", initial=now.steps, total=steps, leave=False,
+            range(now.steps, steps), desc="train", unit="batch", initial=now.steps, total=steps, leave=False,
             disable=None if bar else True,
         ):  # fmt: skip
             now.steps += 1
@@ -209,7 +209,7 @@ class Run:
                 self.progress.dev.setdefault(name, []).append((self.progress.steps, mean))
             else:
                 log.warning(
-                    "ground: the %s loss of dev is undefined at batch %d (vectors or pictures of a batch are all "
+                    "train: the %s loss of dev is undefined at batch %d (vectors or pictures of a batch are all "
                     "alike), and has no point in dev.tsv. Look at rate and margin if that goes on",
                     *(name, self.progress.steps),
                 )
@@ -244,7 +244,7 @@ class Run:
         for name in dict.fromkeys(key.rpartition(".")[0] for key in losses):
             count = sum(key.rpartition(".")[0] == name for key in losses)
             self.losses[name] = [losses[f"{name}.{number}"].to(self.device) for number in range(count)]
-        log.info("ground: goes on after batch %d of an earlier run", now.steps)
+        log.info("train: goes on after batch %d of an earlier run", now.steps)
 
     def _state(self) -> dict[str, torch.Tensor]:
         """Return the tensors of all modules, each once."""

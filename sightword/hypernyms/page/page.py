@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from sightword.hypernyms.judging.published import ROWS
+from sightword.evaluation.published.rows import published
 from sightword.hypernyms.judging.settings import HypernymsSettings
 from sightword.report import html_page
 from sightword.report.drawing import Drawing
@@ -44,9 +44,9 @@ def render(
     """Return the text of the page.
 
     Args:
-        metrics: the content of ``metrics/hypernyms/hypernyms.json``.
+        metrics: the content of ``metrics/hypernyms/evaluate.json``.
         counts: of ``taxonomy.json``.
-        embedding: of ``metrics/hypernyms/embed.json``.
+        embedding: of ``metrics/hypernyms/train.json``.
         drawings: those named in :data:`CAPTIONS`, and ``plane``.
         mistakes: rows of ``mistakes.parquet``.
         settings: of the page.
@@ -141,8 +141,9 @@ def _rows(scores: Mapping[str, Any], energy: str, protocol: str) -> list[dict[st
         found.append({"kind": "ours" if name == energy else "", "name": shown, "detail": "", "cells": cells})
     ceiling = [percent(scores["ceiling"]), *[NONE] * 5]
     found.append({"kind": "chance", "name": "ceiling", "detail": "a truthful classifier", "cells": ceiling})
-    metric, rows = ROWS.get(protocol, ("", []))
-    for name, source, value in rows:
-        cells = [percent(value) if metric == column else NONE for column in ("accuracy", "", "", "f1", "", "")]
-        found.append({"kind": "published", "name": name, "detail": f"{source}, published", "cells": cells})
+    for row in published("hypernyms"):
+        if row.setting == protocol:
+            cells = [percent(row.scores.get(column)) for column in ("accuracy", "", "", "f1", "", "")]
+            detail = f"{row.source}, published"
+            found.append({"kind": "published", "name": row.system, "detail": detail, "cells": cells})
     return found

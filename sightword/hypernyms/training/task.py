@@ -108,11 +108,11 @@ class Run:
         self.half = settings.batch // 2
         if len(self.low) < self.half:
             raise TrainingError(
-                f"embed.batch = {settings.batch} takes {self.half} true pairs, and {len(self.low)} can be corrupted",
-                todo="Choose a smaller embed.batch.",
+                f"train.batch = {settings.batch} takes {self.half} true pairs, and {len(self.low)} can be corrupted",
+                todo="Choose a smaller train.batch.",
             )
         if self.left_out:
-            log.warning("embed: %d training pairs that no false pair can be made of are left out", self.left_out)
+            log.warning("train: %d training pairs that no false pair can be made of are left out", self.left_out)
         self.known = known if filtered else None
         self.settings, self.dev, self.concepts, self.checkpoint = settings, dev, concepts, checkpoint
         self.each = -(-len(self.low) // self.half)  # batches of an epoch
@@ -167,7 +167,7 @@ class Run:
             TrainingError: an embedding is zero or not finite.
         """
         settings = self.settings
-        log.info("embed: %d epochs of Poincare embeddings", settings.pretrain_burn_in + settings.pretrain)
+        log.info("train: %d epochs of Poincare embeddings", settings.pretrain_burn_in + settings.pretrain)
         points = poincare(
             (self.low, self.high), self.known, self.concepts, settings.dimension,
             epochs=settings.pretrain, burn_in=settings.pretrain_burn_in, rate=settings.pretrain_rate,
@@ -176,13 +176,13 @@ class Run:
         usable = np.isfinite(points).all(axis=1) & points.any(axis=1)  # a step that overflows ends at zero
         if not usable.all():
             raise TrainingError(
-                f"{(~usable).sum()} Poincare embeddings are zero or not finite", todo="Lower embed.pretrain_rate."
+                f"{(~usable).sum()} Poincare embeddings are zero or not finite", todo="Lower train.pretrain_rate."
             )
         self.table = self._table((RESCALE * points).astype(np.float32))
         self.best = self._weights()
 
     def _patience_is_over(self) -> bool:
-        """Return whether dev has not been better for ``embed.patience`` validations."""
+        """Return whether dev has not been better for ``train.patience`` validations."""
         wait = self.settings.patience * self.settings.validate_every
         return self.dev is not None and 0 < wait <= self.progress.batches - self.progress.best_batch
 
@@ -230,7 +230,7 @@ class Run:
         if not math.isfinite(now.loss_sum):
             raise TrainingError(
                 f"the loss is not a finite number between batch {now.batches - since} and {now.batches}",
-                todo="Lower embed.rate, or look at embed.margin and embed.init.",
+                todo="Lower train.rate, or look at train.margin and train.init.",
             )
         now.loss.append((now.batches, now.loss_sum / since))
         now.loss_sum = 0.0
@@ -268,7 +268,7 @@ class Run:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
                 progress = Progress(**json.loads(file.metadata()["progress"]))
         except (safetensors.SafetensorError, KeyError, TypeError, ValueError) as error:
-            log.warning("embed: the checkpoint is damaged (%s): training starts afresh", error)
+            log.warning("train: the checkpoint is damaged (%s): training starts afresh", error)
             return False
         for curve in (progress.loss, progress.dev):
             curve[:] = [(int(batches), value) for batches, value in curve]
@@ -277,7 +277,7 @@ class Run:
         self.best = _below(tensors, "best.")
         for name, one in self.shared.items():
             one.restore(_below(tensors, f"shared.{name}."))
-        log.info("embed: goes on after batch %d of an earlier run", progress.batches)
+        log.info("train: goes on after batch %d of an earlier run", progress.batches)
         return True
 
 

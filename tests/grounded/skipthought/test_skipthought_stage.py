@@ -14,7 +14,7 @@ from sightword.grounded.skipthought.saved import load
 from sightword.grounded.skipthought.settings import SkipthoughtSettings
 from sightword.io.files import atomic_folder
 from sightword.text.storage import write_text
-from stages import skipthought
+from stages.grounded import skipthought
 
 SMALL = SkipthoughtSettings(embedding=6, hidden=8, batch=16, steps=12, validate_every=5)
 
