@@ -17,8 +17,8 @@ RECIPE = """\
 Write params.yaml whole from a recipe, with a comment for each parameter.
 
 A recipe names another one as its base, and the parameters that differ; without
-a base, those that differ from the published values. It belongs to the pipeline
-whose stages are its sections. From there, edit params.yaml, or let
+a base, those that differ from the published values. `pipeline` names
+another pipeline than the first. From there, edit params.yaml, or let
 `dvc exp run -S section.key=value` do it."""
 
 PARAMS = """\

@@ -1,7 +1,8 @@
 """The whole parameters of a recipe: its keys laid over those of its base, down to the published values.
 
-A recipe may name another one as its ``base``; without a base the published values of the settings are below it, of
-the stages of its ``pipeline``, a folder, or of the project's own pipeline.
+A recipe may name another one as its ``base``; without a base the published values of the settings are below it.
+``pipeline`` names the folder of a further pipeline, for the recipes on this base too. Without the key, the recipe
+belongs to the pipeline whose stages are most of its sections.
 Mappings are merged by key; a list or a scalar replaces the one below. A comment of a recipe belongs to the key beside
 it, or to the key below it, and lasts until another recipe sets the key.
 """
@@ -58,14 +59,14 @@ def resolve(recipe: Recipe, project: Path) -> Whole:
         ParamsError: the recipe is wrong, or has no such base, or is in its own chain of bases.
         FileFormatError: a file of the chain cannot be read.
     """
-    chain = _chain(recipe, project)
-    pipeline = _pipeline(chain[-1][1].pop(PIPELINE, ""), recipe, project)
+    chain, stated = _chain(recipe, project)
     own: dict[str, Any] = {}
     notes: dict[Key, Note] = {}
     for text, values in reversed(chain):
         own = merged(own, values)
         here = notes_of(text)
         notes = {key: note for key, note in notes.items() if not _has(values, key)} | here
+    pipeline = stated or pipelines.of_sections(own, project)
     below = {}
     for name in pipeline.stages:
         set_here = own.get(name)
@@ -74,14 +75,6 @@ def resolve(recipe: Recipe, project: Path) -> Whole:
     values = merged(below, own)
     sections = params_file.check(values, where=recipe.path, pipeline=pipeline)
     return Whole(pipeline, values, sections, notes, _header(chain[0][0]))
-
-
-def _pipeline(folder: object, recipe: Recipe, project: Path) -> pipelines.Pipeline:
-    known = {one.folder: one for one in pipelines.pipelines(project)}
-    if not isinstance(folder, str) or folder not in known:
-        what = f"no such pipeline: {quote(folder)}{guess(str(folder), known)}"
-        raise ParamsError(what, where=f"{recipe.path}: {PIPELINE}", expected=f"one of {', '.join(filter(None, known))}")
-    return known[folder]
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,9 +132,10 @@ def notes_of(text: str) -> dict[Key, Note]:
     return found
 
 
-def _chain(recipe: Recipe, project: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Return the text and the values of a recipe, of its base, and so on."""
+def _chain(recipe: Recipe, project: Path) -> tuple[list[tuple[str, dict[str, Any]]], pipelines.Pipeline | None]:
+    """Return the text and the values of a recipe, of its base, and so on; and the pipeline that one of them names."""
     chain: list[tuple[str, dict[str, Any]]] = []
+    stated: pipelines.Pipeline | None = None
     passed: list[Recipe] = []
     known = {one.name: one for one in list_recipes(project)}
     one = recipe
@@ -152,10 +146,12 @@ def _chain(recipe: Recipe, project: Path) -> list[tuple[str, dict[str, Any]]]:
         values = yaml_reader.parse(text, one.path)
         if not isinstance(values, dict):
             raise ParamsError("has no sections", where=one.path, todo="See recipes/flickr8k.yaml for a recipe.")
-        name = values.pop(BASE, None)
+        name, folder = values.pop(BASE, None), values.pop(PIPELINE, None)
         chain.append((text, values))
+        if folder is not None:
+            stated = stated or _pipeline(folder, project, f"{one.path}: {PIPELINE}")
         if name is None:
-            return chain
+            return chain, stated
         where = f"{one.path}: {BASE}"
         if not isinstance(name, str) or name not in known:
             others = [other for other in known if other != one.name]
@@ -166,6 +162,14 @@ def _chain(recipe: Recipe, project: Path) -> list[tuple[str, dict[str, Any]]]:
         if len(passed) == DEEPEST:
             raise ParamsError(f"is a chain of more than {DEEPEST} recipes: {names}", where=where)
         one = known[name]
+
+
+def _pipeline(folder: object, project: Path, where: str) -> pipelines.Pipeline:
+    known = {one.folder: one for one in pipelines.pipelines(project) if one.folder}
+    if not isinstance(folder, str) or folder not in known:
+        what = f"no such pipeline: {quote(folder)}{guess(folder, known)}"
+        raise ParamsError(what, where=where, expected=f"one of {', '.join(known)}" if known else None)
+    return known[folder]
 
 
 def _has(values: Any, key: Key) -> bool:

@@ -110,13 +110,13 @@ class KindFiles:
         """Yield segments that are to be read one after the other."""
         return iter(segments)
 
-    def features(self) -> int | None:
-        """Return the number of features, where that is known without reading them all."""
-        return None
+    def count(self, damaged: list[str]) -> int | None:
+        """Return the number of features, where that is known without reading them all.
 
-    def damage(self) -> list[str]:
-        """Return descriptions of what is damaged besides segments and the description of the kind."""
-        return []
+        Descriptions of what is damaged besides segments and the description of the kind are added to ``damaged``.
+        """
+        del damaged
+        return None
 
     def finish(self) -> None:
         """Make what was written quick to find; nothing is lost without."""

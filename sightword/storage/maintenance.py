@@ -71,12 +71,11 @@ def survey(store: Store, prefix: str = "", *, read: bool = True) -> Iterator[Kin
             kind.damaged.append(f"{files.identity}: {error}")
         try:
             segments = files.segments()
-            known = None if read else files.features()
-            kind.damaged += files.damage()
+            known = files.count(kind.damaged)
         except StoreError as error:  # of another user, closed to this user
             kind.damaged.append(str(error))
             segments, known = [], None
-        if known is None:
+        if read or known is None:
             known = _count(files, segments, kind.damaged)
         kind.segments, kind.features, kind.bytes = len(segments), known, sum(segment.size() for segment in segments)
         yield kind

@@ -135,16 +135,15 @@ class ObjectKind(KindFiles):
         """Yield segments, the next ones being downloaded meanwhile; memory holds a few."""
         return ahead([self.file(segment.name) for segment in segments], lambda file: file.read())
 
-    def features(self) -> int | None:
-        """Return the number of different features in the manifests and in segments that no manifest names."""
-        self.names()
-        contents, _ = self._all_contents()
-        return len(np.unique(np.concatenate(list(contents.values())))) if contents else 0
+    def count(self, damaged: list[str]) -> int | None:
+        """Return the number of different features in the manifests and in segments that no manifest names.
 
-    def damage(self) -> list[str]:
-        """Return descriptions of the damaged manifests."""
+        Descriptions of damaged manifests are added to ``damaged``.
+        """
         self.names()
-        return list(self._contents()[1].values())
+        contents, damage = self._all_contents()
+        damaged += damage.values()
+        return len(np.unique(np.concatenate(list(contents.values())))) if contents else 0
 
     def write(self, features: Mapping[bytes, Array]) -> StoredFile:
         """Write features, float32 (D,) by key, as a segment in one request; StoreError if that is refused."""

@@ -33,7 +33,7 @@ def work(settings: JudgeSettings, *, scenario: str, seed: int) -> None:
     from sightword.evaluation.semantics.pair_table import write_pairs
     from sightword.features.pairs import Pairs, pair
     from sightword.features.table import read_features
-    from sightword.grounded.judging.judging import METRICS, judge, read
+    from sightword.grounded.judging.measuring import METRICS, measure, read
     from sightword.io.files import atomic_folder, write_json, write_table
     from sightword.statistics import rounded
 
@@ -48,7 +48,7 @@ def work(settings: JudgeSettings, *, scenario: str, seed: int) -> None:
     for task, reason in material.skipped.items():
         log.warning("%s left out: %s", task, reason)
     encoder = GroundedEncoder.load(MODELS / run, device=device)
-    found = judge(encoder, material, settings)
+    found = measure(encoder, material, settings)
     for row in found.judged:
         if "undefined" in row.entry:
             log.warning("%s %s: %s", row.task, row.subtask, row.entry["undefined"])

@@ -146,6 +146,7 @@ def test_mapping_below_is_merged_and_list_replaced() -> None:
         ("base: one\nreport: {galery: 3}\n", "report.galery: no such key (did you mean 'gallery'?)"),
         ("base: one\nreprot: {gallery: 3}\n", "reprot: no such section (did you mean 'report'?)"),
         ("base: one\nreport: 3\n", "report = 3: not a section"),
+        ("pipeline: reprot\n", "two.yaml: pipeline: no such pipeline: 'reprot'"),
         ("base: one\nreport:\n  gallery: [3\n", "two.yaml, line 4, column 1: is not valid YAML"),
         ("[one]\n", "two.yaml: has no sections"),
     ],
@@ -157,6 +158,15 @@ def test_wrong_base_or_key_is_one_message(project: Path, text: str, said: str) -
         write(project)
     assert said in str(caught.value)
     assert not (project / "params.yaml").exists()
+
+
+def test_pipeline_of_a_recipe_is_the_one_that_its_base_names(repository: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("# Mine.\n\nbase: bordes\n")
+    assert overlay.resolve(recipes.find(str(mine), repository), repository).pipeline.folder == "grounded"
+    mine.write_text("# Mine.\n\npipeline: groundde\n")
+    with pytest.raises(ParamsError, match=r"mean 'grounded'\?\); expected one of entailment, grounded, hypernyms"):
+        overlay.resolve(recipes.find(str(mine), repository), repository)
 
 
 def test_recipe_elsewhere_may_have_the_name_of_its_base(project: Path, tmp_path: Path) -> None:
@@ -205,7 +215,7 @@ def test_key_without_comment_has_the_first_sentence_and_the_other_choices(projec
         """Rate of ``cell``."""
         words: list[str] = Field(default=["no", "a, b", "", "1", "two words", "ö"])
 
-    monkeypatch.setattr(params_file, "settings_class", lambda name: Toy)
+    monkeypatch.setattr(params_file, "settings_class", lambda _pipeline, name: Toy)
     (project / "recipes/two.yaml").write_text("# Two.\nreport: {}\n")
     assert whole(project).splitlines()[3:] == [
         "",

@@ -30,7 +30,7 @@ class PublishedRow:
     source: str
     """The paper, after that of the system if this is another one."""
     table: str
-    """The place in the paper; empty if unknown."""
+    """The place in the paper, and what it is about; empty if unknown."""
     note: str
     """What to know before the row is compared; empty for nothing."""
     scores: Mapping[str, float]

@@ -87,7 +87,7 @@ def scores(part: Part, vectors: Embeddings, middle: NDArray[np.float64] | None =
     return cosine(first, second) if middle is None else cosine(first - middle, second - middle)
 
 
-def judge(
+def measure(
     parts: Sequence[Part], vectors: Embeddings, seen: Seen | None, middle: NDArray[np.float64] | None = None
 ) -> tuple[dict[str, Any], list[Judged]]:
     """Correlate the cosines with people's scores.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sightword.errors import ReportError
 from sightword.evaluation.structure.measures import MEASURES
-from sightword.grounded.judging.judging import METRICS
+from sightword.grounded.judging.measuring import METRICS
 from sightword.grounded.judging.relatedness import BENCHMARK
 from sightword.io.files import Pathish, read_json, read_table
 

@@ -73,7 +73,7 @@ class Material:
 
 
 @dataclass(frozen=True)
-class Found:
+class Measured:
     """The result of judging one encoder."""
 
     metrics: dict[str, Any]
@@ -103,7 +103,7 @@ def read(settings: JudgeSettings, splits: Mapping[str, Pairs], training: Sequenc
     return Material(splits, parts, tasks, skipped | more, ratings, None if training is None else Seen(training))
 
 
-def judge(encoder: GroundedEncoder, material: Material, settings: JudgeSettings) -> Found:
+def measure(encoder: GroundedEncoder, material: Material, settings: JudgeSettings) -> Measured:
     """Judge an encoder in all its spaces.
 
     Returns:
@@ -144,7 +144,9 @@ def judge(encoder: GroundedEncoder, material: Material, settings: JudgeSettings)
         if unknown := [name for name in chosen if name not in spaces]:
             what = f"the encoder has no space {unknown[0]!r} for the transfer tasks"
             raise SemanticsError(what, where="evaluate.transfer_spaces", expected=f"one of {', '.join(spaces)}")
-        for name, task, entry, first, right in transfer.judge(encoder, material.tasks, chosen, material.seen, settings):
+        for name, task, entry, first, right in transfer.measure(
+            encoder, material.tasks, chosen, material.seen, settings
+        ):
             found[name].setdefault("transfer", {})[task] = entry
             rights.append((name, task, first, right))
     metrics: dict[str, Any] = {
@@ -158,7 +160,7 @@ def judge(encoder: GroundedEncoder, material: Material, settings: JudgeSettings)
         metrics["skipped"] = material.skipped
     joined = {kind: pa.concat_tables(parts).combine_chunks() for kind, parts in tables.items()}
     joined |= {"relatedness": pa.concat_tables(related).combine_chunks(), "transfer": transfer.table(rights)}
-    return Found(metrics, joined, own)
+    return Measured(metrics, joined, own)
 
 
 def _space(
@@ -181,8 +183,8 @@ def _space(
             resamples.append(_table(STRUCTURE, [*columns, *drawn]))
     first = material.splits[settings.splits[0]]
     middle = vectors.of(first.texts).astype(np.float64).mean(axis=0)
-    related, judged = relatedness.judge(material.parts, vectors, material.seen)
-    around, judged_around = relatedness.judge(material.parts, vectors, None, middle)
+    related, judged = relatedness.measure(material.parts, vectors, material.seen)
+    around, judged_around = relatedness.measure(material.parts, vectors, None, middle)
     metrics = {
         "structure": structures,
         "relatedness": related,
