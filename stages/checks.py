@@ -29,7 +29,7 @@ def check_corpus(context: Context) -> Iterator[Finding]:
         yield problem(f"corpus.path = {settings.path}: there is no such folder", advice(context, settings.path))
         return
     try:
-        files = _corpus_files(path, settings)
+        files = settings.model_copy(update={"path": str(path)}).files()
         listing = list_pictures(path, required=True)
     except CorpusError as error:
         yield failure(error, README)
@@ -45,7 +45,7 @@ def check_corpus(context: Context) -> Iterator[Finding]:
     ):
         if names:
             yield problem(f"{settings.path}: {what.format(and_more(names, 5))}", todo)
-    if settings.format != "sample" and settings.require_pictures and not any(pictures.glob("*")):
+    if not settings.draws_pictures and settings.require_pictures and not any(pictures.glob("*")):
         todo = f"{README} Set corpus.require_pictures to false where features come precomputed."
         yield problem(f"corpus.pictures = {settings.pictures}: there are no pictures", todo)
     elif not missing and not empty:
@@ -55,22 +55,6 @@ def check_corpus(context: Context) -> Iterator[Finding]:
     if not tracked and git_output(context.root, "ls-files", "--", settings.path) == "":
         what = f"neither DVC nor git tracks {settings.path}: experiments in a copy of the workspace will not find it"
         yield warning(what, f"`dvc add {settings.path}`, then commit {settings.path}.dvc.")
-
-
-def _corpus_files(path: Path, settings: Any) -> list[str]:
-    """Return the files that a format needs, relative to the corpus's folder; CorpusError where that is not clear."""
-    from sightword.corpus import flickr8k
-    from sightword.corpus.documents import one_file
-    from sightword.corpus.sample.world import FILE
-
-    if settings.format == "sample":
-        return [FILE]
-    if settings.format == "flickr8k":
-        return [flickr8k.CAPTIONS, *flickr8k.LISTS.values()]
-    if settings.format == "coco":
-        return [*settings.coco_train, *settings.coco_dev, *settings.coco_test]
-    patterns = ("dataset_*.json",) if settings.format == "karpathy" else ("*.csv", "*.parquet")
-    return [one_file(path, settings.file, patterns, README).relative_to(path).as_posix()]
 
 
 def check_semantics(context: Context) -> Iterator[Finding]:

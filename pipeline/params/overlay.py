@@ -67,7 +67,11 @@ def resolve(recipe: Recipe, project: Path) -> Whole:
         here = notes_of(text)
         notes = {key: note for key, note in notes.items() if not _has(values, key)} | here
     pipeline = stated or pipelines.of_sections(own, project)
-    below = {name: published(params_file.settings_class(pipeline, name)) for name in pipeline.stages}
+    below = {}
+    for name in pipeline.stages:
+        set_here = own.get(name)
+        settings = params_file.settings_class(pipeline, name)
+        below[name] = published(settings.of(set_here) if isinstance(set_here, dict) else settings)
     values = merged(below, own)
     sections = params_file.check(values, where=recipe.path, pipeline=pipeline)
     return Whole(pipeline, values, sections, notes, _header(chain[0][0]))

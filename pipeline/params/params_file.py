@@ -93,7 +93,7 @@ def check(values: dict[str, Any], *, where: object = "params", pipeline: Pipelin
         if not isinstance(values[name], dict):
             problems.append(f"{name} = {quote(values[name])}: not a section (expected key: value lines below it)")
             continue
-        wanted = settings_class(pipeline, name)
+        wanted = settings_class(pipeline, name).of(values[name])
         problems += _missing(wanted, values[name], name)
         try:
             found[name] = wanted.model_validate(values[name])

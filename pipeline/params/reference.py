@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -18,6 +18,7 @@ from pipeline.params.params_file import settings_class
 from pipeline.params.writing import spelt
 from sightword.errors import ParamsError
 from sightword.messages import did_you_mean
+from sightword.settings import Settings
 
 INTRODUCTION = """\
 # Parameters
@@ -58,7 +59,13 @@ def sections() -> list[Section]:
     for pipeline in pipelines.pipelines(pipelines.project_of(Path.cwd())):
         for stage in pipeline.stages:
             settings, name = settings_class(pipeline, stage), pipeline.full_name(stage)
-            found.append(Section(name, _markdown(inspect.getdoc(settings) or ""), list(_parameters(settings, name))))
+            kinds = " or ".join(f"`{kind}`" for kind in settings.kinds())
+            parameters = [
+                one._replace(accepted=kinds) if kinds and one.name == f"{name}.format" else one
+                for one in _parameters(settings, name)
+            ]
+            parameters += _of_kinds(settings, name, {one.name for one in parameters})
+            found.append(Section(name, _markdown(inspect.getdoc(settings) or ""), parameters))
     return found
 
 
@@ -88,6 +95,17 @@ def explain(wanted: str) -> list[Parameter]:
         todo = did_you_mean(wanted, [one.name for one in every])
         raise ParamsError("no parameter has this name", where=wanted, todo=todo)
     return found
+
+
+def _of_kinds(settings: type[Settings], name: str, known: Collection[str]) -> list[Parameter]:
+    """Return the parameters that only some kinds of a section have."""
+    found: dict[str, Parameter] = {}
+    for kind, own in settings.kinds().items():
+        for one in _parameters(own, name):
+            if one.name not in known:
+                before = f"{found[one.name].text} " if one.name in found else ""
+                found[one.name] = one._replace(text=f"{before}Format `{kind}`: {one.text}")
+    return list(found.values())
 
 
 def _parameters(settings: type[BaseModel], prefix: str) -> Iterator[Parameter]:

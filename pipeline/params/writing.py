@@ -50,7 +50,8 @@ def text(recipe: Recipe, project: Path) -> str:
     for name in whole.pipeline.stages:
         settings = params_file.settings_class(whole.pipeline, name)
         meaning = _first_sentence(inspect.getdoc(settings) or "")
-        lines += ["", *_entry((name,), whole.values[name], settings, meaning, whole.notes)]
+        kind = settings.of(whole.values[name])
+        lines += ["", *_entry((name,), whole.values[name], kind, meaning, whole.notes)]
     return "\n".join(lines).lstrip("\n") + "\n"
 
 

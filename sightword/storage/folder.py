@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sightword.errors import StoreError
 from sightword.io import group_files
-from sightword.io.files import require_regular
+from sightword.io.opening import require_regular
 from sightword.storage.kinds import IDENTITY, KIND_NAME, KindFiles
 from sightword.storage.segments import Array, StoredFile, name_of, pack
 

@@ -65,7 +65,7 @@ def test_names_and_links_that_dvc_stops_at(project) -> None:
 
 def test_which_table_is_meant(project) -> None:
     folder = flickr8k(project)
-    project.edit("params.yaml", "format: flickr8k", "format: table")
+    project.edit("params.yaml", "format: flickr8k", "format: table\n  file: null")
     (folder / "images").mkdir(parents=True)
     (folder / "images/a.jpg").write_text("x")
     for name in ("a.csv", "b.csv"):

@@ -97,6 +97,15 @@ def test_a_pair_that_nothing_corrupts_is_an_error_and_not_a_hang():
         split(taxonomy, TaxonomySettings(dev=1, test=1))
 
 
+def test_closure_by_paths_of_many_diamonds_is_refused_before_it_is_built():
+    edges = [edge for n in range(40) for side in "ab" for edge in ((f"{n + 1}", f"{n}{side}"), (f"{n}{side}", f"{n}"))]
+    names = sorted({name for edge in edges for name in edge})
+    taxonomy = build(names, [(low, high, "hypernym") for low, high in edges], "edges.csv")
+    with pytest.raises(CorpusError, match=r"more than 50000000 paths\. Set taxonomy\.closure to distinct"):
+        closure(taxonomy, paths=True)
+    assert len(closure(taxonomy)[0]) == sum(3 * n for n in range(1, 41)) + 2 * sum(3 * n + 1 for n in range(40))
+
+
 def test_as_drawn_keeps_the_first_draw():
     low, high = np.zeros(4000, np.int32), np.ones(4000, np.int32)
     new_low, new_high, replaced = corrupt(low, high, None, 4, np.random.default_rng(0))

@@ -215,7 +215,7 @@ def test_key_without_comment_has_the_first_sentence_and_the_other_choices(projec
         """Rate of ``cell``."""
         words: list[str] = Field(default=["no", "a, b", "", "1", "two words", "ö"])
 
-    monkeypatch.setattr(params_file, "settings_class", lambda name: Toy)
+    monkeypatch.setattr(params_file, "settings_class", lambda _pipeline, name: Toy)
     (project / "recipes/two.yaml").write_text("# Two.\nreport: {}\n")
     assert whole(project).splitlines()[3:] == [
         "",

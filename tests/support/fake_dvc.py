@@ -1,8 +1,8 @@
 """Stands in for ``dvc`` in tests of sweeps: the same commands, git references and exit codes, and no pipeline.
 
 What an experiment does is told by its ``train.margin``: 0.9 fails, 0.8 takes a minute, 0.7 finds a lock held twice, 0.6
-leaves nothing, between 0.5 and 0.6 waits for another to begin, others take a moment. ``corpus.text: tokens`` fails in
-the stage ``corpus``. Each call is noted in the folder ``DVC_FAKE``.
+leaves nothing, between 0.5 and 0.6 waits for another to begin, others take a moment. ``corpus.require_pictures: false``
+fails in the stage ``corpus``. Each call is noted in the folder ``DVC_FAKE``.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def experiment(name: str, stages: list[str]) -> int:
         if times < 2:
             say("ERROR: Unable to acquire lock. Most likely another DVC process is running")
             return 255
-    if (params["train"]["margin"] == 0.9 and not stages) or params["corpus"]["text"] == "tokens":
+    if (params["train"]["margin"] == 0.9 and not stages) or not params["corpus"]["require_pictures"]:
         say("train: the loss explodes\nERROR: failed to reproduce 'train'")
         return 255
     if os.environ.get("DVC_FAKE_FACTS"):

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from sightword.errors import SemanticsError
 from sightword.evaluation.semantics.encoding import Embeddings
-from sightword.evaluation.semantics.text_files import count
 from sightword.grounded.judging.concreteness import tokens
+from sightword.messages import plural
 from sightword.model.similarity import unit_rows
 
 FEWEST = 4
@@ -53,7 +53,7 @@ def members(captions: Sequence[str], groups: Sequence[str], most: int) -> list[t
             of_group[held.pop()].append(place)
     for group, places in of_group.items():
         if len(places) < 2:
-            what = f"{count(len(places), 'caption')} hold the word {group!r} and no other word of evaluate.groups"
+            what = f"{plural(len(places), 'caption')} hold the word {group!r} and no other word of evaluate.groups"
             raise SemanticsError(what, where="evaluate.groups", expected="two or more", todo="Choose other words.")
     return [
         (group, places[number * len(places) // min(most, len(places))])
