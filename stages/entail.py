@@ -32,6 +32,7 @@ def work(settings: EntailSettings) -> Callable[[], object]:
     from sightword.captions.normalise import Normalisation
     from sightword.captions.vocabulary import Vocabulary
     from sightword.compute import devices
+    from sightword.encoder.parts import Part
     from sightword.encoder.sentence_encoder import SentenceEncoder
     from sightword.entailment.data.pairs import FILE, read_split
     from sightword.entailment.training.batches import EncodedPairs
@@ -60,11 +61,11 @@ def work(settings: EntailSettings) -> Callable[[], object]:
     name = hashlib.sha256(canonical_json(inputs).encode()).hexdigest()[:32]
     with contextlib.ExitStack() as stack:
         checkpoint = Checkpoint(stack.enter_context(take_folder(here.scratch / "entail", name)))
-        encoders, now = train(
+        captions, now = train(
             settings, training, dev, tokens=len(vocabulary), device=device, checkpoint=checkpoint, progress=True
         )
         notes = {"trained_on": "sentence pairs", "training": settings.model_dump(), "epochs": settings.epochs}
-        encoder = SentenceEncoder([encoders], vocabulary, shape_of(settings), notes=notes)
+        encoder = SentenceEncoder([Part(captions, vocabulary, shape_of(settings))], notes=notes)
         decision = {"energy": settings.energy, "threshold": now.threshold, "criterion": "accuracy", "dev": now.best}
         with atomic_folder(MODELS) as folder:
             encoder.save(folder / "encoder")
@@ -80,7 +81,7 @@ def work(settings: EntailSettings) -> Callable[[], object]:
                 "pairs": len(training),
                 "sentences": len(training.sentences),
                 "tokens": len(vocabulary),
-                "parameters": sum(weights.numel() for weights in encoders.captions.parameters()),
+                "parameters": sum(weights.numel() for weights in captions.parameters()),
                 "batches": now.batches,
                 "best_batch": now.best_batch,
                 "dev": round(now.best, 4),

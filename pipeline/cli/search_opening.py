@@ -44,12 +44,12 @@ def open_searcher(arguments: argparse.Namespace) -> tuple[Searcher, torch.device
         list_pictures(arguments.collection)
 
     from sightword.compute import devices
-    from sightword.encoder.visual import open_beside_pictures
+    from sightword.encoder.by_name import open_with_pictures
     from sightword.search.embeddings import KeptEmbeddings, kind_of
     from sightword.search.searcher import Searcher
 
     device = devices.use(settings, deterministic=False)
-    encoder = open_beside_pictures(folder if space is None else arguments.encoder, device=device)
+    encoder = open_with_pictures(folder if space is None else arguments.encoder, device=device)
     if found is None:
         found = _computed(arguments, encoder.notes.get("features") or {}, device), None
     kept = KeptEmbeddings(Store(settings.store), kind_of(folder, device.type))

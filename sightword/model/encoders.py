@@ -16,7 +16,7 @@ from sightword.model.ngrams import NGrams
 from sightword.model.packing import Packing
 from sightword.model.pooling import pooling
 from sightword.model.recurrent import Recurrent
-from sightword.model.shape import Shape
+from sightword.model.shape import NgramShape, Shape
 from sightword.model.similarity import unit
 
 PAD = 0
@@ -40,9 +40,8 @@ class CaptionEncoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.width = shape.width
         self.similarity = shape.similarity
-        self.scaled = True
-        """Whether vectors have length 1; the released code of order-embeddings for entailment does not scale them."""
-        if shape.cell == "ngrams":
+        self.scaled = shape.scaled
+        if isinstance(shape, NgramShape):
             self.embedding = NGrams(
                 shape.embedding, tokens=tokens, longest=shape.longest_ngram, buckets=shape.ngram_buckets
             )

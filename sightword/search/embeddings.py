@@ -17,11 +17,11 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from sightword.encoder.folder import SUMS
 from sightword.errors import StoreError
 from sightword.features.identity import Identity, name_of
 from sightword.features.store import Store, Writer
 from sightword.io.files import Pathish, canonical_json, sha256_file
+from sightword.io.saved import SUMS
 
 log = logging.getLogger(__name__)
 

@@ -46,16 +46,16 @@ def run(sample, settings=SMALL, **more):
 
 
 def equal(one, other):
-    first, second = (encoders.captions.state_dict() for encoders in (one, other))
+    first, second = (captions.state_dict() for captions in (one, other))
     return all(torch.equal(first[name], second[name]) for name in first)
 
 
-def released_loss(encoders, pairs, rows, settings):
+def released_loss(captions, pairs, rows, settings):
     """The loss as the released code computes it: each side by itself, pair by pair, in float64."""
-    layer = encoders.captions.recurrent.onward
+    layer = captions.recurrent.onward
     gru = torch.nn.GRU(settings.embedding, settings.hidden, batch_first=True).double()
     gru.load_state_dict(layer.state_dict())
-    table = encoders.captions.embedding.weight.detach().double()
+    table = captions.embedding.weight.detach().double()
 
     def vector(ids):
         last = gru(table[torch.from_numpy(ids)][None])[1][0, 0]
@@ -79,9 +79,9 @@ def test_a_step_has_the_loss_and_the_gradient_of_a_plain_loop(sample, change):
     settings = SMALL.model_copy(update={"clip": None, **change})
     own = training.Run(settings, *sample, CPU, None)
     rows = batches(sample[0], size=50, seed=0, epoch=0, group_premises=settings.group_premises)[0]
-    wanted, gradients = released_loss(own.encoders, sample[0], rows, settings)
+    wanted, gradients = released_loss(own.captions, sample[0], rows, settings)
     assert own.step(rows).item() == pytest.approx(wanted, rel=1e-5)
-    for name, weights in own.encoders.captions.recurrent.onward.named_parameters():
+    for name, weights in own.captions.recurrent.onward.named_parameters():
         found = weights.grad.double()
         assert (found - gradients[name]).abs().max() <= 1e-5 * gradients[name].abs().max(), name
 
@@ -94,14 +94,14 @@ def test_the_gradient_is_clipped_over_all_weights(sample):
 
 def test_a_run_learns_and_its_threshold_is_that_of_dev(sample):
     settings = SMALL.model_copy(update={"epochs": 12, "validate_every": 10})
-    encoders, now = run(sample, settings)
+    captions, now = run(sample, settings)
     assert now.loss[-1][1] < now.loss[0][1] / 2
     dev = sample[1]
     assert now.best > 100 * (1 - dev.entailed.mean()) + 3
     assert [done for done, _ in now.dev] == [*range(10, 109, 10), 108]
     assert now.best == max(score for _, score in now.dev)
     assert now.best_batch == next(done for done, score in now.dev if score == now.best)
-    vectors = embed_captions(encoders, dev.sentences)
+    vectors = embed_captions(captions, dev.sentences)
     energies = pair_energies("order", vectors[dev.premises], vectors[dev.hypotheses])
     assert 100 * ((energies <= now.threshold) == dev.entailed).mean() == pytest.approx(now.best)
     cuts = [100 * ((energies <= cut) == dev.entailed).mean() for cut in [-1.0, *energies]]
@@ -173,7 +173,7 @@ def test_the_small_recipe_scores_no_less_than_a_plain_script(real_data, reposito
     texts = [*splits["train"].premises, *splits["train"].hypotheses]
     vocabulary = Vocabulary.build(texts, normalise=Normalisation(case="lower"), unit="word")
     train, dev, test = (EncodedPairs.of(splits[name], vocabulary) for name in ("train", "dev", "test"))
-    encoders, now = training.train(settings, train, dev, tokens=len(vocabulary), device=CPU)
-    vectors = embed_captions(encoders, test.sentences)
+    captions, now = training.train(settings, train, dev, tokens=len(vocabulary), device=CPU)
+    vectors = embed_captions(captions, test.sentences)
     energies = pair_energies(settings.energy, vectors[test.premises], vectors[test.hypotheses])
     assert 73 <= 100 * ((energies <= now.threshold) == test.entailed).mean() <= 76

@@ -133,7 +133,7 @@ def test_a_picture_that_is_no_number_stops_it_within_the_epoch(pairs, monkeypatc
 def watching(**change: object) -> Watch:
     torch.manual_seed(0)
     settings = TrainSettings(**{**SETTINGS.model_dump(), **change})
-    return Watch(Encoders(TOKENS, 20, settings), Objective(settings))
+    return Watch(Encoders(TOKENS, 20, settings.shape), Objective(settings))
 
 
 def plan(epoch: int = 0) -> Plan:

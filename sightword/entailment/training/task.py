@@ -24,8 +24,8 @@ from sightword.errors import TrainingError
 from sightword.evaluation.binary.threshold import best_threshold
 from sightword.messages import flat
 from sightword.model.embedding import embed_captions
-from sightword.model.encoders import Encoders
-from sightword.model.shape import Shape
+from sightword.model.encoders import CaptionEncoder, Encoders
+from sightword.model.shape import RecurrentShape
 from sightword.training.checkpoint import SECONDS, Checkpoint, part, restore
 from sightword.training.checkpoint import Progress as Saved
 from sightword.training.initialisation import initialise
@@ -56,35 +56,25 @@ class Progress:
     """The threshold with the best accuracy on dev, for the best weights."""
 
 
-def shape_of(settings: EntailSettings) -> Shape:
+def shape_of(settings: EntailSettings) -> RecurrentShape:
     """Return the shape of the network, as a saved encoder keeps it."""
-    return Shape(
-        settings.embedding,
-        settings.cell,
-        settings.hidden,
-        settings.bidirectional,
-        settings.pooling,
-        settings.attention,
-        mask_padding=True,
-        standardise="none",
+    return RecurrentShape(
+        embedding=settings.embedding,
+        hidden=settings.hidden,
+        cell=settings.cell,
+        bidirectional=settings.bidirectional,
+        pooling=settings.pooling,
+        attention=settings.attention if settings.pooling == "attention" else 0,
         similarity="order" if settings.energy == "order" else "cosine",
-        longest_ngram=2,
-        ngram_buckets=1,
+        scaled=settings.normalise == "l2" or settings.energy == "symmetric",
     )
 
 
-def build(settings: EntailSettings, tokens: int) -> Encoders:
-    """Return a new network with initial weights drawn from torch's generator.
-
-    The house's network has a side of pictures too. It has one feature here, and weights of zero.
-    """
-    encoders = Encoders(tokens, 1, shape_of(settings))
+def build(settings: EntailSettings, tokens: int) -> CaptionEncoder:
+    """Return a new network with initial weights drawn from torch's generator."""
+    encoders = Encoders(tokens, 1, shape_of(settings))  # the rules of initialisation draw for both sides
     initialise(encoders, settings.initialisation)
-    encoders.images.requires_grad_(requires_grad=False)
-    for weights in encoders.images.parameters():
-        weights.zero_()
-    encoders.captions.scaled = settings.normalise == "l2" or settings.energy == "symmetric"
-    return encoders
+    return encoders.captions
 
 
 def train(
@@ -96,7 +86,7 @@ def train(
     device: torch.device,
     checkpoint: Checkpoint | None = None,
     progress: bool = False,
-) -> tuple[Encoders, Progress]:
+) -> tuple[CaptionEncoder, Progress]:
     """Train the encoder of both sentences (Vendrov et al. 2016, sections 5.1 and 5.3).
 
     Args:
@@ -109,7 +99,7 @@ def train(
         progress: show progress bars on a terminal.
 
     Returns:
-        The encoders with the best accuracy on dev, the first of several, and the curves.
+        The network with the best accuracy on dev, the first of several, and the curves.
 
     Raises:
         TrainingError: the loss or an embedding of dev is not finite.
@@ -118,7 +108,7 @@ def train(
     run.resume()
     while run.progress.epoch < settings.epochs:
         run.epoch(bar=progress)
-    run.encoders.captions.load_state_dict(run.best)
+    run.captions.load_state_dict(run.best)
     always = 100.0 * max(float(dev.entailed.mean()), 1.0 - float(dev.entailed.mean()))
     if run.progress.best <= always:
         log.warning(
@@ -126,7 +116,7 @@ def train(
             "nothing. Look at entail.rate, entail.margin and entail.epochs.",
             run.progress.best,
         )
-    return run.encoders, run.progress
+    return run.captions, run.progress
 
 
 class Run:
@@ -144,8 +134,7 @@ class Run:
         self.settings, self.training, self.dev = settings, training, dev
         self.device, self.checkpoint = device, checkpoint
         torch.manual_seed(settings.seed)
-        self.encoders = build(settings, tokens).to(device)
-        captions = self.encoders.captions
+        self.captions = captions = build(settings, tokens).to(device)
         self.embed = partial(embed, captions) if fits(captions) else captions.embed
         self.weights = list(captions.parameters())
         self.optimiser = torch.optim.Adam(self.weights, lr=settings.rate, fused=True)
@@ -161,7 +150,7 @@ class Run:
             group_premises=settings.group_premises,
         )  # fmt: skip
         first, total = now.epoch * len(order), settings.epochs * len(order)
-        self.encoders.train()
+        self.captions.train()
         saved = time.monotonic()
         for step in tqdm(
             range(now.batches - first, len(order)), desc=f"epoch {now.epoch + 1}/{settings.epochs}", unit="batch",
@@ -224,7 +213,7 @@ class Run:
             TrainingError: an embedding is not finite.
         """
         now, dev = self.progress, self.dev
-        vectors = embed_captions(self.encoders, dev.sentences)
+        vectors = embed_captions(self.captions, dev.sentences)
         energies = pair_energies(self.settings.energy, vectors[dev.premises], vectors[dev.hypotheses])
         if not math.isfinite(energies.sum()):
             raise TrainingError(f"embeddings of dev are not finite at batch {now.batches}", todo="Lower entail.rate.")
@@ -232,13 +221,13 @@ class Run:
         now.dev.append((now.batches, accuracy))
         if accuracy > now.best:
             now.best, now.best_batch, now.threshold = accuracy, now.batches, threshold
-            self.best = {name: value.clone() for name, value in self.encoders.captions.state_dict().items()}
+            self.best = {name: value.clone() for name, value in self.captions.state_dict().items()}
 
     def save(self) -> None:
         """Write a checkpoint of the whole state, to resume to the bit."""
         assert self.checkpoint is not None
         state = {
-            "captions": self.encoders.captions.state_dict(),
+            "captions": self.captions.state_dict(),
             "optimiser": self.optimiser.state_dict()["state"],
             "best": self.best,
             "losses": dict(enumerate(self.losses)),
@@ -256,7 +245,7 @@ class Run:
         self.progress = now = Progress(**saved.history["progress"][0])
         for curve in (now.loss, now.dev):
             curve[:] = [(int(done), value) for done, value in curve]
-        self.encoders.captions.load_state_dict(part(tensors, "captions."))
+        self.captions.load_state_dict(part(tensors, "captions."))
         restore(self.optimiser, part(tensors, "optimiser."))
         self.best = {name: value.to(self.device) for name, value in part(tensors, "best.").items()}
         losses = part(tensors, "losses.")
