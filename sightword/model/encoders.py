@@ -152,16 +152,6 @@ class Encoders(nn.Module):
         self.images = ImageEncoder(features, shape, dropout=dropout_features)
 
     @property
-    def width(self) -> int:
-        """Number of dimensions of an embedding."""
-        return self.images.linear.out_features
-
-    @property
-    def features_width(self) -> int:
-        """Number of features of a picture."""
-        return self.images.linear.in_features
-
-    @property
     def device(self) -> torch.device:
         """The device of the weights."""
         return self.images.linear.weight.device

@@ -34,7 +34,7 @@ def test_one_direction_gives_vectors_of_the_hidden_size_and_reads_no_padding(poo
     settings = SMALL.model_copy(update={"bidirectional": False, "pooling": pooling})
     torch.manual_seed(0)
     encoders = Encoders(9, 7, settings.shape).eval()
-    assert encoders.width == settings.shape.width == 6
+    assert encoders.captions.width == settings.shape.width == 6
     rows = [np.array([2, 3, 4, 5]), np.array([8])]
     together = encoders.captions(*pad(rows))
     assert together.shape == (2, 6)

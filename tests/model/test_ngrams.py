@@ -119,7 +119,7 @@ def test_trigrams_of_captions_use_as_many_buckets_as_chance(real_data) -> None:
 def test_training_moves_the_ngrams_of_the_batch_and_no_others() -> None:
     torch.manual_seed(0)
     encoders = Encoders(99, 7, SHAPE.shape, dropout_states=0.5)
-    assert encoders.width == 6
+    assert encoders.captions.width == 6
     row = np.array([3, 4, 5])
     encoders.captions.embed([row])[0, 0].backward()
     moved = encoders.captions.embedding.weight.grad.abs().sum(dim=1).nonzero().flatten()
