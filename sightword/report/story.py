@@ -89,7 +89,7 @@ def story(run: Run) -> str:
 
 def facts(run: Run) -> list[tuple[str, dict[str, str]]]:
     """Return all known facts about the run, as tables of key and value."""
-    shown_elsewhere = ("schema", "training", "features", "model", "members")
+    shown_elsewhere = ("training", "features")
     rest: dict[str, Any] = {key: value for key, value in run.description.items() if key not in shown_elsewhere}
     rest["tokens in the vocabulary"] = run.vocabulary
     parts = {
