@@ -11,8 +11,10 @@ from types import SimpleNamespace
 import pytest
 from tiny_project import TinyProject
 
-from pipeline import pipelines
+from pipeline import pipelines, systems
 from pipeline.cli import main
+from pipeline.doctor.checks import checks
+from pipeline.doctor.findings import Check, good
 from pipeline.experiments.baseline import find_baseline
 from pipeline.experiments.plan import Run
 from pipeline.lineage.lock import read_lock
@@ -191,6 +193,22 @@ def test_two_pipelines_with_one_stage_name_are_told_apart_by_the_file(described,
     }
     assert params_file.load(described / "params.yaml")["first"] == First(size=3)
     assert params_file.load(described / "more/params.yaml")["first"] == Other(depth=5)
+
+
+def test_a_system_declares_its_checks_its_seed_and_the_rules_between_its_sections(described, monkeypatch, capsys):
+    def conflicts(values):
+        return [f"other.depth = {values['other']['depth']}: too deep"] * (values["other"]["depth"] > 9)
+
+    toy = SimpleNamespace(SEED="other.depth", CHECKS=(Check("toy", lambda _: [good("here")]),), conflicts=conflicts)
+    monkeypatch.setitem(sys.modules, "stages.more.system", toy)
+    monkeypatch.setitem(sys.modules, "stages.system", SimpleNamespace())
+    assert [check.name for check in checks(described) if check in toy.CHECKS] == ["toy"]
+    assert systems.declared(pipelines.Pipeline(described, "more"), "SEED", None) == "other.depth"
+    assert systems.declared(pipelines.Pipeline(described, "nowhere"), "SEED", None) is None
+    assert main(["params", "--check"]) == 0
+    (described / "more/params.yaml").write_text("other: {depth: 10}\n")
+    assert main(["params", "--check"]) == 1
+    assert "other.depth = 10: too deep" in capsys.readouterr().err
 
 
 def test_a_stage_in_a_folder_runs_in_the_projects(described):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.lineage.locks import WORKSPACE
@@ -37,12 +37,13 @@ def print_audit(found: Values, *, full: bool) -> None:
             print(f"  {line}")
 
 
-def _print_stages(stages: Iterable[Values]) -> None:
+def _print_stages(stages: Sequence[Values]) -> None:
     """Print a line for each stage, then doubts about runs, and what has changed since."""
+    width = max([10, *(len(stage["name"]) for stage in stages)])
     for stage in stages:
         commit = name_of(stage["commit"]) if stage["commit"] else "no commit"
         run = run_line(stage["run"], brief=True) if stage["run"] else ""
-        print(f"{stage['name']:10} {stage['state']:13} {commit:9} {run}".rstrip())
+        print(f"{stage['name']:{width}} {stage['state']:13} {commit:9} {run}".rstrip())
     for stage in stages:
         if stage["record"]["against"]:
             print(f"{stage['name']}: {record_line(stage['record'])}")

@@ -155,7 +155,8 @@ class Copy:
             put(self._texts(folder, absent), self._folder / folder)
 
     def write_params(self, entry: Entry) -> None:
-        """Write the entry's parameters among those of the other stages, and the ``dvc.yaml`` beside them."""
+        """Write the entry's parameters among those of other stages, the ``dvc.yaml`` beside them, and the first one."""
+        put({DVC_YAML: self._committed(DVC_YAML) or b""}, self._folder)  # marks the project's folder
         for name, sections in entry.params.items():
             place, beside = self._folder / name, str(PurePosixPath(name).with_name(DVC_YAML))
             text = self._committed(name)

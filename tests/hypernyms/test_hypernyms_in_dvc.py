@@ -25,7 +25,7 @@ blocks:
 def test_hypernyms_alone_in_a_fresh_clone(repository, tmp_path):
     clone = Checkout(repository, tmp_path / "clone", tmp_path / "store")
     clone.change(
-        "hypernyms/params.yaml", embed__epochs=2, embed__validate_every=20, plane__epochs=50, hypernyms__reconstruct=20
+        "hypernyms/params.yaml", train__epochs=2, train__validate_every=20, plane__epochs=50, evaluate__reconstruct=20
     )
     clone.run("sh", "-c", Pipeline(clone.folder, "hypernyms").command)
     assert json.loads((clone.folder / "metrics/hypernyms/summary.json").read_text())["accuracy"] > 70
@@ -36,6 +36,8 @@ def test_hypernyms_alone_in_a_fresh_clone(repository, tmp_path):
     clone.run("git", "commit", "-qm", "hypernyms")
     audited = json.loads(clone.run("sightword", "audit", "metrics/hypernyms/summary.json:accuracy", "--json").stdout)
     assert {stage["record"]["verdict"] for stage in audited["stages"]} == {"vouched for"}
+    verified = clone.run("sightword", "audit", "--verify", "hypernyms/dvc.yaml:plane").stdout
+    assert "plots/hypernyms/plane: the same bytes" in verified
     assert "stages; not run yet: entailment, grounded\n" in clone.run("sightword", "doctor", "--lock").stdout
 
     change = ("-n", "narrow", "-S", "hypernyms/params.yaml:train.dimension=20")

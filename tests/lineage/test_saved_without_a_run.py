@@ -214,14 +214,14 @@ def test_a_run_with_some_equal_outputs_of_many_is_a_named_doubt(known):
 def test_an_item_of_a_matrix_that_was_saved_is_told_alone(known):
     known.add_matrix_pipeline()
     known.do("dvc", "repro", "-q", "many/dvc.yaml")
-    items = ("each@plain-0", "each@plain-1", "each@big-one-0", "each@big-one-1")
-    keep(known, *items, "all")
+    items = [f"many/dvc.yaml:each@{item}" for item in ("plain-0", "plain-1", "big-one-0", "big-one-1")]
+    keep(known, *items, "many/dvc.yaml:all")
     known.edit("many/params.yaml", "plain: {}", "plain: {add: 3}")
-    known.do("dvc", "commit", "-q", "-f", "many/dvc.yaml:each@plain-0")
+    known.do("dvc", "commit", "-q", "-f", items[0])
     stages = known.audited("metrics/all.json")["stages"]
     unseen = [one["name"] for one in stages if one["record"]["verdict"] != "vouched for"]
-    assert unseen == ["each@plain-0"]
-    assert "each.kinds.plain.add" in record(known, "each@plain-0", "each@plain-0")["why"]
+    assert unseen == [items[0]]
+    assert "each.kinds.plain.add" in record(known, items[0], items[0])["why"]
 
 
 @pytest.mark.parametrize(("save", "verdict"), [(save_parameter, "never seen to run"), (save_output, "CONTRADICTED")])
