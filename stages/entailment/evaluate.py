@@ -35,7 +35,7 @@ def work(settings: EntailmentSettings) -> None:
 
     device = devices.use(machine.current())
     splits = {name: read_split(PAIRS, name) for name in dict.fromkeys(("train", "dev", settings.split))}
-    counts, chosen, training = (read_json(path) for path in (PAIRS / COUNTS, MODELS / "entail.json", TRAINING))
+    counts, chosen, training = (read_json(path) for path in (PAIRS / COUNTS, MODELS / "decision.json", TRAINING))
     encoder = SentenceEncoder.load(MODELS / "encoder", device=device)
     found = measure(splits, encoder, chosen, read_others(settings.encoders, TAKEN, device), settings, device=device)
     scores = found.metrics[settings.split]

@@ -62,7 +62,7 @@ def work(settings: EntailSettings, *, inputs: str = "") -> Callable[[], object]:
         decision = {"energy": settings.energy, "threshold": threshold, "criterion": "accuracy", "dev": now.best}
         with atomic_folder(MODELS) as folder:
             encoder.save(folder / "encoder")
-            write_json(folder / "entail.json", decision)
+            write_json(folder / "decision.json", decision)
         with atomic_folder("plots/entailment/train") as folder:
             write_curves(folder, now)
         write_json(

@@ -60,7 +60,7 @@ def test_the_same_inputs_give_the_same_bytes(done, copy, repository):
 @pytest.mark.parametrize("change", [{}, {"normalise": "none"}, {"energy": "symmetric"}, {"unit": "character"}])
 def test_the_saved_encoder_and_threshold_give_the_accuracy_on_dev(copy, change):
     train.work(ENTAIL.model_copy(update=change))()
-    decision = json.loads((copy / "models/entailment/entail.json").read_text())
+    decision = json.loads((copy / "models/entailment/decision.json").read_text())
     metrics = json.loads((copy / "metrics/entailment/train.json").read_text())
     encoder = SentenceEncoder.load(copy / "models/entailment/encoder")
     dev = read_split(copy / "data/entailment/pairs", "dev")

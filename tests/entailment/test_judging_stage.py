@@ -74,7 +74,7 @@ def done(tmp_path_factory):
     (folder / "data/entailment/pairs").mkdir(parents=True)
     write_pairs(folder / "data/entailment/pairs", splits, counts_of(splits))
     encoder_of(0).save(folder / "models/entailment/encoder")
-    write_json(folder / "models/entailment/entail.json", DECISION)
+    write_json(folder / "models/entailment/decision.json", DECISION)
     write_json(folder / "metrics/entailment/train.json", TRAINING)
     for name, column in (("loss", "loss"), ("dev", "accuracy")):
         write_tsv(folder / f"plots/entailment/train/{name}.tsv", ("batch", column), [(1, 2.0), (3, 1.0)])

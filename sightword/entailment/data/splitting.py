@@ -31,7 +31,7 @@ def split_pairs(settings: SentencePairsSettings) -> tuple[dict[str, SentencePair
     for name, pairs in splits.items():
         if pairs.entailed.all() or not pairs.entailed.any():
             which = "not entailed" if pairs.entailed.any() else "entailed"
-            todo = f"Look at sentence_pairs.{'train' if name == 'dev' and settings.hold_out else name}."
+            todo = f"Look at pairs.{'train' if name == 'dev' and settings.hold_out else name}."
             raise SemanticsError(f"the split {name} has no pair that is {which}", expected="both classes", todo=todo)
     if settings.undecided != "drop":  # hold_out and size have moved or left out some of those that were read
         undecided = Counter({name: pairs.labels.count("undecided") for name, pairs in splits.items()})
@@ -72,7 +72,7 @@ def _join(sources: list[Source], settings: SentencePairsSettings, undecided: Cou
                     continue
             rows.append((premise, hypothesis, label, source.name))
     if sources and not rows:
-        todo = f"Look at sentence_pairs.{split}, or set pairs.undecided to not_entailed."
+        todo = f"Look at pairs.{split}, or set pairs.undecided to not_entailed."
         raise SemanticsError(f"all pairs of the split {split} are undecided, and are left out", todo=todo)
     return SentencePairs.of(rows)
 
