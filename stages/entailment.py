@@ -29,8 +29,8 @@ def work(settings: EntailmentSettings) -> None:
     from sightword.entailment.judging.measuring import IN_PARTS, TAKEN, measure
     from sightword.entailment.page.drawings import curve, lengths
     from sightword.entailment.page.page import render
-    from sightword.hypernyms.page import drawings
     from sightword.io.files import atomic_folder, read_json, write_json, write_table, write_text, write_tsv
+    from sightword.report.energies import energies
     from sightword.statistics import interval_ends, with_interval
 
     device = devices.use(machine.current())
@@ -44,7 +44,7 @@ def work(settings: EntailmentSettings) -> None:
     drawn = [
         curve(CURVES / "dev.tsv", "accuracy", "Score on dev."),
         curve(CURVES / "loss.tsv", "loss", "Training loss."),
-        drawings.energies(found.histogram, own["threshold"], ("entailed", "other")),
+        energies(found.histogram, own["threshold"], ("entailed", "other")),
         lengths("premise_words", shown, "words of the premise"),
         lengths("hypothesis_words", shown, "words of the hypothesis"),
     ]

@@ -29,6 +29,8 @@ def work(settings: HypernymsSettings) -> None:
     from sightword.hypernyms.page.page import render
     from sightword.hypernyms.training.concepts import Concepts
     from sightword.io.files import atomic_folder, read_json, write_json, write_table, write_text, write_tsv
+    from sightword.report.drawing import line
+    from sightword.report.energies import energies
     from sightword.statistics import with_interval
 
     prepared = read_prepared(TAXONOMY)
@@ -37,11 +39,9 @@ def work(settings: HypernymsSettings) -> None:
     found = measuring.measure(prepared, concepts, embedding, settings, threads=machine.current().threads)
     own = found.metrics[settings.split][embedding["energy"]]
     drawn = [
-        drawings.line(
-            "dev", measuring.read_tsv(CURVES / "dev.tsv"), ("batches", embedding["criterion"]), "Score on dev."
-        ),
-        drawings.line("loss", measuring.read_tsv(CURVES / "loss.tsv"), ("batches", "loss"), "Training loss."),
-        drawings.energies(found.histogram, own["threshold"]),
+        line("dev", measuring.read_tsv(CURVES / "dev.tsv"), ("batches", embedding["criterion"]), "Score on dev."),
+        line("loss", measuring.read_tsv(CURVES / "loss.tsv"), ("batches", "loss"), "Training loss."),
+        energies(found.histogram, own["threshold"]),
         drawings.accuracies("depth", found.by_depth, "edges from the hyponym to a root", "Accuracy by depth."),
         drawings.accuracies("distance", found.by_distance, "edges from hyponym to hypernym", "Accuracy by distance."),
         drawings.plane(*measuring.read_plane(PLANE)),

@@ -13,24 +13,9 @@ from pipeline.comparison.runs import CAPTIONS, ENCODER, RESIZED
 from pipeline.comparison.systems import Better, Comparison, who_is_better
 from sightword.errors import EncoderError, FileFormatError
 from sightword.io.files import write_text
-from sightword.report import attention, gallery, html_page
+from sightword.report import attention, gallery
+from sightword.report import html_page as html
 from sightword.report.drawing import Drawing
-from sightword.report.html_page import (
-    Headline,
-    Note,
-    Parts,
-    Section,
-    beside,
-    block,
-    figure,
-    fold,
-    heading,
-    lines,
-    markup,
-    part,
-    text,
-)
-from sightword.report.html_page import table as shown
 from sightword.report.number_formats import NONE, count, plain
 from sightword.report.tables import Cell, Row, Table, code, quotes
 
@@ -56,7 +41,7 @@ def write(contrast: Contrast, path: Path) -> int:
 
 
 _MACROS = "pipeline.comparison/page.html"
-_SEEDS = Note(
+_SEEDS = html.Note(
     "The tests cover the sampling of queries and pairs, not the randomness of training",
     "Two seeds of the same parameters may differ more than two systems. Compare several seeds before you call one "
     "method better.",
@@ -97,9 +82,9 @@ def render(contrast: Contrast) -> str:
     """Return the text of the page of two runs."""
     better, worse = _queries(contrast)
     attended, unreadable = _attended(contrast, [one.text for one in (*better, *worse)])
-    scale = part("scale", "The attention of each encoder in a caption.")
+    scale = html.part("scale", "The attention of each encoder in a caption.")
     a, b = contrast.a, contrast.b
-    return html_page.render(
+    return html.render(
         f"{a.name} vs {b.name}",
         [
             _differs(contrast),
@@ -109,12 +94,12 @@ def render(contrast: Contrast) -> str:
             _numbers(contrast.numbers) if contrast.numbers else None,
             _training(contrast),
             _gallery(contrast, better, worse) if better or worse else None,
-            Section("attention", "Attention", [scale, *attended]) if attended else None,
+            html.Section("attention", "Attention", [scale, *attended]) if attended else None,
             _outputs(contrast),
         ],
-        top=part("sides", (a, b), template=_MACROS),
-        footer=text(_FOOTER, a.name, b.name),
-        notes=[*(Note("", one) for one in (*contrast.notes, *unreadable)), _SEEDS],
+        top=html.part("sides", (a, b), template=_MACROS),
+        footer=html.text(_FOOTER, a.name, b.name),
+        notes=[*(html.Note("", one) for one in (*contrast.notes, *unreadable)), _SEEDS],
         headlines=_cards(contrast),
     )
 
@@ -134,7 +119,7 @@ def _readable(lines: list[list[str]], caption: str, style: str = "") -> Markup:
         if row[-1] in ("A", "B"):
             cells[-1] = Cell(row[-1], style=f"better side-{row[-1].lower()}")
         found.append(Row(cells[0].text, cells[1:]))
-    return shown(Table(caption, columns, found, style=f"sortable {style}".strip()))
+    return html.table(Table(caption, columns, found, style=f"sortable {style}".strip()))
 
 
 def _spelt(words: str, kind: str) -> str:
@@ -145,7 +130,7 @@ def _spelt(words: str, kind: str) -> str:
     return words.replace("-", "−") if kind else words
 
 
-def _cards(contrast: Contrast) -> list[Headline]:
+def _cards(contrast: Contrast) -> list[html.Headline]:
     """Return the differences that sum up the comparison."""
     found = []
     for row, cells in zip(contrast.recalls, table.recall_lines(contrast.recalls)[1:], strict=True):
@@ -159,83 +144,86 @@ def _cards(contrast: Contrast) -> list[Headline]:
     return found
 
 
-def _card(cells: Sequence[str], unit: str, what: str, better: Better) -> Headline:
+def _card(cells: Sequence[str], unit: str, what: str, better: Better) -> html.Headline:
     a, b, difference = (_spelt(one, "number") for one in cells[3:6])
-    mark = markup('<span class="verdict">{}</span>', better or "could be chance")
+    mark = html.markup('<span class="verdict">{}</span>', better or "could be chance")
     if better in ("A", "B"):
-        mark = markup('<span class="verdict side-{}">{} is better</span>', better.lower(), better)
-    return Headline(f"{a} / {b}{unit}", what, f"A − B: {difference}", mark)
+        mark = html.markup('<span class="verdict side-{}">{} is better</span>', better.lower(), better)
+    return html.Headline(f"{a} / {b}{unit}", what, f"A − B: {difference}", mark)
 
 
-def _differs(contrast: Contrast) -> Section:
+def _differs(contrast: Contrast) -> html.Section:
     """Return the causes of the difference, the parameters that differ, and further details by stage."""
-    found, parts = contrast.difference, Parts()
+    found, parts = contrast.difference, html.Parts()
     if found and found.because:
-        parts.append(lines(found.because, "causes"))
+        parts.append(html.lines(found.because, "causes"))
     elif found:
-        parts.append(text("Nothing: all stages have the same parameters, code, data and outputs.", style="none"))
+        parts.append(html.text("Nothing: all stages have the same parameters, code, data and outputs.", style="none"))
     elif not contrast.params:
         known = contrast.a.lock and contrast.b.lock
         words = "No parameters differ, as far as DVC recorded them." if known else _UNKNOWN
-        parts.append(text(words, style="none"))
+        parts.append(html.text(words, style="none"))
     if contrast.params:
         rows = [Row(code(name), [plain(ours), plain(theirs)]) for name, (ours, theirs) in contrast.params.items()]
-        parts.append(shown(Table("Parameters", ("name", "A", "B"), rows, style="wide left")))
+        parts.append(html.table(Table("Parameters", ("name", "A", "B"), rows, style="wide left")))
     for stage in found.stages if found else ():
-        details = [*map(code, stage.code), *(markup("raw data <code>{}</code>", path) for path in stage.data)]
+        details = [*map(code, stage.code), *(html.markup("raw data <code>{}</code>", path) for path in stage.data)]
         for gap, pairs in ((": ", stage.run), (" ", stage.packages)):
             details += [
-                markup("{}{}{} / {}", name, gap, plain(ours), plain(theirs)) for name, (ours, theirs) in pairs.items()
+                html.markup("{}{}{} / {}", name, gap, plain(ours), plain(theirs))
+                for name, (ours, theirs) in pairs.items()
             ]
-        parts.append(fold(f"{stage.name}: code, data, machine", lines(details), style="") if details else None)
-    return Section("differs", "What differs", parts)
+        parts.append(
+            html.fold(f"{stage.name}: code, data, machine", html.lines(details), style="") if details else None
+        )
+    return html.Section("differs", "What differs", parts)
 
 
-def _retrieval(contrast: Contrast) -> Section:
+def _retrieval(contrast: Contrast) -> html.Section:
     split = contrast.answers[0].split if contrast.answers else ""
     rows = table.recall_lines(contrast.recalls)
     parts = [
-        text(_RETRIEVAL, split, count(contrast.samples), contrast.seed),
+        html.text(_RETRIEVAL, split, count(contrast.samples), contrast.seed),
         _readable(rows, "Recalls of both", "recalls"),
         _below(
             [*table.recall_verdict(contrast.recalls, contrast.samples), _ROWS], drawings.recall_gaps(contrast.recalls)
         ),
     ]
-    return Section("retrieval", "Retrieval", parts)
+    return html.Section("retrieval", "Retrieval", parts)
 
 
 def _below(verdict: Sequence[str], drawing: Drawing | None) -> Markup | None:
-    return beside(block(*(text("{}", line) for line in verdict)), figure(drawing), style="below")
+    return html.beside(html.block(*(html.text("{}", line) for line in verdict)), html.figure(drawing), style="below")
 
 
-def _semantics(contrast: Contrast, found: Comparison) -> Section:
-    parts: Parts = [text(_SEMANTICS)]
+def _semantics(contrast: Contrast, found: Comparison) -> html.Section:
+    parts: html.Parts = [html.text(_SEMANTICS)]
     if contrast.unseen:
         words = "<strong>Only pairs of which neither sentence is a training caption of A or of B.</strong>"
         words += " {} does not list its training captions: all its pairs count as unseen." * len(found.unknown)
-        parts.append(text(words, *found.unknown))
+        parts.append(html.text(words, *found.unknown))
     verdict = table.verdict(found) + ([f"Left out: {', '.join(found.left_out)}."] if found.left_out else [])
-    parts += [markup(_SWITCH), _readable(table.lines(found), "Correlations of both", "correlations")]
+    parts += [html.markup(_SWITCH), _readable(table.lines(found), "Correlations of both", "correlations")]
     parts.append(_below(verdict, drawings.semantic_gaps(found.rows)))
     if contrast.pairs:
         far = disagreements.pairs(contrast.pairs, number=PAIRS, unseen=contrast.unseen)
         both = [_pairs(side, rows) for side, rows in zip("AB", far, strict=True) if rows]
         words = "Ranks within the subtask{}: 0 is the pair furthest apart in meaning, 100 the closest."
-        head = heading("Sentence pairs that one has nearly right and the other far off")
+        head = html.heading("Sentence pairs that one has nearly right and the other far off")
         if both:
-            parts += [head, text(words, ", of all its pairs" if contrast.unseen else ""), beside(*both)]
-    return Section("semantics", "Sentence similarity", parts)
+            parts += [head, html.text(words, ", of all its pairs" if contrast.unseen else ""), html.beside(*both)]
+    return html.Section("semantics", "Sentence similarity", parts)
 
 
 def _pairs(side: str, pairs: Sequence[disagreements.Pair]) -> Markup:
     rows = [
         Row(quotes(one.first, one.second), [str(one.gold), str(one.a), str(one.b)], detail=one.subtask) for one in pairs
     ]
-    caption = markup('<span class="side-{}">{}</span> ranks these better', side.lower(), side)
-    return shown(Table(caption, ("sentences", "human rank", "A's", "B's"), rows, style="worst both sortable"))
+    caption = html.markup('<span class="side-{}">{}</span> ranks these better', side.lower(), side)
+    return html.table(Table(caption, ("sentences", "human rank", "A's", "B's"), rows, style="worst both sortable"))
 
 
-def _other_systems(contrast: Contrast) -> Iterator[Section]:
+def _other_systems(contrast: Contrast) -> Iterator[html.Section]:
     """Yield the sections of hypernyms, entailment and the grounded space, as far as they were compared."""
     clustered = "McNemar's test, which takes the pairs of one premise together"
     for key, rows, what, test in (
@@ -244,40 +232,44 @@ def _other_systems(contrast: Contrast) -> Iterator[Section]:
     ):
         if rows:
             accuracies = _readable(table.part_lines(rows, what), "Accuracy of both", key)
-            below = [text("{}", line) for line in table.part_verdict(rows)]
-            yield Section(key, key.capitalize(), [text(_ACCURACY, what, test), accuracies, *below])
+            below = [html.text("{}", line) for line in table.part_verdict(rows)]
+            yield html.Section(key, key.capitalize(), [html.text(_ACCURACY, what, test), accuracies, *below])
     if spaces := contrast.spaces:
-        below = [text("{}", line) for line in table.space_verdict(spaces)]
+        below = [html.text("{}", line) for line in table.space_verdict(spaces)]
         measures = _readable(table.space_lines(spaces), "Measures of both", "spaces")
-        yield Section("spaces", "Grounded space", [text(_SPACES), measures, *below])
+        yield html.Section("spaces", "Grounded space", [html.text(_SPACES), measures, *below])
 
 
-def _numbers(numbers: Sequence[tuple[str, float, float]]) -> Section:
+def _numbers(numbers: Sequence[tuple[str, float, float]]) -> html.Section:
     rows = [
         Row(code(name), [plain(a), plain(b), f"{a - b:+.6g}".replace("-", "−") if a != b else "0"])
         for name, a, b in numbers
     ]
     caption = "Scores in the metrics of both"
-    listed = shown(Table(caption, ("score", "A", "B", "A − B"), rows, style="sortable wide"))
-    words = text("Only the means are known of these scores, so there is no test. A lower rank is better.")
-    return Section("numbers", "Other numbers", [words, fold(f"{caption} ({len(numbers)})", listed)])
+    listed = html.table(Table(caption, ("score", "A", "B", "A − B"), rows, style="sortable wide"))
+    words = html.text("Only the means are known of these scores, so there is no test. A lower rank is better.")
+    return html.Section("numbers", "Other numbers", [words, html.fold(f"{caption} ({len(numbers)})", listed)])
 
 
-def _training(contrast: Contrast) -> Section | None:
+def _training(contrast: Contrast) -> html.Section | None:
     drawn = drawings.both_curves(contrast)
-    return Section("curves", "Training", [beside(*(figure(one, caption) for caption, one in drawn))]) if drawn else None
+    return (
+        html.Section("curves", "Training", [html.beside(*(html.figure(one, caption) for caption, one in drawn))])
+        if drawn
+        else None
+    )
 
 
 def _gallery(
     contrast: Contrast, better: Sequence[disagreements.Query], worse: Sequence[disagreements.Query]
-) -> Section:
+) -> html.Section:
     depth = min(one.depth for one in contrast.answers or ())
-    parts: Parts = [text(_GALLERY)]
+    parts: html.Parts = [html.text(_GALLERY)]
     for side, asked in (("A", better), ("B", worse)):
         if asked:
-            articles = [part("query", one, depth, template=_MACROS) for one in asked]
-            parts += [heading("{} answers these better", side), beside(*articles)]
-    return Section("gallery", "Gallery", parts)
+            articles = [html.part("query", one, depth, template=_MACROS) for one in asked]
+            parts += [html.heading("{} answers these better", side), html.beside(*articles)]
+    return html.Section("gallery", "Gallery", parts)
 
 
 def _queries(contrast: Contrast) -> tuple[list[disagreements.Query], list[disagreements.Query]]:
@@ -307,10 +299,10 @@ def _attended(contrast: Contrast, texts: Sequence[str]) -> tuple[list[Markup], l
         except (EncoderError, FileFormatError) as error:
             notes.append(f"What {side.label} weighs is not shown: its encoder {error.what}.")
         both.append((side.label, {one.text: one for one in found or ()}))
-    return [part("weights", own[one], label) for one in texts for label, own in both if one in own], notes
+    return [html.part("weights", own[one], label) for one in texts for label, own in both if one in own], notes
 
 
-def _outputs(contrast: Contrast) -> Section | None:
+def _outputs(contrast: Contrast) -> html.Section | None:
     """Return DVC's hashes of all outputs in A and in B; None without any."""
     ours, theirs = (
         {(entry.name, out.path): out.md5 for entry in lock.entries.values() for out in entry.outs} if lock else {}
@@ -319,16 +311,16 @@ def _outputs(contrast: Contrast) -> Section | None:
     rows = []
     for stage, path in {**ours, **theirs}:
         hashes = [side.get((stage, path), "") for side in (ours, theirs)]
-        cells = [part("digits", one) if one else "none" for one in hashes]
+        cells = [html.part("digits", one) if one else "none" for one in hashes]
         same = hashes[0] == hashes[1]
         rows.append(Row(code(path), [cells[0] + " in both"] if same else cells, "same" if same else "", stage))
     if not rows:
         return None
-    words = text("DVC's hash of each stage's outputs in <code>dvc.lock</code>.")
+    words = html.text("DVC's hash of each stage's outputs in <code>dvc.lock</code>.")
     if found := contrast.difference:
         command = "Code, data and parameters: <code>sightword audit --diff {} {}</code>"
-        words = text(
+        words = html.text(
             f"DVC's hash of each stage's outputs in <code>dvc.lock</code>. {command}", found.first, found.second
         )
-    listed = shown(Table("", ("output", "A", "B"), rows, style="outputs left"))
-    return Section("chain", "Outputs", [words, fold(f"Hashes of the outputs ({len(rows)})", listed)])
+    listed = html.table(Table("", ("output", "A", "B"), rows, style="outputs left"))
+    return html.Section("chain", "Outputs", [words, html.fold(f"Hashes of the outputs ({len(rows)})", listed)])

@@ -12,8 +12,7 @@ from markupsafe import Markup
 
 from pipeline.lineage.records import Line, name_of, sheet
 from sightword.io.files import canonical_json, write_text
-from sightword.report import html_page
-from sightword.report.html_page import Parts, Section, fold, lines, markup, part, table, text
+from sightword.report import html_page as html
 from sightword.report.tables import Cell, Row, Table
 
 COLUMN, ROW = 158, 76
@@ -53,53 +52,53 @@ def write_page(path: Path, audit: Mapping[str, Any]) -> None:
     what, stages = audit["what"], audit["stages"]
     graphs = {kind: _graph(stages, down=kind == "down") for kind in ("across", "down")} if stages else {}
     command = f"sightword audit {what}{f' --rev {revision}' if revision else ''} --full"
-    page = html_page.render(
+    page = html.render(
         f"How {what} was made",
         [
-            Section("not-known", "Not known", [lines(audit["not_known"])]) if audit["not_known"] else None,
+            html.Section("not-known", "Not known", [html.lines(audit["not_known"])]) if audit["not_known"] else None,
             *map(_stage, stages),
         ],
         head=f"How {audit['path'] or what} was made",
-        top=part("top", audit, value, revision, template=_MACROS),
-        lead=part("graph", graphs, template=_MACROS) if graphs else None,
-        footer=text(_FOOTER, command),
+        top=html.part("top", audit, value, revision, template=_MACROS),
+        lead=html.part("graph", graphs, template=_MACROS) if graphs else None,
+        footer=html.text(_FOOTER, command),
     )
     write_text(path, page)
 
 
-def _stage(stage: Mapping[str, Any]) -> Section:
+def _stage(stage: Mapping[str, Any]) -> html.Section:
     """Return the section of a stage: its facts, and its parameters, code and files as tables."""
     blocks = [(title, list(rows)) for title, rows in itertools.groupby(sheet(stage), lambda line: line.title)]
     facts = [(title, rows) for title, rows in blocks if title not in TABLES]
-    parts: Parts = [part("facts", facts, template=_MACROS)]
+    parts: html.Parts = [html.part("facts", facts, template=_MACROS)]
     for title, rows in blocks:
         if title in TABLES:
             changed = sum(line.state not in ("", "ok") for line in rows)
-            summary = markup("{} ({})", TABLES[title], len(rows))
+            summary = html.markup("{} ({})", TABLES[title], len(rows))
             if changed:
-                summary += markup(', <span class="changed-since">{} not as they were</span>', changed)
+                summary += html.markup(', <span class="changed-since">{} not as they were</span>', changed)
             listed = Table("", (), [_row(line) for line in rows], style="files")
-            parts.append(fold(summary, table(listed), opened=changed > 0, style="part"))
+            parts.append(html.fold(summary, html.table(listed), opened=changed > 0, style="part"))
     if stage["run"]:
         packages = stage["run"]["packages"]
         listing = ", ".join(f"{name} {version}" for name, version in packages.items())
-        parts.append(fold(f"{len(packages)} packages", text("{}", listing), style="part"))
-    head = markup("{} {}", stage["name"], _state(stage["state"]))
-    return Section(stage["name"], head, parts, menu=stage["name"])
+        parts.append(html.fold(f"{len(packages)} packages", html.text("{}", listing), style="part"))
+    head = html.markup("{} {}", stage["name"], _state(stage["state"]))
+    return html.Section(stage["name"], head, parts, menu=stage["name"])
 
 
 def _row(line: Line) -> Row:
     name, *cells = line.cells
     shown: list[Cell | str] = list(cells)
     if cells and line.title != "params" and len(cells[0]) >= HASH:
-        shown[0] = part("digits", cells[0])
+        shown[0] = html.part("digits", cells[0])
     if cells and line.source:
-        shown[-1] = markup('<a href="#{}">{}</a>', line.source, cells[-1])
+        shown[-1] = html.markup('<a href="#{}">{}</a>', line.source, cells[-1])
     return Row(name, [*shown, _state(line.state) if line.state else ""])
 
 
 def _state(words: str) -> Markup:
-    return markup('<span class="state {}">{}</span>', words.replace(" ", "-"), words)
+    return html.markup('<span class="state {}">{}</span>', words.replace(" ", "-"), words)
 
 
 def _graph(stages: Sequence[Mapping[str, Any]], *, down: bool) -> dict[str, Any]:

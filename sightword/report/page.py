@@ -47,8 +47,7 @@ def write(files: RunFiles, settings: ReportSettings, path: Path, plots_folder: P
 
 
 def _render(shown: Content, fixed: dict[str, Drawing], curved: list[tuple[str, Drawing]]) -> str:
-    made = {one.key: one for one in chain.made(shown.files, shown.run) if _has(shown, one.key)}
-    history = sections.History(made)
+    history = sections.History({one.key: one for one in chain.made(shown.files, shown.run)})
     return html_page.render(
         shown.settings.title,
         [
@@ -66,25 +65,6 @@ def _render(shown: Content, fixed: dict[str, Drawing], curved: list[tuple[str, D
         notes=shown.notes,
         headlines=story.headlines(shown.run, shown.captions.each),
     )
-
-
-def _has(shown: Content, key: str) -> bool:
-    """Return whether the page has the table or drawing of a key; the files of the others alone decide."""
-    pairs, semantics = shown.pairs, shown.run.semantics
-    known: dict[str, object] = {
-        "retrieval": shown.run.retrieval,
-        "composition": any("composition" in body for body in shown.run.retrieval.values()),
-        "lengths": shown.lengths,
-        "regularities": shown.regularities,
-        "semantics": semantics_table.correlations(semantics) or semantics_table.accuracies(semantics),
-        "systems": pairs.systems,
-        "pairs": pairs.panels,
-        "breakdown": pairs.bins,
-        "worst": pairs.worst,
-        "gallery": shown.gallery.captions or shown.gallery.pictures,
-        "attention": shown.attended,
-    }
-    return bool(known.get(key, True))
 
 
 def _drawings(shown: Content) -> dict[str, Drawing]:

@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from markupsafe import Markup
 
+from sightword.report import html_page as html
 from sightword.report import notes, number_formats, retrieval_table, semantics_table, story
 from sightword.report.chain import Made, Source
 from sightword.report.content import Content
 from sightword.report.drawing import Drawing
 from sightword.report.gallery import evenly
-from sightword.report.html_page import (
-    Parts,
-    Section,
-    beside,
-    block,
-    facts,
-    figure,
-    fold,
-    heading,
-    part,
-    source,
-    table,
-    text,
-)
 from sightword.report.number_formats import count
 from sightword.report.sentence_pairs import worst_table
 
@@ -94,93 +80,104 @@ _CHAIN = (
 )
 
 
-class History(NamedTuple):
-    """What each table and drawing of the page was made from, by key."""
+class History:
+    """What the tables and drawings of the page were made from."""
 
-    made: Mapping[str, Made]
+    def __init__(self, made: Mapping[str, Made]) -> None:
+        """Take all tables and drawings that a page may have, by key."""
+        self._made, self._shown = made, set[str]()
+
+    @property
+    def shown(self) -> dict[str, Made]:
+        """Those that were asked for, in their order."""
+        return {key: one for key, one in self._made.items() if key in self._shown}
 
     def of(self, *keys: str) -> Markup | None:
-        """Return the commands that show the history of those that the page has."""
-        return source(*((self.made[key].command, f"made-{key}") for key in keys if key in self.made))
+        """Return the commands that show the history of tables and drawings that the page shows."""
+        known = [key for key in keys if key in self._made]
+        self._shown.update(known)
+        return html.source(*((self._made[key].command, f"made-{key}") for key in known))
 
 
-def gallery(shown: Content, history: History) -> Section | None:
+def gallery(shown: Content, history: History) -> html.Section | None:
     """Return captions with their pictures, and pictures with their captions."""
     found = shown.gallery
     if not (found.captions or found.pictures):
         return None
     examples = evenly(found.captions, EXAMPLES)
-    answered = [part("answered", one, found.depth, template=_MACROS) for one in examples]
-    more = [part("answered", one, found.depth, template=_MACROS) for one in found.captions if one not in examples]
-    pictures = [part("described", one, found.depth, template=_MACROS) for one in found.pictures]
-    why = text("{}", notes.why_no_pictures(shown.run, found), style="none") if found.without_thumbnails else None
-    return Section(
+    answered = [html.part("answered", one, found.depth, template=_MACROS) for one in examples]
+    more = [html.part("answered", one, found.depth, template=_MACROS) for one in found.captions if one not in examples]
+    pictures = [html.part("described", one, found.depth, template=_MACROS) for one in found.pictures]
+    why = html.text("{}", notes.why_no_pictures(shown.run, found), style="none") if found.without_thumbnails else None
+    return html.Section(
         "gallery",
         "Gallery",
         [
-            text(_GALLERY, found.split, found.depth, found.depth),
+            html.text(_GALLERY, found.split, found.depth, found.depth),
             why,
             *answered,
-            fold(f"More captions and their retrieved pictures ({len(more)})", *more) if more else None,
-            fold(f"Pictures and their retrieved captions ({len(pictures)})", beside(*pictures)) if pictures else None,
+            html.fold(f"More captions and their retrieved pictures ({len(more)})", *more) if more else None,
+            html.fold(f"Pictures and their retrieved captions ({len(pictures)})", html.beside(*pictures))
+            if pictures
+            else None,
             history.of("gallery"),
         ],
     )
 
 
-def retrieval(shown: Content, drawn: Mapping[str, Drawing], history: History) -> Section:
+def retrieval(shown: Content, drawn: Mapping[str, Drawing], history: History) -> html.Section:
     """Return the tables of recall, those of composed queries, and that of short and long captions."""
     scores, published = shown.run.retrieval, shown.settings.published
     found = retrieval_table.tables(scores, shown.captions.each, with_published=published)
-    parts: Parts = [text(_RETRIEVAL), text(_PUBLISHED) if published else None]
+    parts: html.Parts = [html.text(_RETRIEVAL), html.text(_PUBLISHED) if published else None]
     for (split, protocol), every in found.items():
-        parts += [heading("{}: {}", split, protocol), beside(*map(table, every))]
-    parts.append(history.of("retrieval") if found else text("This run has no retrieval scores.", style="none"))
+        parts += [html.heading("{}: {}", split, protocol), html.beside(*map(html.table, every))]
+    parts.append(history.of("retrieval") if found else html.text("This run has no retrieval scores.", style="none"))
     for one in retrieval_table.compositions(scores, str(shown.run.description.get("similarity", "cosine"))):
-        parts.append(heading("{}: two attributes as one query", one.split))
-        parts += [text(_COMPOSITION, count(one.queries)), table(one.table), history.of("composition")]
+        parts.append(html.heading("{}: two attributes as one query", one.split))
+        parts += [html.text(_COMPOSITION, count(one.queries)), html.table(one.table), history.of("composition")]
     if lengths := shown.lengths:
         parts += [
-            heading("Short and long captions (as Figure 3 of Vendrov et al. 2016)"),
-            text(_LENGTHS, count(lengths.entry["pairs"]), count(lengths.entry["pictures"])),
-            beside(table(lengths.table), figure(drawn.get("lengths"))),
-            fold(f"Pairs with the largest difference in words ({len(lengths.shown)})", table(lengths.pairs)),
+            html.heading("Short and long captions (as Figure 3 of Vendrov et al. 2016)"),
+            html.text(_LENGTHS, count(lengths.entry["pairs"]), count(lengths.entry["pictures"])),
+            html.beside(html.table(lengths.table), html.figure(drawn.get("lengths"))),
+            html.fold(f"Pairs with the largest difference in words ({len(lengths.shown)})", html.table(lengths.pairs)),
             history.of("lengths"),
         ]
-    return Section("retrieval", "Retrieval", parts)
+    return html.Section("retrieval", "Retrieval", parts)
 
 
-def semantics(shown: Content, drawn: Mapping[str, Drawing], history: History) -> Section:
+def semantics(shown: Content, drawn: Mapping[str, Drawing], history: History) -> html.Section:
     """Return the table of correlations, that of accuracies, the drawings, and the largest errors."""
     correlations, accuracies = (
         make(shown.run.semantics) for make in (semantics_table.correlations, semantics_table.accuracies)
     )
-    parts: Parts = [text("This run has no scores of sentence similarity.", style="none")]
+    parts: html.Parts = [html.text("This run has no scores of sentence similarity.", style="none")]
     if correlations:
         parts = [
-            text(_SEMANTICS),
-            beside(table(correlations), figure(drawn.get("sts"), "", "follow"), style="wide-left"),
+            html.text(_SEMANTICS),
+            html.beside(html.table(correlations), html.figure(drawn.get("sts"), "", "follow"), style="wide-left"),
         ]
     if accuracies:
-        parts += [text(_ACCURACIES, style="apart"), table(accuracies)]
+        parts += [html.text(_ACCURACIES, style="apart"), html.table(accuracies)]
     if correlations or accuracies:
         parts.append(history.of("semantics"))
-    parts.append(beside(*_pair_drawings(shown, drawn, history), style="apart"))
+    parts.append(html.beside(*_pair_drawings(shown, drawn, history), style="apart"))
     if worst := shown.pairs.worst:
-        listed = text(_WORST), table(worst_table(worst)), history.of("worst")
-        parts.append(fold(f"Largest errors ({len(worst)})", *listed, style="fold apart"))
-    return Section("semantics", "Sentence similarity", parts)
+        listed = html.text(_WORST), html.table(worst_table(worst)), history.of("worst")
+        parts.append(html.fold(f"Largest errors ({len(worst)})", *listed, style="fold apart"))
+    return html.Section("semantics", "Sentence similarity", parts)
 
 
 def _pair_drawings(shown: Content, drawn: Mapping[str, Drawing], history: History) -> list[Markup]:
     pairs, found = shown.pairs, []
     if "systems" in drawn:
-        head = heading("Comparison with published systems (as Figure 3 of Merkx &amp; Frank 2019)")
-        words = text(
+        head = html.heading("Comparison with published systems (as Figure 3 of Merkx &amp; Frank 2019)")
+        words = html.text(
             "Their scores as printed in the supplement of the paper, with intervals computed from their numbers of "
             "pairs."
         )
-        found.append(block(head, words, figure(drawn["systems"]), history.of("systems")))
+        found.append(html.block(head, words, html.figure(drawn["systems"]), history.of("systems")))
     if "scatter" in drawn:
         points, total = sum(len(panel.gold) for panel in pairs.panels), sum(panel.pairs for panel in pairs.panels)
         said = (
@@ -191,59 +188,61 @@ def _pair_drawings(shown: Content, drawn: Mapping[str, Drawing], history: Histor
             said += f" The plots show {count(points)} of {count(total)} pairs, chosen by a hash."
         if pairs.others:
             said += f" The table above has {pairs.others} more data sets than these {len(pairs.panels)}."
-        head = heading("Cosine vs human score")
-        found.append(block(head, text(said), figure(drawn["scatter"]), history.of("pairs"), style="follow"))
+        head = html.heading("Cosine vs human score")
+        found.append(
+            html.block(head, html.text(said), html.figure(drawn["scatter"]), history.of("pairs"), style="follow")
+        )
     if "breakdown" in drawn:
-        head = heading("Disagreement by length and by shared words")
-        words = text(_BREAKDOWN, number_formats.FEW)
-        found.append(block(head, words, figure(drawn["breakdown"]), history.of("breakdown")))
+        head = html.heading("Disagreement by length and by shared words")
+        words = html.text(_BREAKDOWN, number_formats.FEW)
+        found.append(html.block(head, words, html.figure(drawn["breakdown"]), history.of("breakdown")))
     return found
 
 
-def training(shown: Content, curves: Sequence[tuple[str, Drawing]], history: History) -> Section:
+def training(shown: Content, curves: Sequence[tuple[str, Drawing]], history: History) -> html.Section:
     """Return the curves of the training run."""
-    parts: Parts = [text("This run has no training curves.", style="none")]
+    parts: html.Parts = [html.text("This run has no training curves.", style="none")]
     if curves:
-        parts = [text("Ticks at the lower edge: the kept snapshots. Dashed: the snapshots in the encoder.")]
-        parts += [beside(*(figure(drawing, caption) for caption, drawing in curves))]
-    parts += [history.of("loss", "learning_rate", "recall", "epochs"), text(_FIGURE_2)]
+        parts = [html.text("Ticks at the lower edge: the kept snapshots. Dashed: the snapshots in the encoder.")]
+        parts += [html.beside(*(html.figure(drawing, caption) for caption, drawing in curves))]
+    parts += [history.of("loss", "learning_rate", "recall", "epochs"), html.text(_FIGURE_2)]
     if shown.attended is None:
         why = story.without_attention(shown.run.training, "beside" in shown.run.select)
-        parts.append(text("This encoder {}, so it has no attention weights to show.", why))
-    return Section("curves", "Training", parts)
+        parts.append(html.text("This encoder {}, so it has no attention weights to show.", why))
+    return html.Section("curves", "Training", parts)
 
 
-def regularities(shown: Content, history: History) -> Section | None:
+def regularities(shown: Content, history: History) -> html.Section | None:
     """Return what order-embeddings compose and abstract."""
     if not (found := shown.regularities):
         return None
-    examples = [part("regularity", one, template=_MACROS) for one in found.examples]
-    words = text(_REGULARITIES, found.composing, found.abstracting)
+    examples = [html.part("regularity", one, template=_MACROS) for one in found.examples]
+    words = html.text(_REGULARITIES, found.composing, found.abstracting)
     parts = [words, *examples, history.of("regularities")]
-    return Section("regularities", "Composition and abstraction", parts, menu="Composition")
+    return html.Section("regularities", "Composition and abstraction", parts, menu="Composition")
 
 
-def attention(shown: Content, history: History) -> Section | None:
+def attention(shown: Content, history: History) -> html.Section | None:
     """Return captions with the weights of their tokens."""
     if not shown.attended:
         return None
     share = f"the share of each {shown.run.unit}, as a mean over all features and over the snapshots."
-    captions = [part("weights", one) for one in shown.attended]
-    words = part("scale", f"The encoder's attention in a caption: {share}")
-    return Section("attention", "Attention", [words, *captions, history.of("attention")])
+    captions = [html.part("weights", one) for one in shown.attended]
+    words = html.part("scale", f"The encoder's attention in a caption: {share}")
+    return html.Section("attention", "Attention", [words, *captions, history.of("attention")])
 
 
-def chain(shown: Content, sources: Sequence[Source], history: History) -> Section:
+def chain(shown: Content, sources: Sequence[Source], history: History) -> html.Section:
     """Return the sources of each table and drawing, with hashes and commands."""
-    remarks = [text("<strong>{}.</strong> {}", one.head, one.text) for one in notes.remarks(shown.run)]
-    listed = part("sources", sources, template=_MACROS), part("made", history.made, template=_MACROS)
-    folded = fold("Files and hashes of each table", text(_CHAIN), *listed)
-    return Section("chain", "How it was made", [*remarks, folded])
+    remarks = [html.text("<strong>{}.</strong> {}", one.head, one.text) for one in notes.remarks(shown.run)]
+    listed = html.part("sources", sources, template=_MACROS), html.part("made", history.shown, template=_MACROS)
+    folded = html.fold("Files and hashes of each table", html.text(_CHAIN), *listed)
+    return html.Section("chain", "How it was made", [*remarks, folded])
 
 
-def parameters(shown: Content) -> Section:
+def parameters(shown: Content) -> html.Section:
     """Return the parameters and results of each stage."""
     found = story.facts(shown.run)
     number = sum(len(number_formats.flat(values)) for values in found.values())
-    folded = fold(f"Parameters and results of each stage ({number})", facts(found))
-    return Section("parameters", "Parameters", [folded])
+    folded = html.fold(f"Parameters and results of each stage ({number})", html.facts(found))
+    return html.Section("parameters", "Parameters", [folded])

@@ -13,8 +13,7 @@ from sightword.evaluation.structure.intervals import draws
 from sightword.grounded.page.comparing import compare, gains, resampled_spearman
 from sightword.grounded.page.published import TRANSFER, published_structure, published_transfer
 from sightword.grounded.page.result_tables import structure_table, transfer_table
-from sightword.grounded.page.results import KEYS, Run
-from sightword.grounded.page.summary import summary
+from sightword.grounded.page.results import KEYS, Run, summary
 
 PAIRS, PICTURES = 120, 200
 

@@ -24,7 +24,7 @@ from sightword.entailment.training.energies import ENERGIES, pair_energies
 from sightword.evaluation.semantics.encoding import Embeddings, embed
 from sightword.evaluation.semantics.inputs import inputs_of
 from sightword.hypernyms.judging.judging import score
-from sightword.hypernyms.page.drawings import histogram
+from sightword.report.energies import histogram
 
 log = logging.getLogger(__name__)
 

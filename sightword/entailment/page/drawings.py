@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from sightword.hypernyms.page.drawings import line
-from sightword.report.drawing import BLUE, GREY, ORANGE, WIDTH, Drawing, drawing_style
+from sightword.report.drawing import BLUE, GREY, ORANGE, WIDTH, Drawing, drawing_style, line
 from sightword.report.inputs import numbers, read_tsv
 from sightword.report.number_formats import FEW
 from sightword.statistics import interval_ends

@@ -10,9 +10,8 @@ from markupsafe import Markup
 from sightword.entailment.judging.measuring import IN_PARTS
 from sightword.entailment.judging.published import ROWS, SOURCE, differences
 from sightword.entailment.judging.settings import EntailmentSettings
-from sightword.report import html_page
+from sightword.report import html_page as html
 from sightword.report.drawing import Drawing
-from sightword.report.html_page import Headline, Note, Section, beside, facts, figure, lines, source, table, text
 from sightword.report.number_formats import FEW, NONE, count, counted, p_value, percent, signed, tile
 from sightword.report.tables import Cell, Row, Table, quotes
 from sightword.statistics import with_interval
@@ -90,32 +89,40 @@ def render(
     columns = ("system", "accuracy", *_classes(scores[energy]), "F1", "AUC", "average precision")
     caption = f"{settings.split}: {counted(scores[energy]['pairs'], 'pair')}"
     command = f"sightword audit metrics/entailment/entailment.json:{settings.split}.{energy}.accuracy"
-    shown = [Section("scores", "Scores", [text(_SCORES), table(Table(caption, columns, beside_ours)), source(command)])]
+    shown = [
+        html.Section(
+            "scores",
+            "Scores",
+            [html.text(_SCORES), html.table(Table(caption, columns, beside_ours)), html.source(command)],
+        )
+    ]
     if others:
         compared = [one for name in others for one in _encoder(name, metrics, scores, energy, others)]
         shown.append(
-            Section("encoders", "Does looking at pictures teach entailment?", [text(_ENCODERS), *compared], "Pictures")
+            html.Section(
+                "encoders", "Does looking at pictures teach entailment?", [html.text(_ENCODERS), *compared], "Pictures"
+            )
         )
     tests = _tests(metrics["significance"], energy, others)
-    figures = beside(*(figure(drawn.get(name), caption) for caption, name in CAPTIONS))
-    lengths = text("Accuracy with its 95&nbsp;% interval. Ranges of fewer than {} pairs are left out.", FEW)
+    figures = html.beside(*(html.figure(drawn.get(name), caption) for caption, name in CAPTIONS))
+    lengths = html.text("Accuracy with its 95&nbsp;% interval. Ranges of fewer than {} pairs are left out.", FEW)
     shown += [
-        Section("tests", "Tests", [text(_TESTS, len(tests.rows)), table(tests)]),
-        Section("drawings", "Drawings", [figures]),
-        Section("parts", "Lengths", [lengths, *map(table, _parts(scores, energy))]),
+        html.Section("tests", "Tests", [html.text(_TESTS, len(tests.rows)), html.table(tests)]),
+        html.Section("drawings", "Drawings", [figures]),
+        html.Section("parts", "Lengths", [lengths, *map(html.table, _parts(scores, energy))]),
     ]
     if mistakes:
-        words = text("The wrong pairs of {} that are farthest from the threshold.", energy)
-        shown.append(Section("mistakes", "Mistakes", [words, table(_mistakes(mistakes))]))
+        words = html.text("The wrong pairs of {} that are farthest from the threshold.", energy)
+        shown.append(html.Section("mistakes", "Mistakes", [words, html.table(_mistakes(mistakes))]))
     if gaps and settings.published:
-        parts = [text(_PUBLISHED, "; ".join(gaps)), table(_published_apart())]
-        shown.append(Section("published", "Published numbers, not comparable", parts, "Published"))
+        parts = [html.text(_PUBLISHED, "; ".join(gaps)), html.table(_published_apart())]
+        shown.append(html.Section("published", "Published numbers, not comparable", parts, "Published"))
     data = {"Pairs": counts, "Training": training, "Judging": settings.model_dump()}
-    return html_page.render(
+    return html.render(
         settings.title,
-        [*shown, Section("data", "Data", [facts(data)])],
-        top=text("{}", _story(counts, training), style="story"),
-        footer=html_page.made_by("entailment"),
+        [*shown, html.Section("data", "Data", [html.facts(data)])],
+        top=html.text("{}", _story(counts, training), style="story"),
+        footer=html.made_by("entailment"),
         notes=_notes(metrics, counts, gaps, scores, energy, settings),
         headlines=_headlines(scores, energy),
     )
@@ -157,36 +164,36 @@ def _notes(
     scores: Scores,
     energy: str,
     settings: EntailmentSettings,
-) -> list[Note]:
+) -> list[html.Note]:
     found = []
     if settings.classifier.sides == "hypothesis":
-        found.append(Note("A control", "The classifiers on an encoder's vectors see the hypothesis only."))
+        found.append(html.Note("A control", "The classifiers on an encoder's vectors see the hypothesis only."))
     if gaps:
         words = f"The published numbers belong to other pairs: {'; '.join(gaps)}."
         if counts["train"]["pairs"] < SMALL:
             words += " So few training pairs test the machinery, not the method."
-        found.append(Note("Not the published protocol", words))
+        found.append(html.Note("Not the published protocol", words))
     alone, ours = scores["hypothesis_only"]["accuracy"], scores[energy]["accuracy"]
     difference, p = _between(energy, "hypothesis_only", metrics["significance"])
     if p is not None and (difference <= 0 or p >= LEVEL):
         words = f"{energy} has {ours:.1f} %, a classifier that does not see the premise {alone:.1f} %: "
-        found.append(Note("No gain from the premise is shown", f"{words}a difference {_meaning(p)}."))
+        found.append(html.Note("No gain from the premise is shown", f"{words}a difference {_meaning(p)}."))
     if share := metrics["leak"]["premises_in_training"]:
-        found.append(Note("Leak", f"{share:.2f} % of the pairs have a premise that stands in training as well."))
+        found.append(html.Note("Leak", f"{share:.2f} % of the pairs have a premise that stands in training as well."))
     return found
 
 
-def _headlines(scores: Scores, energy: str) -> list[Headline]:
+def _headlines(scores: Scores, energy: str) -> list[html.Headline]:
     own, alone = scores[energy], scores["hypothesis_only"]["accuracy"]
     most, fresh = scores["majority"]["accuracy"], scores["new_words"]["accuracy"]
     shown, remark = tile(own["accuracy"], own["accuracy_ci95"])
     beside = ", ".join(filter(None, (remark, f"majority {most:.1f} %", f"new words {fresh:.1f} %")))
     return [
-        Headline(shown, "of pairs classified correctly", beside),
-        Headline(
+        html.Headline(shown, "of pairs classified correctly", beside),
+        html.Headline(
             f"{own['class']['entailment']['accuracy']:.1f} %", "of entailed pairs accepted", f"F1 {own['f1']:.1f}"
         ),
-        Headline(f"{alone:.1f} %", "without the premise", "hypothesis only"),
+        html.Headline(f"{alone:.1f} %", "without the premise", "hypothesis only"),
     ]
 
 
@@ -233,9 +240,9 @@ def _encoder(
             shown, detail = system(key, energy, others)
             cells = [_accuracy(scores[key]), _accuracy(rest[key]) if key in rest else NONE]
             rows.append(Row(shown, cells, detail=detail))
-    seen = text("The training captions of {} are not known: its folder has no captions.parquet.", name)
+    seen = html.text("The training captions of {} are not known: its folder has no captions.parquet.", name)
     if unseen:
-        seen = text(_UNSEEN, percent(unseen["premises_seen"]), name, count(unseen["pairs"]))
+        seen = html.text(_UNSEEN, percent(unseen["premises_seen"]), name, count(unseen["pairs"]))
     verdicts = []
     compared = [(own[0], other) for other in (own[1], "new_words")]
     compared += [(own[2], other) for other in (own[3], "new_words", "hypothesis_only")]
@@ -249,7 +256,7 @@ def _encoder(
                 first, second = (system(key, energy, others)[0] for key in (one, other))
                 verdicts.append(f"{head}: {first} against {second}, {signed(difference, 1)} points, {_meaning(p)}.")
     columns = ("system", "all pairs", "premise not a training caption")
-    return [table(Table(f"{name}: accuracy", columns, rows)), seen, lines(verdicts)]
+    return [html.table(Table(f"{name}: accuracy", columns, rows)), seen, html.lines(verdicts)]
 
 
 def _between(one: str, other: str, tests: Mapping[str, Any]) -> tuple[float, float | None]:

@@ -14,23 +14,8 @@ from sightword.grounded.page.results import RELATED
 from sightword.grounded.page.scenarios import CONTROLS
 from sightword.grounded.page.settings import GroundedSettings
 from sightword.grounded.page.tables import LABELS, SPACES, Findings
-from sightword.report import html_page
+from sightword.report import html_page as html
 from sightword.report.drawing import Drawing
-from sightword.report.html_page import (
-    Headline,
-    Note,
-    Parts,
-    Section,
-    beside,
-    block,
-    facts,
-    figure,
-    fold,
-    part,
-    source,
-    table,
-    text,
-)
 from sightword.report.notes import DEMONSTRATED
 from sightword.report.number_formats import counted, is_number, percent, plain, share, stars
 from sightword.report.semantics_table import much_seen
@@ -96,70 +81,81 @@ _TRAINING = "The number behind a part of the loss is its weight. Last values of 
 
 def render(findings: Findings, drawings: Sequence[tuple[str, Drawing]], settings: GroundedSettings) -> str:
     """Return the text of the page; ``drawings`` are captions and drawings."""
-    drawn = {one.name: figure(one, caption) for caption, one in drawings}
+    drawn = {one.name: html.figure(one, caption) for caption, one in drawings}
     curve, gain = drawn.pop("neighbours", None), drawn.pop("gain", None)
     planes = [drawn.pop(name) for name in list(drawn) if name.startswith("plane_")]
     shown = [_structure(findings, curve), *_scores(findings)]
     if planes:
-        shown.append(Section("plane", "In the plane", [text(_PLANE, findings.first.split), beside(*planes)], "Plane"))
+        shown.append(
+            html.Section(
+                "plane", "In the plane", [html.text(_PLANE, findings.first.split), html.beside(*planes)], "Plane"
+            )
+        )
     if near := tables.neighbours(findings):
-        words = text(_NEIGHBOURS, findings.first.split, findings.first.split)
-        articles = [part("nearest", one) for one in near]
-        shown.append(Section("neighbours", "Nearest captions", [words, *articles], "Neighbours"))
+        words = html.text(_NEIGHBOURS, findings.first.split, findings.first.split)
+        articles = [html.part("nearest", one) for one in near]
+        shown.append(html.Section("neighbours", "Nearest captions", [words, *articles], "Neighbours"))
     if trends := tables.trends(findings):
-        parts: Parts = [text(_TRENDS, findings.baseline), block(gain, style="narrow") if gain else None, table(trends)]
-        shown.append(Section("concreteness", "Do concrete words gain more?", parts, "Concreteness"))
+        parts: html.Parts = [
+            html.text(_TRENDS, findings.baseline),
+            html.block(gain, style="narrow") if gain else None,
+            html.table(trends),
+        ]
+        shown.append(html.Section("concreteness", "Do concrete words gain more?", parts, "Concreteness"))
     losses = tables.losses(findings)
-    parts = [text(_TRAINING), table(losses) if losses else None, beside(*drawn.values(), style="apart")]
-    shown.append(Section("training", "Training", parts))
+    parts = [html.text(_TRAINING), html.table(losses) if losses else None, html.beside(*drawn.values(), style="apart")]
+    shown.append(html.Section("training", "Training", parts))
     if published := tables.published(findings):
         misprints = _misprints(findings)
-        words = text("Misprinted means, corrected here to those of their eight accuracies: {}.", misprints)
-        parts = [text("{}", _gap(findings)), *map(table, published), words if misprints else None]
-        shown.append(Section("published", "Published numbers, not comparable", parts, "Published"))
-    shown.append(Section("data", "Data and parameters", [facts(_facts(findings, settings))], "Data"))
-    return html_page.render(
+        words = html.text("Misprinted means, corrected here to those of their eight accuracies: {}.", misprints)
+        parts = [html.text("{}", _gap(findings)), *map(html.table, published), words if misprints else None]
+        shown.append(html.Section("published", "Published numbers, not comparable", parts, "Published"))
+    shown.append(html.Section("data", "Data and parameters", [html.facts(_facts(findings, settings))], "Data"))
+    return html.render(
         settings.title,
         shown,
-        top=text("{}", _story(findings), style="story"),
-        footer=html_page.made_by("grounded"),
+        top=html.text("{}", _story(findings), style="story"),
+        footer=html.made_by("grounded"),
         notes=_notes(findings, settings),
         headlines=_headlines(findings),
     )
 
 
-def _structure(findings: Findings, curve: Markup | None) -> Section:
+def _structure(findings: Findings, curve: Markup | None) -> html.Section:
     structure, base, seeds = findings.structure, findings.baseline, len(findings.scenarios[findings.shown])
     over = f" of the mean of {seeds} seeds, and the standard deviation over seeds" if seeds > 1 else ""
     caption = f"{findings.first.split}: {structure['pictures']:,} pictures, {structure['captions']:,} captions"
     scores = tables.scores(findings, "structure", STRUCTURE, caption)
     parts = [
-        text(_TABLE_1, structure["k"], structure["k"]),
-        text(_SMALL, over, base, findings.described[base].words),
-        table(scores) if scores else None,
-        source(f"sightword audit metrics/grounded/summary.json:{findings.shown}.mnno"),
-        block(curve, style="narrow") if curve else None,
+        html.text(_TABLE_1, structure["k"], structure["k"]),
+        html.text(_SMALL, over, base, findings.described[base].words),
+        html.table(scores) if scores else None,
+        html.source(f"sightword audit metrics/grounded/summary.json:{findings.shown}.mnno"),
+        html.block(curve, style="narrow") if curve else None,
     ]
-    return Section("table1", "Structure and relatedness", parts, "Structure")
+    return html.Section("table1", "Structure and relatedness", parts, "Structure")
 
 
-def _scores(findings: Findings) -> list[Section]:
+def _scores(findings: Findings) -> list[html.Section]:
     """Return the sections of transfer tasks, of all spaces, of sentences seen in training, and of tests."""
     found = []
     if transfer := tables.scores(findings, "transfer", ACCURACIES, "Transfer tasks of SentEval"):
-        words = text(_TABLE_3, SPACES.get(findings.first.transfer_space or "", ""))
-        found.append(Section("table3", "Transfer tasks", [words, table(transfer)], "Transfer"))
+        words = html.text(_TABLE_3, SPACES.get(findings.first.transfer_space or "", ""))
+        found.append(html.Section("table3", "Transfer tasks", [words, html.table(transfer)], "Transfer"))
     spaces, seen, tests = tables.spaces(findings), tables.seen(findings), tables.tests(findings)
     number = len(spaces.groups)
-    parts = [text(_SPACES, findings.first.split), fold(f"{number} scenarios", table(spaces), opened=number <= MOST)]
-    found.append(Section("spaces", "Every space, and the vectors centred", parts, "Spaces"))
+    parts = [
+        html.text(_SPACES, findings.first.split),
+        html.fold(f"{number} scenarios", html.table(spaces), opened=number <= MOST),
+    ]
+    found.append(html.Section("spaces", "Every space, and the vectors centred", parts, "Spaces"))
     if seen.rows:
         unseen = tables.unseen(findings)
-        rest: Parts = [text(_SEEN), table(seen), table(unseen) if unseen else None]
-        found.append(Section("seen", "Seen in training", rest))
+        rest: html.Parts = [html.text(_SEEN), html.table(seen), html.table(unseen) if unseen else None]
+        found.append(html.Section("seen", "Seen in training", rest))
     if number := len(tests.rows):
-        folded = fold(f"{number} tests", table(tests), opened=number <= MANY)
-        found.append(Section("tests", "Tests", [text(_TESTS, findings.baseline, number), folded]))
+        folded = html.fold(f"{number} tests", html.table(tests), opened=number <= MANY)
+        found.append(html.Section("tests", "Tests", [html.text(_TESTS, findings.baseline, number), folded]))
     return found
 
 
@@ -201,22 +197,24 @@ def _control(findings: Findings, key: str) -> str:
     return "" if best is None else f", best control {scores[best]:.1f} ({best})"
 
 
-def _headlines(findings: Findings) -> list[Headline]:
-    found: list[Headline] = []
+def _headlines(findings: Findings) -> list[html.Headline]:
+    found: list[html.Headline] = []
     for key, words in HEADLINES.items():
         value, base = (findings.mean(name, key) for name in (findings.shown, findings.baseline))
         if value is not None and len(found) < 3:
             beside = f"{findings.baseline} {percent(base)}{_control(findings, key)}"
             if key == "mnno":
                 beside += f"; by chance {100 * findings.structure['k'] / (findings.structure['pictures'] - 1):.1f}"
-            found.append(Headline(f"{value:.1f}", f"{words}, {findings.shown}", beside))
+            found.append(html.Headline(f"{value:.1f}", f"{words}, {findings.shown}", beside))
     if findings.tests:
         beside = f"from {findings.baseline}, after Holm's correction"
-        found.append(Headline(f"{findings.beyond} of {len(findings.tests)}", "differences are beyond chance", beside))
+        found.append(
+            html.Headline(f"{findings.beyond} of {len(findings.tests)}", "differences are beyond chance", beside)
+        )
     return found
 
 
-def _notes(findings: Findings, settings: GroundedSettings) -> list[Note]:
+def _notes(findings: Findings, settings: GroundedSettings) -> list[html.Note]:
     first = findings.first
     skipped = "; ".join(f"{task}: {reason}" for task, reason in first.metrics.get("skipped", {}).items())
     related = {LABELS[key]: first.related(key) for key in RELATED}
@@ -240,7 +238,7 @@ def _notes(findings: Findings, settings: GroundedSettings) -> list[Note]:
         (undefined, "No correlation", f"{undefined}: all pairs have the same score."),
         (len(findings.scenarios[findings.shown]) == 1, "One seed", single),
     ]
-    return [Note(head, words) for applies, head, words in known if applies]
+    return [html.Note(head, words) for applies, head, words in known if applies]
 
 
 def _gap(findings: Findings) -> str:

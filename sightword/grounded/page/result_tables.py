@@ -13,8 +13,7 @@ from sightword.evaluation.structure.intervals import ends
 from sightword.evaluation.structure.measures import MEASURES
 from sightword.grounded.page.comparing import Difference
 from sightword.grounded.page.published import SOURCE, TRANSFER, PublishedRow, published_structure, published_transfer
-from sightword.grounded.page.results import RELATED, Run
-from sightword.grounded.page.summary import over_seeds
+from sightword.grounded.page.results import RELATED, Run, over_seeds
 from sightword.statistics import (
     clustered_half_width,
     effective_cases,

@@ -11,9 +11,8 @@ from sightword.grounded.page.comparing import Difference, Gain
 from sightword.grounded.page.drawings import Curves
 from sightword.grounded.page.published import SOURCE, TRANSFER
 from sightword.grounded.page.result_tables import ACCURACIES, STRUCTURE, Number, Numbers
-from sightword.grounded.page.results import RELATED, Run
+from sightword.grounded.page.results import RELATED, Run, over_seeds
 from sightword.grounded.page.scenarios import LOSSES, Scenario, in_groups
-from sightword.grounded.page.summary import over_seeds
 from sightword.report.gallery import Tile
 from sightword.report.number_formats import NONE, count, is_number, p_value, percent, share, signed, stars
 from sightword.report.tables import Cell, Row, Table

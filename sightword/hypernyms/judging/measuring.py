@@ -19,9 +19,9 @@ from sightword.hypernyms.data.taxonomy import Taxonomy, closure
 from sightword.hypernyms.judging.judging import groups, judge
 from sightword.hypernyms.judging.reconstruction import reconstruct
 from sightword.hypernyms.judging.settings import HypernymsSettings
-from sightword.hypernyms.page.drawings import histogram
 from sightword.hypernyms.training.concepts import Concepts
 from sightword.io.files import Pathish, read_text
+from sightword.report.energies import histogram
 
 Array = NDArray[Any]
 GLOSS = 90

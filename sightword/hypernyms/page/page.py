@@ -9,9 +9,8 @@ from markupsafe import Markup
 
 from sightword.hypernyms.judging.published import ROWS
 from sightword.hypernyms.judging.settings import HypernymsSettings
-from sightword.report import html_page
+from sightword.report import html_page as html
 from sightword.report.drawing import Drawing
-from sightword.report.html_page import Headline, Note, Section, beside, facts, figure, source, table, text
 from sightword.report.number_formats import NONE, is_number, percent, tile
 from sightword.report.tables import Cell, Row, Table
 from sightword.statistics import proportion_interval, with_interval
@@ -68,26 +67,32 @@ def render(
     """
     energy, scores, part = embedding["energy"], metrics[settings.split], counts[settings.split]
     drawn = {one.name: one for one in drawings}
-    figures = beside(*(figure(drawn.get(name), caption) for caption, name in CAPTIONS))
+    figures = html.beside(*(html.figure(drawn.get(name), caption) for caption, name in CAPTIONS))
     command = f"sightword audit metrics/hypernyms/hypernyms.json:{settings.split}.{energy}.accuracy"
     shown = [
-        Section(
-            "scores", "Scores", [text(_SCORES), table(_scores(metrics, counts, energy, settings)), source(command)]
+        html.Section(
+            "scores",
+            "Scores",
+            [html.text(_SCORES), html.table(_scores(metrics, counts, energy, settings)), html.source(command)],
         ),
-        Section("parts", "Parts", [text(_PARTS), table(_parts(scores, energy)), _reconstruction(metrics)]),
-        Section("drawings", "Drawings", [figures]),
+        html.Section(
+            "parts", "Parts", [html.text(_PARTS), html.table(_parts(scores, energy)), _reconstruction(metrics)]
+        ),
+        html.Section("drawings", "Drawings", [figures]),
     ]
     if "plane" in drawn:
-        shown.append(Section("plane", "In the plane", [text(_PLANE), figure(drawn["plane"])], menu="Plane"))
+        shown.append(
+            html.Section("plane", "In the plane", [html.text(_PLANE), html.figure(drawn["plane"])], menu="Plane")
+        )
     if mistakes:
-        words = text("The wrong pairs that are farthest from the threshold.")
-        shown.append(Section("mistakes", "Mistakes", [words, table(_mistakes(mistakes))]))
-    shown.append(Section("data", "Data", [facts({"Taxonomy and split": counts, "Embedding": embedding})]))
-    return html_page.render(
+        words = html.text("The wrong pairs that are farthest from the threshold.")
+        shown.append(html.Section("mistakes", "Mistakes", [words, html.table(_mistakes(mistakes))]))
+    shown.append(html.Section("data", "Data", [html.facts({"Taxonomy and split": counts, "Embedding": embedding})]))
+    return html.render(
         settings.title,
         shown,
-        top=text("{}", _story(counts, embedding), style="story"),
-        footer=html_page.made_by("hypernyms"),
+        top=html.text("{}", _story(counts, embedding), style="story"),
+        footer=html.made_by("hypernyms"),
         notes=_notes(counts, part),
         headlines=_headlines(scores, energy, part),
     )
@@ -101,7 +106,7 @@ def _story(counts: Mapping[str, Any], embedding: Mapping[str, Any]) -> str:
     )
 
 
-def _notes(counts: Mapping[str, Any], part: Mapping[str, Any]) -> list[Note]:
+def _notes(counts: Mapping[str, Any], part: Mapping[str, Any]) -> list[html.Note]:
     found = []
     if part["mislabelled"]:
         words = (
@@ -114,11 +119,11 @@ def _notes(counts: Mapping[str, Any], part: Mapping[str, Any]) -> list[Note]:
                 f" Over {drawn['number']} splits drawn this way: {_spread(drawn['mislabelled'])} of the false pairs, "
                 f"ceiling {_spread(drawn['ceiling'])}."
             )
-        found.append(Note("Wrong labels", words))
+        found.append(html.Note("Wrong labels", words))
     if part["in_training"]:
-        found.append(Note("Leak", f"{part['in_training']:.1f} % of the true pairs are training pairs as well."))
+        found.append(html.Note("Leak", f"{part['in_training']:.1f} % of the true pairs are training pairs as well."))
     if not counts["protocol"]:
-        found.append(Note("No published split", "No published number belongs beside these scores."))
+        found.append(html.Note("No published split", "No published number belongs beside these scores."))
     return found
 
 
@@ -126,16 +131,16 @@ def _spread(of: Mapping[str, float]) -> str:
     return f"{of['mean']:.1f} ± {of['deviation']:.1f} % ({of['lowest']:.1f} to {of['highest']:.1f})"
 
 
-def _headlines(scores: Mapping[str, Any], energy: str, part: Mapping[str, Any]) -> list[Headline]:
+def _headlines(scores: Mapping[str, Any], energy: str, part: Mapping[str, Any]) -> list[html.Headline]:
     own = scores[energy]
     shown, remark = tile(own["accuracy"], own["accuracy_ci95"])
     closure, ceiling = f"closure {scores['closure']['accuracy']:.1f} %", f"ceiling {part['ceiling']:.1f} %"
-    found = [Headline(shown, "of pairs classified correctly", ", ".join(filter(None, (remark, closure, ceiling))))]
+    found = [html.Headline(shown, "of pairs classified correctly", ", ".join(filter(None, (remark, closure, ceiling))))]
     if "direct" in own:
         shown, remark = tile(own["direct"], proportion_interval(own["direct"], own["direct_pairs"]))
         none = "the closure accepts none of them"
-        found.append(Headline(shown, "of direct edges accepted", f"{remark}; {none}" if remark else none))
-    found.append(Headline(f"{own['f1']:.1f}", "F1 of true pairs", f"closure {scores['closure']['f1']:.1f}"))
+        found.append(html.Headline(shown, "of direct edges accepted", f"{remark}; {none}" if remark else none))
+    found.append(html.Headline(f"{own['f1']:.1f}", "F1 of true pairs", f"closure {scores['closure']['f1']:.1f}"))
     return found
 
 
@@ -183,7 +188,7 @@ def _reconstruction(metrics: Mapping[str, Any]) -> Markup | None:
     if not (found := metrics.get("reconstruction")):
         return None
     numbers = f"{found['map']:.3f}", f"{found['mean_rank']:.1f}"
-    return text(
+    return html.text(
         "Reconstruction: the hypernyms of {} concepts, ranked among all concepts: mean average precision {}, mean "
         "rank {}; ties count against the embedding.",
         found["concepts"],
