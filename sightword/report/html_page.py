@@ -171,7 +171,7 @@ def _known(parts: Sequence[Markup | None]) -> list[Markup]:
 
 @functools.cache
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
+    return jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: _read(*name.rsplit("/", 1))),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -180,8 +180,6 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"n": number_formats.count, "plain": number_formats.plain}
-    return environment
 
 
 def _readable(value: object) -> object:
